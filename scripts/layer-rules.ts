@@ -21,29 +21,21 @@ const STORE_FOLDERS: readonly string[] = [
   'single-statement',
 ];
 
-/** Folders of the PostgreSQL store whose modules take the whole store, as a type. */
-const KNOWS_POSTGRES_STORE: readonly string[] = [
-  'tasks',
-  'stopping',
-  'instances',
-  'queues',
-  'jobs',
-  'schedules',
-  'reading',
-];
+/** Folders whose modules take the whole store, as a type. */
+const KNOWS_ITS_STORE: Readonly<Record<string, readonly string[]>> = {
+  'providers/sqlite': ['reading'],
+  'providers/postgres': ['instances'],
+};
 
 const BELOW_A_STORE = ['providers/contract', 'providers/rules', 'providers/shared', 'model'];
 
-function storeArrows(
-  store: string,
-  knowsItsStore: readonly string[],
-): Record<string, readonly string[]> {
+function storeArrows(store: string): Record<string, readonly string[]> {
   const layers = STORE_FOLDERS.map((folder) => `${store}/${folder}`);
   const folders = STORE_FOLDERS.map((folder, place): [string, readonly string[]] => [
     `${store}/${folder}`,
     [
       ...layers.slice(0, place),
-      ...(knowsItsStore.includes(folder) ? [store] : []),
+      ...(KNOWS_ITS_STORE[store]?.includes(folder) === true ? [store] : []),
       ...BELOW_A_STORE,
     ],
   ]);
@@ -61,8 +53,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/contract': ['model'],
   'providers/rules': ['providers/contract', 'model'],
   'providers/shared': ['providers/rules', 'providers/contract', 'model'],
-  ...storeArrows('providers/sqlite', ['reading']),
-  ...storeArrows('providers/postgres', KNOWS_POSTGRES_STORE),
+  ...storeArrows('providers/sqlite'),
+  ...storeArrows('providers/postgres'),
   management: ['providers/contract', 'model'],
   runtime: [
     'tasks',

@@ -213,13 +213,11 @@ function namesInSources(): readonly string[] {
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
     .flatMap((file) =>
       Array.from(
-        readFileSync(join(sources, file), 'utf8').matchAll(
-          /(?:name: |prepare\(\s*)'(perdure_\w+)'/g,
-        ),
+        readFileSync(join(sources, file), 'utf8').matchAll(/'(perdure_\w+)'/g),
         ([, name]) => name ?? '',
       ),
     )
-    .filter((name) => !/^perdure_(notify|end_backend)/.test(name));
+    .filter((name) => !/^perdure_(notify|end_backend|migrations)/.test(name));
 }
 
 /** What is wrong with the plans of statements, as they are made now for any values. */

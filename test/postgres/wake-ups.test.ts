@@ -3,14 +3,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { systemClock } from '../../src/model/clock.ts';
 import { Effects } from '../../src/providers/shared/effects.ts';
 import { resolveOptions } from '../../src/providers/postgres/driver/options.ts';
-import { WakeUps, type Look } from '../../src/providers/postgres/wakeups/wake-ups.ts';
+import { WakeUps, type PolledTimes } from '../../src/providers/postgres/wakeups/wake-ups.ts';
 import type { Hint } from '../../src/providers/contract/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { createDatabase, type TestDatabase } from './helpers/server.ts';
 import { startTcpProxy, type TcpProxy } from './helpers/tcp-proxy.ts';
 
 const channel = 'perdure_test';
-const nothing: Look = {
+const nothing: PolledTimes = {
   now: 0,
   nextAt: { orchestrations: Infinity, work: Infinity },
   nextScheduleAt: Infinity,
@@ -43,7 +43,7 @@ interface Parts {
   readonly answerMs?: number;
   readonly listen?: boolean;
   readonly pollMs?: number;
-  readonly look?: (since: number) => Promise<Look>;
+  readonly look?: (since: number) => Promise<PolledTimes>;
 }
 
 /** Wake-ups as those of one process, and the hints that they gave. */
@@ -52,7 +52,7 @@ async function open({ listen = true, pollMs = 60_000, look, answerMs = 0 }: Part
   const wakeUps = new WakeUps({
     clock: systemClock,
     pollMs,
-    look: look ?? (() => Promise.resolve(nothing)),
+    query: look ?? (() => Promise.resolve(nothing)),
     notifications: listen ? { ...connection, channel, answerMs } : undefined,
   });
   opened.push(wakeUps);
@@ -295,17 +295,17 @@ describe('wake-ups in one process', () => {
     const nextAt = untilLate().until;
     const aheadMs = systemClock.now() - systemClock.monotonic();
     const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt, aheadMs } as const;
-    expect(wakeUps.resume('names')).toBeUndefined();
-    wakeUps.rest('names', rest);
-    expect(wakeUps.resume('names')).toMatchObject({ nextAt });
-    wakeUps.rest('names', rest);
+    expect(wakeUps.restoreIdle('names')).toBeUndefined();
+    wakeUps.saveIdle('names', rest);
+    expect(wakeUps.restoreIdle('names')).toMatchObject({ nextAt });
+    wakeUps.saveIdle('names', rest);
     wakeUps.announce(effects({ workAt: 1 }));
-    expect(wakeUps.resume('names')).toBeUndefined();
+    expect(wakeUps.restoreIdle('names')).toBeUndefined();
   });
 
   it('leave no alarm and no wait behind', async () => {
     const clock = new FakeClock();
-    const wakeUps = new WakeUps({ clock, pollMs: 1_000, look: () => Promise.resolve(nothing) });
+    const wakeUps = new WakeUps({ clock, pollMs: 1_000, query: () => Promise.resolve(nothing) });
     const waiting = wakeUps.wait({ topic: 'work', waitMs: 5_000, until: clock.now() + 5_000 });
     expect(clock.alarmCount).toBe(1);
     await wakeUps.close();

@@ -1,31 +1,43 @@
 import type { Provider, Reopening } from '../contract/provider.ts';
-import { createCancellationStore } from './stopping/cancellation.ts';
+import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
+import type { CreateInstances } from './batches/store-access.ts';
+import { CallerTransaction } from './driver/transaction.ts';
 import { Connections } from './driver/connection.ts';
-import { createInspectionStore } from './reading/inspection.ts';
-import { createInstanceStore } from './instances/instances.ts';
-import { createManagementStore } from './reading/management.ts';
-import { prepareSchema } from './migrations/migrate.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './driver/options.ts';
+import { toProviderError } from './driver/postgres-errors.ts';
+import { Scope } from './driver/scope.ts';
+import { StoreClock } from './driver/store-clock.ts';
+import { createInstanceStore, create, enqueue } from './instances/instances.ts';
+import { createSessionStore } from './jobs/sessions.ts';
+import { createStreamStore } from './jobs/streams.ts';
+import { prepareSchema } from './migrations/migrate.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createProcessStore } from './queues/processes.ts';
-import { createScheduleStore } from './schedules/schedules.ts';
-import { createSessionStore } from './jobs/sessions.ts';
-import { StoreClock } from './driver/store-clock.ts';
-import { Store } from './store.ts';
-import { createStreamStore } from './jobs/streams.ts';
-import { createTaskStore } from './tasks/tasks.ts';
-import { createTransactionalWrites } from './transactional-writes.ts';
-import { WakeUps } from './wakeups/wake-ups.ts';
-import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
+import { createInspectionStore } from './reading/inspection.ts';
+import { createManagementStore } from './deletion/management.ts';
+import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createScheduleStore } from './schedules/schedules.ts';
+import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
+import { Store } from './store.ts';
+import { createTaskStore, createTasks } from './tasks/tasks.ts';
+import { WakeUps } from './wakeups/wake-ups.ts';
 
-/** Opens a PostgreSQL store; any number of processes may open the same database. */
+/** Opens a PostgreSQL store. Any number of processes may open the same database. */
 export async function openPostgres(options: PostgresOptions): Promise<Provider> {
   const resolved = resolveOptions(options);
   const storeClock = new StoreClock();
   const { nowMs, sentAt } = await prepareSchema(resolved);
   storeClock.observe(nowMs, sentAt);
   const store = newStore(resolved, storeClock);
+  const {
+    singleStatementTurnAcks,
+    singleStatementTaskCreation,
+    singleStatementTaskAcks,
+    singleStatementAbandons,
+    singleStatementClaims,
+  } = store;
+  const createInstances: CreateInstances = (scope, items) => create(store, scope, items);
   await store.wakeUps.start();
   return {
     name: resolved.name,
@@ -33,14 +45,24 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     clockIsEstimate: true,
     ...(options.clock === undefined && { reopening: reopeningOf(options) }),
     ...createOrchestrationQueue(store),
-    ...createWorkQueue(store),
+    ...createWorkQueue(store, {
+      claim: (params) => singleStatementClaims.claim(params, store.nowParameter),
+      ackItems: (acks) => singleStatementTaskAcks.settle(acks, store.nowParameter),
+      ackTurns: (acks) => singleStatementTurnAcks.commit(acks, store.nowParameter),
+    }),
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
     ...createProcessStore(store),
-    ...createTaskStore(store),
-    ...createScheduleStore(store),
-    ...createSessionStore(store),
+    ...createTaskStore(store, (tasks) =>
+      singleStatementTaskCreation.create(tasks, store.nowParameter),
+    ),
+    ...createScheduleStore(store, createInstances),
+    ...createSessionStore(store, {
+      createInstances,
+      abandonInOneStatement: (requests) =>
+        singleStatementAbandons.abandon(requests, store.nowParameter),
+    }),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
     ...createInspectionStore(store),
@@ -53,7 +75,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
   };
 }
 
-/** One connection, opened when it is needed and not told of changes. */
+/** How to open the store again with one connection, opened on demand, and without LISTEN. */
 function reopeningOf(options: PostgresOptions): Reopening {
   return {
     module: import.meta.url,
@@ -68,12 +90,12 @@ function newStore(
 ): Store {
   const { client, connectTimeoutMs, answerTimeoutMs } = connection;
   const store: Store = new Store({
-    connections: new Connections(connection, () => store.wakeUps.onSilence()),
-    wakeUps: (look) =>
+    connections: new Connections(connection, () => store.wakeUps.checkConnection()),
+    wakeUps: (query) =>
       new WakeUps({
         clock: clock ?? storeClock,
         pollMs,
-        look,
+        query,
         ...(listen && {
           notifications: {
             client,
@@ -93,4 +115,42 @@ function newStore(
 
 function channelOf(schema: string): string {
   return `perdure_${schema}`;
+}
+
+/** Writes within a transaction of the application. PostgreSQL notifies all processes when it commits. */
+function createTransactionalWrites(
+  store: Store,
+  connection: TransactionConnection,
+): TransactionalWrites {
+  const tx = new CallerTransaction(connection);
+  let last: Promise<unknown> = Promise.resolve();
+  const write = <Item, Result>(
+    operation: string,
+    run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>,
+  ) => {
+    const writeNow = async (items: readonly Item[]): Promise<readonly Result[]> => {
+      const scope = new Scope(tx, store.clock);
+      try {
+        const results = await run(scope, items);
+        await store.wakeUps.announceWithin(tx, scope.effects);
+        return results;
+      } catch (error) {
+        throw toProviderError(operation, error);
+      }
+    };
+    return async (items: readonly Item[]): Promise<readonly Result[]> => {
+      store.assertOpen(operation);
+      if (items.length === 0) return [];
+      // Serialized: row locks do not separate two writes of one transaction.
+      const results = last.then(() => writeNow(items));
+      last = results.catch(() => undefined);
+      return results;
+    };
+  };
+  return {
+    createInstances: write('createInstances', (scope, items) => create(store, scope, items)),
+    createTasks: write('createTasks', (scope, items) => createTasks(store, scope, items)),
+    enqueueMessages: write('enqueueMessages', (scope, items) => enqueue(store, scope, items)),
+    requestCancel: write('requestCancel', (scope, items) => requestCancels(store, scope, items)),
+  };
 }

@@ -3,30 +3,29 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './deletion/audit.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
 import { Changes, type Batch } from './batches/changes.ts';
-import { ChunkRows } from './jobs/chunk-rows.ts';
+import { ChunkRows } from './jobs/streams.ts';
 import { DedupeKeys } from './tables/dedupe-keys.ts';
 import type { Connections, Statement, Transaction } from './driver/connection.ts';
 import { Definitions } from './tables/definitions.ts';
-import { DueInstances } from './queues/due-instances.ts';
-import { DueItems } from './queues/due-items.ts';
+import { DueInstances } from './queues/orchestration-queue.ts';
+import { DueItems } from './queues/item-claims.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
-import { fetchDue, type Fetch, type FetchSource } from './wakeups/fetching.ts';
+import { Fetching, type Fetch, type QueueAccess } from './wakeups/fetching.ts';
+import type { Effects } from '../shared/effects.ts';
 import { History } from './tables/history.ts';
 import { Secrets } from '../shared/lock-token.ts';
-import { InstanceFamily } from './reading/parent-child-queries.ts';
+import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows } from './tables/instance-rows.ts';
-import { InstanceScan } from './reading/instance-scan.ts';
-import { InstanceStops } from './stopping/instance-stops.ts';
+import { InstanceStops } from './stopping/cancellation.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { InstanceMutexes, LockedInstances } from './batches/locked-instances.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
-import { Look, type Found, type Wanted } from './wakeups/due-query.ts';
-import { NextDue } from './wakeups/next-due.ts';
+import { DueQuery, NextDueCache, type DueTimes, type Wanted } from './wakeups/due-query.ts';
 import { nowParameter, Scope } from './driver/scope.ts';
 import type { StoreClock } from './driver/store-clock.ts';
 import { SingleStatementAbandons } from './single-statement/job-abandons.ts';
@@ -36,7 +35,7 @@ import { SingleStatementTaskAcks, SingleStatementTaskCreation } from './single-s
 import { SingleStatementTurnAcks } from './single-statement/turn-acks.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
-import { ScheduleRows } from './schedules/schedule-rows.ts';
+import { ScheduleRows } from './schedules/schedules.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
@@ -50,20 +49,20 @@ import { WorkItems } from './tables/work-items.ts';
 
 export interface StoreOptions {
   readonly connections: Connections;
-  /** Makes what wakes waiting fetches, from the way to look for them. */
-  readonly wakeUps: (look: (flaggedSince: number) => Promise<Found>) => WakeUps;
-  /** The database's clock, as it is known here. */
+  /** Creates the wake-ups, given the query that they poll with. */
+  readonly wakeUps: (query: (flaggedSince: number) => Promise<DueTimes>) => WakeUps;
+  /** The estimated clock of the database. */
   readonly storeClock: StoreClock;
-  /** As it is written into statements. */
+  /** The schema, quoted for SQL. */
   readonly quotedSchema: string;
-  /** Decides instead of the database's clock. */
+  /** Replaces the database clock. */
   readonly clock: Clock | undefined;
-  /** How often somebody looks, while somebody waits. */
+  /** Polling interval. */
   readonly pollMs: number;
 }
 
-/** What the capabilities share: the tables, and the ways to write and read. */
-export class Store {
+/** The tables of a store, and the ways to read and write them. Each operation takes the part that it needs. */
+export class Store implements QueueAccess {
   readonly secrets = new Secrets();
   readonly schema: string;
   readonly definitions: Definitions;
@@ -86,14 +85,14 @@ export class Store {
   readonly singleStatementAbandons: SingleStatementAbandons;
   readonly singleStatementClaims: SingleStatementClaims;
   readonly scheduleRows: ScheduleRows;
-  readonly nextSchedule: NextDue;
-  readonly nextSession: NextDue;
+  readonly nextSchedule: NextDueCache;
+  readonly nextSession: NextDueCache;
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
   readonly chunkRows: ChunkRows;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
-  readonly family: InstanceFamily;
+  readonly parentChild: ParentChildQueries;
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
@@ -109,11 +108,9 @@ export class Store {
   readonly connections: Connections;
   readonly clock: Clock | undefined;
   readonly #mutexes: InstanceMutexes;
-  readonly #look: Look;
+  readonly #dueQuery: DueQuery;
+  readonly #fetching: Fetching;
   readonly #storeClock: StoreClock;
-  /** What there was plenty of at the last look. */
-  readonly #busy = new Set<string>();
-  readonly #waiting = new Set<Fetch<unknown>>();
   readonly #batchings: { drain(): Promise<void> }[] = [];
   readonly #writings = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
@@ -124,7 +121,7 @@ export class Store {
     this.connections = connections;
     this.clock = clock;
     this.#storeClock = storeClock;
-    this.#look = new Look(schema);
+    this.#dueQuery = new DueQuery(schema);
     this.definitions = new Definitions(schema);
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
@@ -145,15 +142,15 @@ export class Store {
     this.singleStatementAbandons = new SingleStatementAbandons(this);
     this.singleStatementClaims = new SingleStatementClaims(this);
     this.scheduleRows = new ScheduleRows(schema);
-    const foretelling = { clock: clock ?? storeClock, maxAgeMs: 1.5 * pollMs };
-    this.nextSchedule = new NextDue(foretelling);
-    this.nextSession = new NextDue(foretelling);
+    const caching = { clock: clock ?? storeClock, maxAgeMs: 1.5 * pollMs };
+    this.nextSchedule = new NextDueCache(caching);
+    this.nextSession = new NextDueCache(caching);
     this.sessionRows = new SessionRows(schema);
     this.jobRows = new JobRows(schema);
     this.chunkRows = new ChunkRows(schema);
     this.dueInstances = new DueInstances(schema);
     this.dueItems = new DueItems(this);
-    this.family = new InstanceFamily(schema);
+    this.parentChild = new ParentChildQueries(schema);
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
@@ -166,29 +163,29 @@ export class Store {
     this.systemRecords = new SystemRecords(this);
     this.processes = new Processes(this);
     this.#mutexes = new InstanceMutexes(schema);
-    this.wakeUps = wakeUps((flaggedSince) => this.#lookForAll(flaggedSince));
+    this.wakeUps = wakeUps((flaggedSince) =>
+      this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),
+    );
+    this.#fetching = new Fetching({
+      clock: clock ?? storeClock,
+      wakeUps: this.wakeUps,
+      isClosing: () => this.#closing !== undefined,
+      dueTimes: (operation, wanted) => this.#queryDue(operation, wanted),
+    });
   }
 
-  /** Whether the store takes no more calls. */
-  get isClosing(): boolean {
-    return this.#closing !== undefined;
-  }
-
-  /** The first parameter of reads that compare with the clock. */
   get nowParameter(): number | null {
     return nowParameter(this.clock);
   }
 
-  /** Throws once the store is closed. */
   assertOpen(operation: string): void {
     if (this.#closing === undefined) return;
     throw new PerdureError(
       'CLOSED',
-      `${operation}: the store is closed. Open it again, or close it later.`,
+      `${operation}: the store is closed. Open it again, or close it after the last call.`,
     );
   }
 
-  /** Makes a kind of write whose calls share transactions. */
   batching<Item, Result>(
     work: BatchWork<Item, Result>,
   ): (items: readonly Item[]) => Promise<readonly Result[]> {
@@ -202,7 +199,6 @@ export class Store {
     };
   }
 
-  /** What a batch needs, with nothing locked yet. */
   newBatch(scope: Scope): Batch {
     return {
       scope,
@@ -211,13 +207,11 @@ export class Store {
     };
   }
 
-  /** Reads on one connection, without a transaction. */
   async read<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
     this.assertOpen(operation);
     return this.connections.read(operation, work);
   }
 
-  /** Runs one statement that is its own transaction. */
   async statement<Row extends object>(
     operation: string,
     statement: Statement,
@@ -227,7 +221,6 @@ export class Store {
     return this.connections.statement<Row>(operation, statement, values);
   }
 
-  /** Writes in a transaction of its own. */
   async writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
     this.assertOpen(operation);
     const writing = this.#writeOnce(operation, work);
@@ -239,7 +232,6 @@ export class Store {
     }
   }
 
-  /** Claims in one transaction; the claimers are told apart by their tokens, so nothing is shared here. */
   claim<T>(
     operation: string,
     work: (scope: Scope) => Promise<readonly T[]>,
@@ -247,12 +239,19 @@ export class Store {
     return this.#writeOnce(operation, work);
   }
 
-  /** Learns from the time that a statement has read, which was sent at a monotonic time or later. */
-  observe(nowMs: number, sentAt: number): void {
-    if (this.clock === undefined) this.#storeClock.observe(nowMs, sentAt);
+  claimed({
+    now,
+    sentAt,
+    effects,
+  }: {
+    readonly now: number;
+    readonly sentAt: number;
+    readonly effects: Effects;
+  }): void {
+    this.#observe(now, sentAt);
+    this.wakeUps.announce(effects);
   }
 
-  /** The monotonic clock, for `observe`. */
   monotonic(): number {
     return this.#storeClock.monotonic();
   }
@@ -264,93 +263,49 @@ export class Store {
       return { scope, value: await work(scope) };
     });
     scope.committed();
-    if (scope.readAt !== undefined) this.observe(scope.readAt, sentAt);
+    if (scope.readAt !== undefined) this.#observe(scope.readAt, sentAt);
     this.wakeUps.announce(scope.effects);
     return value;
   }
 
-  /** Claims what is due, or waits for it. */
   async fetch<T>(fetch: Fetch<T>): Promise<readonly T[]> {
     this.assertOpen(fetch.operation);
-    return fetch.max < 1 ? [] : fetchDue(this.#fetchSource, fetch);
+    return fetch.max < 1 ? [] : this.#fetching.fetch(fetch);
   }
 
-  get #fetchSource(): FetchSource {
-    const isClosing = (): boolean => this.isClosing;
-    return {
-      clock: this.clock ?? this.#storeClock,
-      get isClosing() {
-        return isClosing();
-      },
-      changes: (topic) => this.wakeUps.changes(topic),
-      isBusy: (fetch) => this.#busy.has(keyOf(fetch)),
-      setBusy: (fetch, isBusy) => {
-        if (isBusy) this.#busy.add(keyOf(fetch));
-        else this.#busy.delete(keyOf(fetch));
-      },
-      resume: (fetch) => this.wakeUps.resume(keyOf(fetch)),
-      rest: (fetch, rest) => this.wakeUps.rest(keyOf(fetch), rest),
-      look: async ({ operation, topic, wanted }) => {
-        const { now, nextAt } = await this.#lookFor(operation, wanted);
-        return { now, nextAt: nextAt[topic] };
-      },
-      wait: async ({ fetch, ...wait }) => {
-        this.#waiting.add(fetch);
-        await this.wakeUps.wait({ topic: fetch.topic, ...wait });
-        this.#waiting.delete(fetch);
-      },
-    };
-  }
-
-  async #lookFor(operation: string, wanted: Wanted, flaggedSince?: number): Promise<Found> {
-    const marks = { schedule: this.nextSchedule.mark(), session: this.nextSession.mark() };
-    const sentAt = this.#storeClock.monotonic();
-    const found = await this.connections.read(operation, (tx) =>
-      this.#look.run(tx, wanted, {
-        nowParameter: this.nowParameter,
-        ...(flaggedSince !== undefined && { flaggedSince }),
-      }),
-    );
-    this.observe(found.now, sentAt);
-    this.nextSchedule.saw(marks.schedule, found.nextScheduleAt, found.now);
-    this.nextSession.saw(marks.session, found.nextSessionAt, found.now);
-    return found;
-  }
-
-  /** One look for all that wait. */
-  #lookForAll(flaggedSince: number): Promise<Found> {
-    const all = Array.from(this.#waiting, ({ wanted }) => wanted);
-    const wanted: Wanted = {
-      runnable: together(all.map(({ runnable }) => runnable)),
-      buildId: all.find(({ buildId }) => buildId !== undefined)?.buildId,
-      names: together(all.map(({ names }) => names)),
-      tasks: together(all.map(({ tasks }) => tasks)),
-    };
-    return this.#lookFor('poll', wanted, flaggedSince);
-  }
-
-  /** Finishes what was begun, ends the waits, closes the connections. */
+  /** Finishes the writes in progress, ends all waits, and closes the connections. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   async #close(): Promise<void> {
-    // In the next microtask `closing` is set, so that woken fetches end.
+    // `#closing` is set in the next microtask, so that woken fetches end.
     await Promise.resolve();
     await Promise.all(this.#batchings.map((batching) => batching.drain()));
     await Promise.allSettled(this.#writings);
     await this.wakeUps.close();
     await this.connections.close();
   }
-}
 
-/** Fetches that wait for the same have the same key. */
-function keyOf({ topic, wanted }: Fetch<unknown>): string {
-  return JSON.stringify([topic, wanted]);
-}
+  /** Adjusts the estimated clock to a time that the database read after `sentAt` (monotonic). */
+  #observe(nowMs: number, sentAt: number): void {
+    if (this.clock === undefined) this.#storeClock.observe(nowMs, sentAt);
+  }
 
-/** All that is in one of the lists; anything, where one of them is missing. */
-function together<T>(lists: readonly (readonly T[] | undefined)[]): readonly T[] | undefined {
-  return lists.includes(undefined) ? undefined : lists.flatMap((some) => some ?? []);
+  async #queryDue(operation: string, wanted: Wanted, flaggedSince?: number): Promise<DueTimes> {
+    const schedules = this.nextSchedule.begin();
+    const sessions = this.nextSession.begin();
+    const sentAt = this.monotonic();
+    const due = await this.connections.read(operation, (tx) =>
+      this.#dueQuery.run(tx, wanted, {
+        now: this.nowParameter,
+        ...(flaggedSince !== undefined && { flaggedSince }),
+      }),
+    );
+    this.#observe(due.now, sentAt);
+    this.nextSchedule.record(schedules, due.nextScheduleAt, due.now);
+    this.nextSession.record(sessions, due.nextSessionAt, due.now);
+    return due;
+  }
 }

@@ -1,4 +1,4 @@
-import { ids, keys, one, prepare } from '../driver/columns.ts';
+import { strings, keys, one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { instanceColumns, type InstanceRow } from '../tables/instance-rows.ts';
 
@@ -42,7 +42,12 @@ function statements(schema: string) {
     ),
     lock: prepare(
       'perdure_lock_instances',
-      { instanceKeys: keys(), instanceIds: ids, itemKeys: keys(), parents: one<string>('text') },
+      {
+        instanceKeys: keys(),
+        instanceIds: strings(),
+        itemKeys: keys(),
+        parents: one<string>('text'),
+      },
       ({ instanceKeys, instanceIds, itemKeys, parents }) => `WITH named AS MATERIALIZED (
           SELECT ${instanceKeys}
             || ARRAY(SELECT instance_key FROM ${table} WHERE instance_id = ANY (${instanceIds}))

@@ -1,133 +1,68 @@
-import { numbers } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
-import { placeOf } from '../driver/columns.ts';
+import { keys, one, prepare, rowsOf, placeOf } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
-/** A history that is to be taken away. */
+/** A history to delete. */
 export interface ReclaimEntry {
   readonly instanceKey: number;
-  /** 0: all that the instance had. */
+  /** 0: all executions of the instance. */
   readonly executionId: number;
   readonly events: number;
 }
 
 interface PendingEntry extends ReclaimEntry {
-  /** Where the part that was taken away already ends. */
+  /** The first execution and event that are left. */
   readonly fromExecution: number;
   readonly fromEvent: number;
 }
 
-/** The rows of `pending_reclaims`, and the histories that they stand for. */
+/** Deletes histories, immediately or later through `pending_reclaims`. */
 export class Reclaims {
-  readonly #add: Statement;
-  readonly #first: Statement;
-  readonly #remove: Statement;
-  readonly #shorten: Statement;
-  readonly #deleteInstances: Statement;
-  readonly #deleteExecutions: Statement;
-  readonly #boundary: Statement;
-  readonly #deleteUpTo: Statement;
-  readonly #hasAny: Statement;
-  readonly #isDue: Statement;
+  readonly #statements: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const pending = `${schema}.pending_reclaims`;
-    const history = `${schema}.history`;
-    this.#add = {
-      name: 'perdure_add_reclaims',
-      text: `INSERT INTO ${pending} (instance_key, execution_id, events)
-        SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[])`,
-    };
-    // What another process takes away at this moment is left to it.
-    this.#first = {
-      name: 'perdure_first_reclaims',
-      text: `SELECT instance_key AS "instanceKey", execution_id AS "executionId", events,
-          from_execution AS "fromExecution", from_event AS "fromEvent"
-        FROM ${pending} ORDER BY instance_key, execution_id LIMIT $1 FOR UPDATE SKIP LOCKED`,
-    };
-    this.#remove = {
-      name: 'perdure_remove_reclaims',
-      text: `DELETE FROM ${pending} WHERE ctid = ANY (ARRAY(
-          SELECT found.place FROM unnest($1::bigint[], $2::int[]) AS done (instance_key, execution_id)
-          ${placeOf(pending, 'one.instance_key = done.instance_key AND one.execution_id = done.execution_id')}))`,
-    };
-    this.#shorten = {
-      name: 'perdure_shorten_reclaim',
-      text: `UPDATE ${pending} SET events = greatest(events - $3::bigint, 1), from_execution = $4, from_event = $5
-        WHERE instance_key = $1 AND execution_id = $2`,
-    };
-    this.#deleteInstances = {
-      name: 'perdure_delete_histories',
-      text: `DELETE FROM ${history} WHERE instance_key = ANY ($1::bigint[])`,
-    };
-    // By their places in the table, which are theirs for ever: an event is never changed.
-    this.#deleteExecutions = {
-      name: 'perdure_delete_execution_histories',
-      text: `DELETE FROM ${history} WHERE ctid = ANY (ARRAY(
-          SELECT event.ctid FROM unnest($1::bigint[], $2::int[]) AS pruned (instance_key, execution_id)
-          CROSS JOIN LATERAL (
-            SELECT one.ctid FROM ${history} AS one
-            WHERE one.instance_key = pruned.instance_key AND one.execution_id = pruned.execution_id OFFSET 0) AS event))`,
-    };
-    const place = '(execution_id, event_id)';
-    this.#boundary = {
-      name: 'perdure_reclaim_boundary',
-      text: `SELECT execution_id AS "executionId", event_id AS "eventId" FROM ${history}
-        WHERE instance_key = $1 AND ${place} >= ($2::int, $3::int) ORDER BY execution_id, event_id LIMIT 1 OFFSET $4`,
-    };
-    this.#deleteUpTo = {
-      name: 'perdure_delete_history_part',
-      text: `DELETE FROM ${history}
-        WHERE instance_key = $1 AND ${place} >= ($2::int, $3::int) AND ${place} < ($4::int, $5::int)`,
-    };
-    this.#hasAny = {
-      name: 'perdure_has_reclaims',
-      text: `SELECT FROM ${pending} LIMIT 1`,
-    };
-    this.#isDue = {
-      name: 'perdure_is_reclaim_due',
-      text: `SELECT (SELECT TRUE FROM ${pending} LIMIT 1) IS TRUE
-        OR (SELECT TRUE FROM ${schema}.tombstones WHERE locked_until <= ${nowSql} LIMIT 1) IS TRUE AS "isDue"`,
-    };
+    this.#statements = statements(schema);
   }
 
-  /** Leaves histories for later. An instance that never ran has no events. */
+  /** Queues histories for later deletion. Skips empty ones. */
   async add(tx: Transaction, entries: readonly ReclaimEntry[]): Promise<void> {
     const long = entries.filter(({ events }) => events > 0);
     if (long.length === 0) return;
-    await tx.execute(this.#add, [...pairs(long), numbers(long.map(({ events }) => events))]);
+    await tx.execute(...this.#statements.add({ entries: long }));
   }
 
-  /** Takes away the histories of instances at once; answers how many events went. */
+  /** Deletes the histories of instances. Returns the number of events. */
   async deleteInstances(tx: Transaction, instanceKeys: readonly number[]): Promise<number> {
     if (instanceKeys.length === 0) return 0;
-    return tx.execute(this.#deleteInstances, [numbers(instanceKeys)]);
+    return tx.execute(...this.#statements.deleteInstances({ instanceKeys }));
   }
 
-  /** Takes away the histories of executions at once; answers how many events went. */
+  /** Deletes the histories of executions. Returns the number of events. */
   async deleteExecutions(
     tx: Transaction,
     executions: readonly Omit<ReclaimEntry, 'events'>[],
   ): Promise<number> {
     if (executions.length === 0) return 0;
-    return tx.execute(this.#deleteExecutions, pairs(executions));
+    return tx.execute(...this.#statements.deleteExecutions({ executions }));
   }
 
-  /** Takes away about so many events that were left; answers how many, and whether there are more. */
+  /** Deletes about `maxRows` queued events. Returns how many, and whether there are more. */
   async run(
     tx: Transaction,
     maxRows: number,
   ): Promise<{ readonly rows: number; readonly left: boolean }> {
     const max = Math.max(Math.floor(maxRows), 0);
-    const entries = await tx.query<PendingEntry>(this.#first, [max]);
+    const entries = await tx.query<PendingEntry>(...this.#statements.first({ limit: max }));
     const rows = await this.#runEntries(tx, entries, max);
-    const more = await tx.query(this.#hasAny, []);
+    const more = await tx.query(...this.#statements.hasAny({}));
     return { rows, left: more.length > 0 };
   }
 
-  /** Says whether there is something to take away, or to forget. */
+  /** Whether there are histories or expired tombstones to delete. */
   async isDue(tx: Transaction, nowParameter: number | null): Promise<boolean> {
-    const [row] = await tx.query<{ isDue: boolean }>(this.#isDue, [nowParameter]);
+    const [row] = await tx.query<{ isDue: boolean }>(
+      ...this.#statements.isDue({ now: nowParameter }),
+    );
     return row?.isDue === true;
   }
 
@@ -151,7 +86,7 @@ export class Reclaims {
   async #runWhole(tx: Transaction, entries: readonly ReclaimEntry[]): Promise<number> {
     const instances = entries.filter(({ executionId }) => executionId === 0);
     const [, ofInstances, ofExecutions] = await Promise.all([
-      tx.execute(this.#remove, pairs(entries)),
+      tx.execute(...this.#statements.remove({ executions: entries })),
       this.deleteInstances(
         tx,
         instances.map(({ instanceKey }) => instanceKey),
@@ -164,31 +99,110 @@ export class Reclaims {
     return ofInstances + ofExecutions;
   }
 
-  /** The beginning of a history that is longer than what may be taken away at once. */
+  /** Deletes the first `max` events of a history. */
   async #runPart(tx: Transaction, entry: PendingEntry, max: number): Promise<number> {
     const { instanceKey, executionId, fromExecution, fromEvent } = entry;
-    // Not from the start: what was taken away is still to be passed there until a vacuum has come by.
-    const from = [Math.max(fromExecution, executionId), fromEvent];
-    const [end] = await tx.query<{ executionId: number; eventId: number }>(this.#boundary, [
-      instanceKey,
-      ...from,
-      max,
-    ]);
+    // Skips the deleted part: its index entries stay until the next vacuum.
+    const from = { instanceKey, fromExecution: Math.max(fromExecution, executionId), fromEvent };
+    const [end] = await tx.query<{ executionId: number; eventId: number }>(
+      ...this.#statements.boundary({ ...from, events: max }),
+    );
     const isWithin = end !== undefined && (executionId === 0 || end.executionId === executionId);
-    // Shorter than its row says.
+    // The history is shorter than its entry states.
     if (!isWithin) return this.#runWhole(tx, [entry]);
-    const to = [end.executionId, end.eventId];
+    const to = { toExecution: end.executionId, toEvent: end.eventId };
     const [rows] = await Promise.all([
-      tx.execute(this.#deleteUpTo, [instanceKey, ...from, ...to]),
-      tx.execute(this.#shorten, [instanceKey, executionId, max, ...to]),
+      tx.execute(...this.#statements.deleteRange({ ...from, ...to })),
+      tx.execute(...this.#statements.shorten({ instanceKey, executionId, events: max, ...to })),
     ]);
     return rows;
   }
 }
 
-function pairs(executions: readonly Omit<ReclaimEntry, 'events'>[]): readonly [string, string] {
-  return [
-    numbers(executions.map(({ instanceKey }) => instanceKey)),
-    numbers(executions.map(({ executionId }) => executionId)),
-  ];
+type ExecutionKey = Omit<ReclaimEntry, 'events'>;
+
+/** Executions by their keys. */
+export const executionRows = rowsOf<ExecutionKey>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  execution_id: ['int', ({ executionId }) => executionId],
+});
+const entryRows = rowsOf<ReclaimEntry>()({
+  instance_key: 'bigint',
+  execution_id: 'int',
+  events: 'bigint',
+});
+
+function statements(schema: string) {
+  const pending = `${schema}.pending_reclaims`;
+  const history = `${schema}.history`;
+  const place = '(execution_id, event_id)';
+  const number = one<number>('bigint');
+  const id = one<number>('int');
+  return {
+    add: prepare(
+      'perdure_add_reclaims',
+      { entries: entryRows },
+      ({ entries }) =>
+        `INSERT INTO ${pending} (${entries.names}) SELECT ${entries.names} FROM ${entries.as('new')}`,
+    ),
+    // Skips entries that another process is deleting.
+    first: prepare(
+      'perdure_first_reclaims',
+      { limit: number },
+      ({ limit }) => `SELECT instance_key AS "instanceKey", execution_id AS "executionId", events,
+          from_execution AS "fromExecution", from_event AS "fromEvent"
+        FROM ${pending} ORDER BY instance_key, execution_id LIMIT ${limit} FOR UPDATE SKIP LOCKED`,
+    ),
+    remove: prepare(
+      'perdure_remove_reclaims',
+      { executions: executionRows },
+      ({ executions }) => `DELETE FROM ${pending} WHERE ctid = ANY (ARRAY(
+          SELECT found.place FROM ${executions.as('done')}
+          ${placeOf(pending, 'one.instance_key = done.instance_key AND one.execution_id = done.execution_id')}))`,
+    ),
+    shorten: prepare(
+      'perdure_shorten_reclaim',
+      { instanceKey: number, executionId: id, events: number, toExecution: id, toEvent: id },
+      ({ instanceKey, executionId, events, toExecution, toEvent }) =>
+        `UPDATE ${pending} SET events = greatest(events - ${events}, 1), from_execution = ${toExecution}, from_event = ${toEvent}
+        WHERE instance_key = ${instanceKey} AND execution_id = ${executionId}`,
+    ),
+    deleteInstances: prepare(
+      'perdure_delete_histories',
+      { instanceKeys: keys() },
+      ({ instanceKeys }) => `DELETE FROM ${history} WHERE instance_key = ANY (${instanceKeys})`,
+    ),
+    // By ctid, which is stable: events are never updated.
+    deleteExecutions: prepare(
+      'perdure_delete_execution_histories',
+      { executions: executionRows },
+      ({ executions }) => `DELETE FROM ${history} WHERE ctid = ANY (ARRAY(
+          SELECT event.ctid FROM ${executions.as('pruned')}
+          CROSS JOIN LATERAL (
+            SELECT one.ctid FROM ${history} AS one
+            WHERE one.instance_key = pruned.instance_key AND one.execution_id = pruned.execution_id OFFSET 0) AS event))`,
+    ),
+    boundary: prepare(
+      'perdure_reclaim_boundary',
+      { instanceKey: number, fromExecution: id, fromEvent: id, events: number },
+      ({ instanceKey, fromExecution, fromEvent, events }) =>
+        `SELECT execution_id AS "executionId", event_id AS "eventId" FROM ${history}
+        WHERE instance_key = ${instanceKey} AND ${place} >= (${fromExecution}, ${fromEvent})
+        ORDER BY execution_id, event_id LIMIT 1 OFFSET ${events}`,
+    ),
+    deleteRange: prepare(
+      'perdure_delete_history_part',
+      { instanceKey: number, fromExecution: id, fromEvent: id, toExecution: id, toEvent: id },
+      ({ instanceKey, fromExecution, fromEvent, toExecution, toEvent }) => `DELETE FROM ${history}
+        WHERE instance_key = ${instanceKey} AND ${place} >= (${fromExecution}, ${fromEvent})
+          AND ${place} < (${toExecution}, ${toEvent})`,
+    ),
+    hasAny: prepare('perdure_has_reclaims', {}, () => `SELECT FROM ${pending} LIMIT 1`),
+    isDue: prepare(
+      'perdure_is_reclaim_due',
+      { now: one<number | null>('bigint') },
+      () => `SELECT (SELECT TRUE FROM ${pending} LIMIT 1) IS TRUE
+        OR (SELECT TRUE FROM ${schema}.tombstones WHERE locked_until <= ${nowSql} LIMIT 1) IS TRUE AS "isDue"`,
+    ),
+  };
 }

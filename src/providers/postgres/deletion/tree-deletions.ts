@@ -4,10 +4,11 @@ import type {
   TreeDeletion,
   TreeDeletionResult,
 } from '../../contract/management.ts';
-import { numbers, texts, fromStoredText } from '../driver/arrays.ts';
+import { keys, prepare, strings } from '../driver/columns.ts';
+import { fromStoredText } from '../driver/arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import type { Transaction } from '../driver/connection.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { JobRows } from '../jobs/job-rows.ts';
 import type { Messages } from '../tables/messages.ts';
@@ -16,29 +17,28 @@ import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
-/** An instance with how many rows stand behind it. */
+/** An instance with the numbers of its rows. */
 interface Row {
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly incarnation: string;
   readonly status: InstanceStatus;
-  /** Of a task run: its handler for failure has still to run. */
+  /** Whether the failure handler of a task run is queued or running. */
   readonly isHandling: boolean;
-  /** Of a task run: it was created with a dedupe key. */
+  /** Whether a task run was created with a dedupe key. */
   readonly hasKey: boolean;
-  /** Of the current execution, and of those before it. */
+  /** Events of the current execution, then of the past ones. */
   readonly historyLength: number;
   readonly pastEvents: number;
   readonly pastExecutions: number;
   readonly messages: number;
   readonly items: number;
-  /** Somebody may want its reply. */
   readonly isJob: boolean;
-  /** As they are stored. */
+  /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
 
-type Judged =
+type Check =
   | Exclude<TreeDeletionResult, { kind: 'deleted' }>
   | {
       readonly kind: 'deletable';
@@ -46,15 +46,15 @@ type Judged =
       readonly counts: DeleteInstanceResult;
     };
 
-/** What is deleted: instances, those of them whose histories go at once, and what to record. */
+/** The instances to delete, those whose histories are deleted later, and the audit. */
 interface Plan {
   readonly rows: Row[];
   readonly leftForLater: Row[];
   readonly steps: AuditedStep[];
 }
 
-// How many events one call deletes itself. What is above is left for later, and hidden meanwhile.
-const maxEventsAtOnce = 4_000;
+// Maximum events that one call deletes. More are deleted later; readers do not see them meanwhile.
+const maxEventsPerCall = 4_000;
 
 interface Parts {
   readonly schema: string;
@@ -68,81 +68,48 @@ interface Parts {
 }
 
 /**
- * Deletes instances with everything that belongs to them; a few statements for all trees of a call.
+ * Deletes instances with all their rows, with a fixed number of statements for all trees of a call.
  *
- * D1. The rows of the instances are locked first, in the order of their keys, then those of their locks. A turn that
- *     starts a child holds the row of its instance, so no child is born from then on, and none is overlooked: it is
- *     looked for by a statement that begins once the locks are held.
- * D2. Whoever waits for one of these locks finds nothing when it gets it.
- * D3. What is counted under the locks is what is deleted.
+ * D1. Instances are locked first, in key order, then their `instance_locks`. A turn that starts a child holds the row of
+ *     its instance, so no child is added after that. Children are read by a statement that begins under the locks.
+ * D2. A transaction that waits for one of these locks finds no row when it gets it.
+ * D3. The counts are read under the locks, so they equal the deletions.
  */
 export class TreeDeletions {
   readonly #parts: Parts;
-  readonly #lock: Statement;
-  readonly #measure: Statement;
-  readonly #deleteExecutions: Statement;
-  readonly #deleteRows: Statement;
+  readonly #statements: ReturnType<typeof statements>;
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    const { schema } = parts;
-    this.#lock = {
-      name: 'perdure_lock_trees',
-      text: `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(
-          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])))
-        ORDER BY instance_key FOR UPDATE`,
-    };
-    const countOf = (table: string) =>
-      `(SELECT count(*) FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key)`;
-    this.#measure = {
-      name: 'perdure_measure_trees',
-      text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, ${new RunState(schema).status('instance')} AS status,
-          coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
-          (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
-          history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
-          ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
-          ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
-                WHERE child.parent_instance_id = instance.instance_id) AS "childIds"
-        FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
-          SELECT count(*) AS executions, coalesce(sum(one.history_length), 0)::bigint AS events
-          FROM ${schema}.executions AS one
-          WHERE one.instance_key = instance.instance_key AND instance.execution_id > 1) AS past
-        WHERE instance_id = ANY ($1::text[])`,
-    };
-    const deleteFrom = (table: string) =>
-      `DELETE FROM ${schema}.${table} WHERE instance_key = ANY ($1::bigint[])`;
-    this.#deleteExecutions = {
-      name: 'perdure_delete_executions_of_trees',
-      text: deleteFrom('executions'),
-    };
-    this.#deleteRows = { name: 'perdure_delete_trees', text: deleteFrom('instances') };
+    this.#statements = statements(parts.schema);
   }
 
   /** Deletes trees, each whole or not at all. */
   async run(scope: Scope, trees: readonly TreeDeletion[]): Promise<readonly TreeDeletionResult[]> {
-    const ids = texts(idsOf(trees));
+    const ids = idsOf(trees);
     const [locked, , measured] = await scope.begin(
-      scope.tx.query<{ instanceKey: number }>(this.#lock, [ids]),
-      this.#parts.locks.lockOf(scope.tx, idsOf(trees)),
-      scope.tx.query<Row>(this.#measure, [ids]),
+      scope.tx.query<{ instanceKey: number }>(...this.#statements.lock({ ids })),
+      this.#parts.locks.lockOf(scope.tx, ids),
+      scope.tx.query<Row>(...this.#statements.measure({ ids })),
     );
-    // One that was created between these statements is not meant.
-    const keys = new Set(locked.map(({ instanceKey }) => instanceKey));
-    const { results, plan } = judgeAll(
+    // Skips an instance that was created between these statements.
+    const lockedKeys = new Set(locked.map(({ instanceKey }) => instanceKey));
+    const { results, plan } = planAll(
       trees,
-      measured.filter(({ instanceKey }) => keys.has(instanceKey)),
+      measured.filter(({ instanceKey }) => lockedKeys.has(instanceKey)),
     );
     await this.#delete(scope, plan);
     return results;
   }
 
-  /** What would become of trees. */
+  /** The results that a deletion of trees would have. */
   async preview(
     tx: Transaction,
     trees: readonly TreeDeletion[],
   ): Promise<readonly TreeDeletionResult[]> {
     if (trees.length === 0) return [];
-    return judgeAll(trees, await tx.query<Row>(this.#measure, [texts(idsOf(trees))])).results;
+    const rows = await tx.query<Row>(...this.#statements.measure({ ids: idsOf(trees) }));
+    return planAll(trees, rows).results;
   }
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
@@ -163,7 +130,7 @@ export class TreeDeletions {
       dedupeKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
-      // First, so that the deletion sees the chunks of a handler that is just emitting.
+      // Locked first, so that the deletion sees the chunks of a handler that emits concurrently.
       jobRows.lockByKey(tx, jobs),
       jobRows.delete(tx, jobs),
       reclaims.deleteInstances(tx, keysOf(rows.filter((row) => !later.has(row)))),
@@ -177,8 +144,8 @@ export class TreeDeletions {
       ),
       continued.length === 0
         ? undefined
-        : tx.execute(this.#deleteExecutions, [numbers(keysOf(continued))]),
-      tx.execute(this.#deleteRows, [numbers(keysOf(rows))]),
+        : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
     ]);
     effects.addDeletedClaims(tokens);
@@ -186,44 +153,85 @@ export class TreeDeletions {
   }
 }
 
+function statements(schema: string) {
+  const countOf = (table: string) =>
+    `(SELECT count(*) FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key)`;
+  const deleteFrom = (name: string, table: string) =>
+    prepare(
+      name,
+      { keys: keys() },
+      ({ keys }) => `DELETE FROM ${schema}.${table} WHERE instance_key = ANY (${keys})`,
+    );
+  return {
+    lock: prepare(
+      'perdure_lock_trees',
+      { ids: strings() },
+      ({ ids }) =>
+        `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(
+          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY (${ids})))
+        ORDER BY instance_key FOR UPDATE`,
+    ),
+    measure: prepare(
+      'perdure_measure_trees',
+      { ids: strings() },
+      ({ ids }) => `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
+          ${new RunState(schema).status('instance')} AS status,
+          coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
+          (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
+          history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
+          ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
+          ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
+                WHERE child.parent_instance_id = instance.instance_id) AS "childIds"
+        FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
+          SELECT count(*) AS executions, coalesce(sum(one.history_length), 0)::bigint AS events
+          FROM ${schema}.executions AS one
+          WHERE one.instance_key = instance.instance_key AND instance.execution_id > 1) AS past
+        WHERE instance_id = ANY (${ids})`,
+    ),
+    deleteExecutions: deleteFrom('perdure_delete_executions_of_trees', 'executions'),
+    deleteInstances: deleteFrom('perdure_delete_trees', 'instances'),
+  };
+}
+
 function idsOf(trees: readonly TreeDeletion[]): readonly string[] {
   return [...new Set(trees.flatMap(({ instanceIds }) => instanceIds))];
 }
 
-/** Judges trees one after the other: what one of them takes is gone for those that follow. */
-function judgeAll(
+/** Plans the deletion of trees in order. An instance that one of them deletes is gone for the next. */
+function planAll(
   trees: readonly TreeDeletion[],
   measured: readonly Row[],
 ): { readonly results: readonly TreeDeletionResult[]; readonly plan: Plan } {
   const byId = new Map(measured.map((row) => [row.instanceId, row]));
   const gone = new Set<string>();
   const plan: Plan = { rows: [], leftForLater: [], steps: [] };
-  let eventsLeft = maxEventsAtOnce;
+  let eventsLeft = maxEventsPerCall;
   const results = trees.map((tree): TreeDeletionResult => {
-    const judged = judge(tree, byId, gone);
-    if (judged.kind !== 'deletable') return judged;
-    const { rows, counts } = judged;
+    const checked = check(tree, byId, gone);
+    if (checked.kind !== 'deletable') return checked;
+    const { rows, counts } = checked;
     if (tree.dryRun === true) return { kind: 'deleted', counts };
-    const isAtOnce = counts.eventsDeleted <= eventsLeft;
-    if (isAtOnce) eventsLeft -= counts.eventsDeleted;
+    const isImmediate = counts.eventsDeleted <= eventsLeft;
+    if (isImmediate) eventsLeft -= counts.eventsDeleted;
     for (const row of rows) {
       plan.rows.push(row);
-      if (!isAtOnce) plan.leftForLater.push(row);
+      if (!isImmediate) plan.leftForLater.push(row);
       byId.delete(row.instanceId);
       gone.add(row.instanceId);
     }
-    plan.steps.push({ entry: tree.audit, taken: counts });
+    plan.steps.push({ entry: tree.audit, deleted: counts });
     return { kind: 'deleted', counts };
   });
   return { results, plan };
 }
 
-function judge(
+/** Checks whether a tree can be deleted. */
+function check(
   { instanceIds, rootIncarnation, force }: TreeDeletion,
   byId: ReadonlyMap<string, Row>,
   gone: ReadonlySet<string>,
-): Judged {
-  // Those that are there, in the order given, each once.
+): Check {
+  // The existing instances, in input order, without duplicates.
   const rows = [...new Set(instanceIds)].flatMap((id) => byId.get(id) ?? []);
   const root = rows.at(-1);
   const isReplaced =
@@ -262,7 +270,7 @@ function eventsOf({ historyLength, pastEvents }: Row): number {
   return historyLength + pastEvents;
 }
 
-// Event ids are dense, so the length of a history is the number of its rows.
+// Event ids have no gaps, so the length of a history is the number of its rows.
 function toCounts(rows: readonly Row[]): DeleteInstanceResult {
   const sum = (of: (row: Row) => number) => rows.reduce((total, row) => total + of(row), 0);
   return {

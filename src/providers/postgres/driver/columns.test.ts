@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ids, keys, one, prepare, rowsOf } from './columns.ts';
+import { keys, one, prepare, rowsOf, strings } from './columns.ts';
 import { nowSql } from './scope.ts';
 
 interface Row {
@@ -30,8 +30,8 @@ it('prepare() numbers parameters and encodes values in the declared order', () =
   expect(values).toEqual([null, '{7,8}', '{"a\\"b",NULL}', '{true,false}', '{1,2}']);
 });
 
-it('one() and ids escape texts like columns of rows do', () => {
-  const bind = prepare('perdure_test', { id: one<string>('text'), ids }, () => '');
+it('one() and strings() escape texts like columns of rows do', () => {
+  const bind = prepare('perdure_test', { id: one<string>('text'), ids: strings() }, () => '');
   expect(bind({ id: 'a\0', ids: ['a\0', 'b'] })[1]).toEqual(['a\u00010', '{"a\u00010","b"}']);
 });
 

@@ -97,12 +97,19 @@ export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[],
   };
 }
 
-/** A list of texts, for `= ANY (…)`. */
-export const ids: Parameter<readonly string[], string> = {
-  size: 1,
-  inText: (number) => `$${number}::text[]`,
-  encode: (values) => [texts(values)],
-};
+/** A list of strings, for `= ANY (…)`. */
+export function strings(): Parameter<readonly string[], string> {
+  return { size: 1, inText: (number) => `$${number}::text[]`, encode: (values) => [texts(values)] };
+}
+
+/** A parameter that may be absent: `null` and `undefined` are sent as NULL. */
+export function optional<Value, Text>(
+  parameter: Parameter<Value, Text>,
+): Parameter<Value | null | undefined, Text> {
+  const { size, encode } = parameter;
+  const absent = Array.from({ length: size }, () => null);
+  return { ...parameter, encode: (value) => (value == null ? absent : encode(value)) };
+}
 
 type Parameters = Readonly<Record<string, Parameter<never, unknown>>>;
 type Texts<P extends Parameters> = {

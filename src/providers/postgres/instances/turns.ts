@@ -9,13 +9,13 @@ import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/de
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import {
-  existingStart,
   isOver,
-  newInstanceRow,
   type InstanceRow,
   type InstanceRows,
+  existingStart,
+  newInstanceRow,
 } from '../tables/instance-rows.ts';
-import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
+import type { InstanceStops, CancelRequest } from '../stopping/cancellation.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
@@ -134,7 +134,7 @@ export class Turns {
     batch: Batch,
     commits: readonly TurnCommit[],
     { keyOf }: NamedKeys,
-  ): Promise<readonly StopRequest[]> {
+  ): Promise<readonly CancelRequest[]> {
     const { scope, changes } = batch;
     const children = commits.flatMap(({ target, turn }) =>
       turn.children.map((child) => ({ parent: target, child })),
@@ -143,7 +143,7 @@ export class Turns {
     const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
     const isRepeated = await this.#repeatedStarts(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
-    const late: StopRequest[] = [];
+    const late: CancelRequest[] = [];
     for (const [index, { parent, child }] of children.entries()) {
       const instanceKey = inserted.get(child.instanceId);
       const row = rows[index];
@@ -213,7 +213,7 @@ export class Turns {
   async #end(
     batch: Batch,
     endings: readonly Ending[],
-    requests: readonly StopRequest[],
+    requests: readonly CancelRequest[],
   ): Promise<void> {
     const { itemCancels, stops } = this.#parts;
     await itemCancels.cancelAll(
@@ -236,7 +236,7 @@ export class Turns {
       if (ending === undefined) return [];
       return [{ instanceKey, reason: ending.children, actor: null, cleanupMs: ending.cleanupMs }];
     });
-    await stops.request(batch, [...requests, ...ofParents]);
+    await stops.requestCancel(batch, [...requests, ...ofParents]);
   }
 }
 
@@ -316,7 +316,7 @@ function send({ scope, instances, changes }: Batch, { messages }: Turn): void {
 function childCancels(
   { instances }: Batch,
   { target, turn: { childCancels, cleanupMs } }: TurnCommit,
-): readonly StopRequest[] {
+): readonly CancelRequest[] {
   return childCancels.flatMap(({ instanceId, reason }) => {
     const child = instances.find(instanceId);
     // If the id was taken, the instance is not a child of this one.

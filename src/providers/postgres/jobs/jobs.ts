@@ -1,22 +1,50 @@
 import { isTerminal } from '../../../model/status.ts';
 import type { StopResult } from '../../contract/cancellation.ts';
+import type { InstanceRecord, NewInstance } from '../../contract/instances.ts';
+import type {
+  AbandonJob,
+  JobKey,
+  NewJob,
+  SettledResult,
+  SubmitJobResult,
+} from '../../contract/sessions.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
-import type { AbandonJob, JobKey, NewJob, SettledResult } from '../../contract/sessions.ts';
 import type { Batch } from '../batches/changes.ts';
-import type { StopRequest } from '../stopping/instance-stops.ts';
-import type { JobRow } from './job-rows.ts';
+import type { CreateInstances } from '../batches/store-access.ts';
+import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+import type { CancelRequest, StopStore } from '../stopping/cancellation.ts';
+import { createTasks, type TaskTables } from '../tasks/tasks.ts';
+import type { IdHolder, JobRow, JobRows } from './job-rows.ts';
+import type { SessionRow, SessionRows } from './session-rows.ts';
 
-/** The key of a job that is to be created. */
-export function keyOf(job: NewJob): JobKey {
+interface JobTable {
+  readonly jobRows: JobRows;
+}
+
+/** The store parts that an abandoned job needs. */
+export type AbandonParts = JobTable &
+  StopStore & {
+    readonly instanceRecords: {
+      get(
+        tx: Transaction,
+        instanceIds: readonly string[],
+      ): Promise<readonly (InstanceRecord | undefined)[]>;
+    };
+  };
+
+/** The store parts that a submit needs. */
+export type SubmitParts = JobTable & TaskTables & { readonly sessionRows: SessionRows };
+
+/** The key of a new job. */
+function keyOf(job: NewJob): JobKey {
   const { instanceId, incarnation } = job.kind === 'task' ? job.task : job.instance;
   return { sessionId: job.sessionId, instanceId, incarnation };
 }
 
-/** Forgets jobs whose replies have reached their callers. */
+/** Deletes ended jobs whose callers took the replies. */
 export async function takeJobs(
-  store: Store,
+  store: JobTable,
   { tx }: Scope,
   keys: readonly JobKey[],
 ): Promise<readonly undefined[]> {
@@ -28,9 +56,9 @@ export async function takeJobs(
   return keys.map(() => undefined);
 }
 
-/** Tells what became of late results that were claimed. */
+/** Deletes late results that were processed, and schedules the others for a retry. */
 export async function settleAbandoned(
-  store: Store,
+  store: JobTable,
   scope: Scope,
   settled: readonly SettledResult[],
 ): Promise<readonly undefined[]> {
@@ -41,7 +69,7 @@ export async function settleAbandoned(
   const again: { instanceKey: number; checkAt: null; disposeAt: number }[] = [];
   for (const [index, { retryInMs }] of settled.entries()) {
     const row = rows[index];
-    // Its caller may have come back for the reply.
+    // The caller may have taken the reply meanwhile.
     if (row === undefined || row.disposeAt === null) continue;
     const { instanceKey } = row;
     if (retryInMs === null) done.push(instanceKey);
@@ -51,9 +79,9 @@ export async function settleAbandoned(
   return settled.map(() => undefined);
 }
 
-/** Locks the jobs that are meant by their whole keys. */
+/** Locks jobs by key. `undefined` for one of another session or incarnation. */
 async function lockNamed(
-  store: Store,
+  store: JobTable,
   { tx }: Pick<Scope, 'tx'>,
   keys: readonly JobKey[],
 ): Promise<readonly (JobRow | undefined)[]> {
@@ -66,9 +94,9 @@ async function lockNamed(
   });
 }
 
-/** Marks jobs whose callers have gone, and asks their runs to stop. */
+/** Marks jobs as abandoned, and cancels their runs. */
 export async function abandonJobs(
-  store: Store,
+  store: AbandonParts,
   scope: Scope,
   requests: readonly AbandonJob[],
 ): Promise<readonly StopResult[]> {
@@ -83,7 +111,7 @@ export async function abandonJobs(
     const row = instances.find(request.instanceId);
     if (row?.incarnation !== request.incarnation) return undefined;
     const job = byKey.get(row.instanceKey);
-    // A job goes once its reply was taken; whoever knows the incarnation was its caller.
+    // A job is deleted once its reply was taken. Only its caller knows the incarnation.
     const isOther = job !== undefined && job.sessionId !== request.sessionId;
     return isOther ? undefined : { ...request, instanceKey: row.instanceKey, job };
   });
@@ -93,7 +121,7 @@ export async function abandonJobs(
     requests: wanted,
   });
   const changes = new Map(wanted.map((one, index) => [one, changed[index] === true]));
-  // Of a run that nobody asked to stop the row does not say whether it has started.
+  // The locked row of a run that was not canceled does not show whether it has started.
   const others = meant.flatMap((one) =>
     one === undefined || changes.has(one) ? [] : [one.instanceId],
   );
@@ -107,17 +135,17 @@ export async function abandonJobs(
   });
 }
 
-/** Abandons jobs that are locked, with their instances; says for each request whether it stopped a run. */
+/** Abandons locked jobs with locked instances. Returns for each request whether it canceled a run. */
 export async function abandon(
-  store: Store,
+  store: JobTable & StopStore,
   batch: Batch,
   {
     jobs,
     requests,
-  }: { readonly jobs: readonly JobRow[]; readonly requests: readonly StopRequest[] },
+  }: { readonly jobs: readonly JobRow[]; readonly requests: readonly CancelRequest[] },
 ): Promise<readonly boolean[]> {
   const { scope, instances } = batch;
-  const changed = await store.stops.request(batch, requests);
+  const changed = await store.stops.requestCancel(batch, requests);
   await batch.changes.write(scope, store);
   const { tx, now } = scope;
   const marked = jobs.filter(({ abandonedAt }) => abandonedAt === null);
@@ -134,9 +162,9 @@ export async function abandon(
   return changed;
 }
 
-/** The runs of abandoned jobs are over: their results are disposed of, or there are none. */
+/** Makes late results of ended runs claimable, and deletes the other jobs. */
 export async function endAbandoned(
-  { jobRows }: Store,
+  { jobRows }: JobTable,
   { tx, now }: Scope,
   jobs: readonly JobRow[],
 ): Promise<void> {
@@ -153,4 +181,136 @@ export async function endAbandoned(
       others.map(({ instanceKey }) => instanceKey),
     ),
   ]);
+}
+
+interface OpenJob {
+  readonly index: number;
+  readonly job: NewJob;
+}
+
+type Created = SubmitJobResult | { readonly kind: 'created'; readonly instanceKey: number };
+
+/** Creates runs as jobs of their sessions. Share-locks the sessions. */
+export async function submitJobs(
+  store: SubmitParts,
+  scope: Scope,
+  {
+    jobs,
+    createInstances,
+  }: { readonly jobs: readonly NewJob[]; readonly createInstances: CreateInstances },
+): Promise<readonly SubmitJobResult[]> {
+  const sessionIds = [...new Set(jobs.map(({ sessionId }) => sessionId))];
+  const [rows] = await scope.begin(store.sessionRows.share(scope.tx, sessionIds));
+  const sessions = new Map(rows.map((row) => [row.sessionId, row]));
+  const results: (SubmitJobResult | undefined)[] = jobs.map(() => undefined);
+  // Another round for jobs that are not the first of their id, or lost a race for it.
+  for (;;) {
+    const open = jobs.flatMap((job, index) =>
+      results[index] === undefined ? [{ index, job }] : [],
+    );
+    if (open.length === 0) break;
+    for (const { index, result } of await submitRound(store, scope, {
+      open,
+      sessions,
+      createInstances,
+    })) {
+      results[index] = result;
+    }
+  }
+  return results.flatMap((result) => result ?? []);
+}
+
+async function submitRound(
+  store: SubmitParts,
+  scope: Scope,
+  {
+    open,
+    sessions,
+    createInstances,
+  }: {
+    readonly open: readonly OpenJob[];
+    readonly sessions: ReadonlyMap<string, SessionRow>;
+    readonly createInstances: CreateInstances;
+  },
+): Promise<readonly { readonly index: number; readonly result: SubmitJobResult }[]> {
+  const ids = new Set(open.map(({ job }) => keyOf(job).instanceId));
+  const holders = await store.jobRows.holders(scope.tx, [...ids]);
+  await store.definitions.load(
+    scope.tx,
+    holders.map(({ definitionKey }) => definitionKey),
+  );
+  const byId = new Map(holders.map((holder) => [holder.instanceId, holder]));
+  const results: { index: number; result: SubmitJobResult }[] = [];
+  const wanted: OpenJob[] = [];
+  for (const one of open) {
+    const { instanceId } = keyOf(one.job);
+    const result = refuse(store, one.job, {
+      holder: byId.get(instanceId),
+      session: sessions.get(one.job.sessionId),
+    });
+    if (result !== undefined) results.push({ index: one.index, result });
+    else if (ids.delete(instanceId)) wanted.push(one);
+  }
+  const created = await createRuns(store, scope, { wanted, createInstances });
+  const rows = wanted.flatMap(({ job }, place) => {
+    const result = created[place];
+    const session = sessions.get(job.sessionId);
+    if (result === undefined || !('instanceKey' in result) || session === undefined) return [];
+    const { name } = job.kind === 'task' ? job.task : job.instance;
+    const { instanceKey } = result;
+    const isTask = job.kind === 'task';
+    return [
+      { instanceKey, sessionKey: session.sessionKey, isTask, name, disposable: job.disposable },
+    ];
+  });
+  await store.jobRows.insert(scope.tx, rows);
+  for (const [place, { index }] of wanted.entries()) {
+    const result = created[place];
+    // Another process took the id. The next round reads its instance.
+    if (result === undefined || result.kind === 'exists' || result.kind === 'conflict') continue;
+    results.push({ index, result: result.kind === 'created' ? { kind: 'created' } : result });
+  }
+  return results;
+}
+
+/** The result for a job that must not be created. */
+function refuse(
+  { definitions }: SubmitParts,
+  job: NewJob,
+  {
+    holder,
+    session,
+  }: { readonly holder: IdHolder | undefined; readonly session: SessionRow | undefined },
+): SubmitJobResult | undefined {
+  if (holder?.incarnation === keyOf(job).incarnation) return { kind: 'exists' };
+  if (session?.state !== 'open') {
+    return { kind: 'sessionClosed', state: session?.state ?? 'missing' };
+  }
+  if (holder === undefined) return undefined;
+  return { kind: 'conflict', name: definitions.get(holder.definitionKey).name };
+}
+
+async function createRuns(
+  store: TaskTables,
+  scope: Scope,
+  {
+    wanted,
+    createInstances,
+  }: { readonly wanted: readonly OpenJob[]; readonly createInstances: CreateInstances },
+): Promise<readonly (Created | undefined)[]> {
+  const instances: NewInstance[] = [];
+  const tasks = wanted.flatMap(({ job }) => (job.kind === 'task' ? [job.task] : []));
+  for (const { job } of wanted) {
+    if (job.kind === 'orchestration') instances.push(withoutTurn(job.instance));
+  }
+  const started = instances.length === 0 ? [] : await createInstances(scope, instances);
+  const ran = tasks.length === 0 ? [] : await createTasks(store, scope, tasks);
+  let [nextStarted, nextRan] = [0, 0];
+  return wanted.map(({ job }) => (job.kind === 'task' ? ran[nextRan++] : started[nextStarted++]));
+}
+
+// A first turn could claim work for a worker, and a submit has no way to return those claims.
+function withoutTurn(instance: Omit<NewInstance, 'firstTurn'>): NewInstance {
+  const { instanceId, incarnation, name, version, inputHash, start } = instance;
+  return { instanceId, incarnation, name, version, inputHash, start };
 }

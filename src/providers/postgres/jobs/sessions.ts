@@ -1,3 +1,4 @@
+import { isTerminal } from '../../../model/status.ts';
 import type { StopResult } from '../../contract/cancellation.ts';
 import type {
   AbandonJob,
@@ -6,59 +7,64 @@ import type {
   SessionStore,
   SettledResult,
   SubmitJobResult,
+  DueSessions,
+  SessionRecord,
+  ShutdownResult,
+  ShutdownSession,
 } from '../../contract/sessions.ts';
-import { abandonJobs, settleAbandoned, takeJobs } from './jobs.ts';
+import {
+  cleanupMs,
+  handedOutMs,
+  planShutdown,
+  keptMs,
+  maxChecks,
+  nextCheckAt,
+  nextRemovalAt,
+  reasonFor,
+  settleEveryMs,
+  type SessionMove,
+} from '../../rules/session-rules.ts';
 import type { Scope } from '../driver/scope.ts';
-import { dueSessions, settleSession, shutdownSession } from './session-ends.ts';
-import type { Store } from '../store.ts';
-import { submitJobs } from './submits.ts';
+import type { BatchWork } from '../batches/batching.ts';
+import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
+import type { NextDueCache } from '../wakeups/due-query.ts';
+import type { JobRow, NextJobTimes } from './job-rows.ts';
+import {
+  abandon,
+  abandonJobs,
+  endAbandoned,
+  settleAbandoned,
+  submitJobs,
+  takeJobs,
+  type AbandonParts,
+  type SubmitParts,
+} from './jobs.ts';
+import type { SessionRow } from './session-rows.ts';
 
-// Of many that are closed at once, handlers are told while the next are being written, on two processors of the database.
-const abandonedAtOnce = { maxInFlight: 2, maxItems: 500 };
+type SessionParts = StoreAccess &
+  AbandonParts &
+  SubmitParts & { readonly nextSession: NextDueCache };
 
-/** Abandons jobs: those that run in the short way, then the others. */
-function createAbandon(
-  store: Store,
-): (requests: readonly AbandonJob[]) => Promise<readonly StopResult[]> {
-  const run = (scope: Scope, requests: readonly AbandonJob[]) =>
-    abandonJobs(store, scope, requests);
-  const runSingleStatement = (requests: readonly AbandonJob[]) =>
-    store.singleStatementAbandons.abandon(requests, store.nowParameter);
-  const operation = 'abandonJobs';
-  const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
-  const abandonPlain = store.batching<AbandonJob, StopResult | undefined>({
-    operation,
-    run,
-    runSingleStatement,
-    ...abandonedAtOnce,
-  });
-  const { maxItems } = abandonedAtOnce;
-  return async (requests) => {
-    const slices: Promise<readonly (StopResult | undefined)[]>[] = [];
-    for (let start = 0; start < requests.length; start += maxItems) {
-      slices.push(abandonPlain(requests.slice(start, start + maxItems)));
-    }
-    const results = (await Promise.all(slices)).flat();
-    const left = requests.filter((_, index) => results[index] === undefined);
-    const others = (await abandonAny(left)).values();
-    return results.map((result) => result ?? present(others.next().value));
-  };
+type AbandonWork = BatchWork<AbandonJob, StopResult | undefined>;
+
+interface SessionPaths {
+  readonly createInstances: CreateInstances;
+  /** Abandons running jobs in one statement. The result of other jobs is `undefined`. */
+  readonly abandonInOneStatement: NonNullable<AbandonWork['runSingleStatement']>;
 }
 
-function present(result: StopResult | undefined): StopResult {
-  if (result === undefined) throw new Error('A job that was abandoned was not answered.');
-  return result;
-}
-
-/** Sessions and their jobs. */
-export function createSessionStore(store: Store): SessionStore {
+/** Implements sessions and their jobs. */
+export function createSessionStore(
+  store: SessionParts,
+  { createInstances, abandonInOneStatement }: SessionPaths,
+): SessionStore {
   const { sessionRows: rows, nextSession } = store;
-  /** Makes another time due; what was known of that is forgotten. */
+  /** Awaits a write that may change when the next session is due. */
   const change = async <T>(changing: Promise<T>): Promise<T> => {
     try {
       return await changing;
     } finally {
-      nextSession.changed();
+      nextSession.invalidate();
     }
   };
   const take = store.batching({
@@ -66,7 +72,7 @@ export function createSessionStore(store: Store): SessionStore {
     run: (scope, keys: readonly JobKey[]) => takeJobs(store, scope, keys),
     maxInFlight: 1,
   });
-  const abandon = createAbandon(store);
+  const abandon = createAbandon(store, abandonInOneStatement);
   const settleResults = store.batching({
     operation: 'settleAbandoned',
     run: (scope, settled: readonly SettledResult[]) => settleAbandoned(store, scope, settled),
@@ -78,7 +84,7 @@ export function createSessionStore(store: Store): SessionStore {
         store.writeOnce('openSession', async ({ tx, nowParameter }) => {
           await rows.insert(tx, session, nowParameter);
           const [record] = await rows.get(tx, [session.sessionId]);
-          if (record === undefined) throw new Error('A session that is there cannot be read.');
+          if (record === undefined) throw new Error('The inserted session cannot be read.');
           return record;
         }),
       ),
@@ -94,7 +100,7 @@ export function createSessionStore(store: Store): SessionStore {
 
     submitJobs: store.batching({
       operation: 'submitJobs',
-      run: (scope, jobs: readonly NewJob[]) => submitJobs(store, scope, jobs),
+      run: (scope, jobs: readonly NewJob[]) => submitJobs(store, scope, { jobs, createInstances }),
       refused: (error): SubmitJobResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
     }),
@@ -145,4 +151,219 @@ export function createSessionStore(store: Store): SessionStore {
     listJobs: ({ sessionId, limit, after = 0 }) =>
       store.read('listJobs', (tx) => store.jobRows.list(tx, { sessionId, after, limit })),
   };
+}
+
+// Slices of a large call: the database works on two at a time, and handlers are signaled after each.
+const abandonedAtOnce = { maxInFlight: 2, maxItems: 500 };
+
+/** Abandons running jobs in one statement, then the others in a transaction. */
+function createAbandon(
+  store: SessionParts,
+  runSingleStatement: NonNullable<AbandonWork['runSingleStatement']>,
+): (requests: readonly AbandonJob[]) => Promise<readonly StopResult[]> {
+  const run = (scope: Scope, requests: readonly AbandonJob[]) =>
+    abandonJobs(store, scope, requests);
+  const operation = 'abandonJobs';
+  const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
+  const abandonInOneStatement = store.batching<AbandonJob, StopResult | undefined>({
+    operation,
+    run,
+    runSingleStatement,
+    ...abandonedAtOnce,
+  });
+  const { maxItems } = abandonedAtOnce;
+  return async (requests) => {
+    const slices: Promise<readonly (StopResult | undefined)[]>[] = [];
+    for (let start = 0; start < requests.length; start += maxItems) {
+      slices.push(abandonInOneStatement(requests.slice(start, start + maxItems)));
+    }
+    const results = (await Promise.all(slices)).flat();
+    const left = requests.filter((_, index) => results[index] === undefined);
+    const others = (await abandonAny(left)).values();
+    return results.map((result) => result ?? present(others.next().value));
+  };
+}
+
+function present(result: StopResult | undefined): StopResult {
+  if (result === undefined) throw new Error('An abandoned job has no result.');
+  return result;
+}
+
+/** Starts a graceful or immediate shutdown of a session. */
+async function shutdownSession(
+  { sessionRows }: SessionParts,
+  scope: Scope,
+  { sessionId, mode, end }: ShutdownSession,
+): Promise<ShutdownResult> {
+  const { tx } = scope;
+  const [row] = await scope.begin(sessionRows.lock(tx, sessionId));
+  if (row === undefined) return { kind: 'missing', session: undefined };
+  const kind = planShutdown(row.state, mode);
+  if (kind === 'accepted') {
+    const how =
+      mode === 'graceful'
+        ? ({ state: 'draining', end: null } as const)
+        : ({ state: 'closing', end } as const);
+    await sessionRows.move(tx, [{ sessionKey: row.sessionKey, dueAt: scope.now, ...how }]);
+  }
+  const [session] = await sessionRows.get(tx, [sessionId]);
+  return { kind, session };
+}
+
+/** Abandons up to `limit` jobs of a closing session, and ends the session if no open jobs are left. */
+async function settleSession(
+  store: SessionParts,
+  scope: Scope,
+  sessionId: string,
+  limit: number,
+): Promise<SessionRecord | undefined> {
+  const { sessionRows, jobRows } = store;
+  const { tx } = scope;
+  const [session] = await scope.begin(sessionRows.lock(tx, sessionId));
+  if (session?.state === 'closing' || session?.state === 'draining') {
+    const hasMore =
+      session.state === 'closing' && (await abandonSome(store, scope, session, limit));
+    await endAbandoned(store, scope, await jobRows.lockEnded(tx, session.sessionKey, limit));
+    await endIfEmpty(store, scope, { session, hasMore });
+  }
+  const [record] = await sessionRows.get(tx, [sessionId]);
+  return record;
+}
+
+/** Abandons up to `limit` jobs of a session. Returns whether there are more. */
+async function abandonSome(
+  store: SessionParts,
+  scope: Scope,
+  session: SessionRow,
+  limit: number,
+): Promise<boolean> {
+  const most = Math.max(limit, 0);
+  const open = await store.jobRows.selectOpen(scope.tx, session.sessionKey, most + 1);
+  const keys = open.slice(0, most);
+  if (keys.length > 0) {
+    const batch = store.newBatch(scope);
+    await batch.instances.lock({ keys, parents: 'ending' });
+    const jobs = await store.jobRows.lockByKey(scope.tx, keys);
+    const request = { reason: reasonFor(session.end), actor: null, cleanupMs };
+    const requests = jobs.map(({ instanceKey }) => ({ ...request, instanceKey }));
+    await abandon(store, batch, { jobs, requests });
+  }
+  return open.length > most;
+}
+
+/** Ends a session without open jobs, or schedules the next step. */
+async function endIfEmpty(
+  { sessionRows }: SessionParts,
+  { tx, now }: Scope,
+  { session, hasMore }: { readonly session: SessionRow; readonly hasMore: boolean },
+): Promise<void> {
+  const { sessionKey, sessionId, state } = session;
+  const [record] = hasMore ? [] : await sessionRows.get(tx, [sessionId]);
+  if (record?.openJobs === 0) await sessionRows.end(tx, sessionKey, now, now + keptMs);
+  else {
+    const dueAt = hasMore ? now : now + settleEveryMs;
+    await sessionRows.move(tx, [{ sessionKey, state, end: null, dueAt }]);
+  }
+}
+
+/** Lists due sessions. If nothing is due, it needs one read, or no statement with a valid cache. */
+async function dueSessions(store: SessionParts, limit: number): Promise<DueSessions> {
+  store.assertOpen('dueSessions');
+  const known = store.nextSession.get();
+  if (known !== undefined) {
+    const nextAt = known.nextAt === Infinity ? null : known.nextAt;
+    return { sessionIds: [], hasAbandoned: false, nextAt };
+  }
+  const times = await store.read('dueSessions', (tx) =>
+    store.jobRows.nextAt(tx, store.nowParameter),
+  );
+  const dueAt = Math.min(times.dueAt ?? Infinity, times.checkAt ?? Infinity);
+  if (dueAt > times.now) return { sessionIds: [], ...toNextDue(times) };
+  try {
+    return await store.writeOnce('dueSessions', (scope) => handOutDue(store, scope, limit));
+  } finally {
+    store.nextSession.invalidate();
+  }
+}
+
+function toNextDue({
+  now,
+  dueAt,
+  checkAt,
+  disposeAt,
+}: NextJobTimes): Omit<DueSessions, 'sessionIds'> {
+  const nextAt = Math.min(dueAt ?? Infinity, checkAt ?? Infinity, disposeAt ?? Infinity);
+  return {
+    hasAbandoned: disposeAt !== null && disposeAt <= now,
+    nextAt: nextAt === Infinity ? null : nextAt,
+  };
+}
+
+async function handOutDue(store: SessionParts, scope: Scope, limit: number): Promise<DueSessions> {
+  const { tx } = scope;
+  const { sessionRows, jobRows } = store;
+  await scope.begin();
+  await check(store, scope, await jobRows.lockToCheck(tx, scope.now, maxChecks));
+  const due = await sessionRows.lockDue(tx, scope.now, limit);
+  const moves: SessionMove[] = [];
+  const sessionIds: string[] = [];
+  for (const session of due) {
+    const move = moveDue(session, scope.now);
+    if (move === undefined) continue;
+    moves.push(move);
+    if (move.state !== 'open') sessionIds.push(session.sessionId);
+  }
+  await sessionRows.move(tx, moves);
+  await remove(
+    store,
+    scope,
+    due.filter(({ state }) => state === 'ended'),
+  );
+  return { sessionIds, ...toNextDue(await jobRows.nextAt(tx, scope.now)) };
+}
+
+/** The next state of a due session; `undefined` for one that has ended. */
+function moveDue(
+  { sessionKey, state, expiresAt }: SessionRow,
+  now: number,
+): SessionMove | undefined {
+  if (state === 'ended') return undefined;
+  const dueAt = now + handedOutMs;
+  if (expiresAt <= now) return { sessionKey, state: 'closing', end: 'expired', dueAt };
+  return { sessionKey, state, end: null, dueAt: state === 'open' ? expiresAt : dueAt };
+}
+
+/** Checks whether the runs of abandoned jobs have ended. */
+async function check(store: SessionParts, scope: Scope, jobs: readonly JobRow[]): Promise<void> {
+  const { now } = scope;
+  const ended = jobs.filter(({ status }) => isTerminal(status));
+  const live = jobs.filter(({ status }) => !isTerminal(status));
+  await endAbandoned(store, scope, ended);
+  await store.jobRows.setTimes(
+    scope.tx,
+    live.map(({ instanceKey, abandonedAt, disposeAt }) => ({
+      instanceKey,
+      checkAt: nextCheckAt(abandonedAt ?? now, now),
+      disposeAt,
+    })),
+  );
+}
+
+/** Deletes ended sessions. A session with late results stays until they are disposed of. */
+async function remove(
+  { sessionRows, jobRows }: SessionParts,
+  { tx, now }: Scope,
+  sessions: readonly SessionRow[],
+): Promise<void> {
+  const keys = sessions.map(({ sessionKey }) => sessionKey);
+  const withJobs = await jobRows.abandonAll(tx, keys, now);
+  const dueAt = nextRemovalAt(now);
+  await sessionRows.move(
+    tx,
+    [...withJobs].map((sessionKey) => ({ sessionKey, state: 'ended', end: null, dueAt })),
+  );
+  await sessionRows.delete(
+    tx,
+    keys.filter((key) => !withJobs.has(key)),
+  );
 }

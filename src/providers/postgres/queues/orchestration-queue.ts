@@ -10,19 +10,40 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import type { DueInstance } from './due-instances.ts';
-import { isLive } from '../tables/instance-locks.ts';
-import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
-import { formatToken, parseToken } from '../../shared/lock-token.ts';
-import type { MessageOf } from '../tables/messages.ts';
-import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
-import { addressees, refusal, type TurnCommit } from '../instances/turns.ts';
+import { chooseDue } from '../../rules/claims.ts';
+import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
+import { one, prepare } from '../driver/columns.ts';
+import { nowSql, type Scope } from '../driver/scope.ts';
+import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import { isLive, type InstanceLocks } from '../tables/instance-locks.ts';
+import { isOver, parentOf, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { MessageOf, Messages } from '../tables/messages.ts';
+import {
+  blockedBy,
+  cleanupDue,
+  orchestrationKeys,
+  runnableRows,
+  unique,
+} from '../wakeups/due-query.ts';
+import type { QueueAccess } from '../wakeups/fetching.ts';
 
 const defaultMaxMessages = 1_000;
 
-/** Claims, acks and releases of instances. */
-export function createOrchestrationQueue(store: Store): OrchestrationQueue {
+interface OrchestrationQueueParts extends QueueAccess {
+  readonly definitions: Definitions;
+  readonly dueInstances: DueInstances;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly secrets: Secrets;
+  readonly turns: Turns;
+}
+
+/** Implements claims, acks, renewals and releases of instances. */
+export function createOrchestrationQueue(store: OrchestrationQueueParts): OrchestrationQueue {
   const renew = store.batching({
     operation: 'renewOrchestrationLocks',
     run: async (scope, batches: readonly Renewal[]) => renewBatches(store, scope, batches),
@@ -73,7 +94,7 @@ interface Renewal {
 }
 
 async function renewBatches(
-  { locks }: Store,
+  { locks }: Pick<OrchestrationQueueParts, 'locks'>,
   { tx, nowParameter }: Scope,
   renewals: readonly Renewal[],
 ): Promise<readonly (readonly boolean[])[]> {
@@ -90,7 +111,7 @@ async function renewBatches(
 }
 
 async function ack(
-  store: Store,
+  store: OrchestrationQueueParts,
   scope: Scope,
   acks: readonly OrchestrationAck[],
 ): Promise<readonly CommitResult[]> {
@@ -118,7 +139,7 @@ async function ack(
     if (error !== undefined) return { ok: false, error };
     committed.add(key);
     commits.push({ target, hasLockRow: true, turn });
-    // The end of an instance takes all of its messages.
+    // The end of an instance deletes all its messages.
     if (!isTerminal(turn.outcome.status)) {
       for (const messageKey of messageKeys) {
         batch.changes.readMessages.push({ messageKey, instanceKey: key });
@@ -131,7 +152,7 @@ async function ack(
 }
 
 async function abandon(
-  store: Store,
+  store: OrchestrationQueueParts,
   scope: Scope,
   abandons: readonly OrchestrationAbandon[],
 ): Promise<readonly boolean[]> {
@@ -152,7 +173,7 @@ async function abandon(
     if (!isHeld) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
-    // Another build may take at once what this one holds back.
+    // A worker with another build may claim a blocked instance immediately.
     effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
     return true;
   });
@@ -161,7 +182,7 @@ async function abandon(
 }
 
 async function hold(
-  store: Store,
+  store: OrchestrationQueueParts,
   scope: Scope,
   holds: readonly InstanceHold[],
 ): Promise<readonly boolean[]> {
@@ -176,15 +197,15 @@ async function hold(
     const { instanceKey, delayMs, blocked } = one;
     const row = instances.get(instanceKey);
     const lock = locks.get(instanceKey);
-    const stands =
+    const isCurrent =
       row !== undefined &&
       !isTerminal(row.status) &&
       row.incarnation === one.incarnation &&
       row.executionId === one.executionId &&
       row.lastTurn === one.lastTurn;
-    if (!stands || (lock !== undefined && isLive(lock, scope.now))) return false;
+    if (!isCurrent || (lock !== undefined && isLive(lock, scope.now))) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
-    // Another build may take at once what this one holds back.
+    // A worker with another build may claim a blocked instance immediately.
     scope.effects.due('orchestrations', scope.now);
     return true;
   });
@@ -193,7 +214,7 @@ async function hold(
 }
 
 async function claim(
-  store: Store,
+  store: OrchestrationQueueParts,
   scope: Scope,
   params: FetchOrchestrationItemsParams,
 ): Promise<readonly OrchestrationItem[]> {
@@ -229,9 +250,9 @@ async function claim(
   });
 }
 
-/** Clears away what nobody is left to read, and takes back claims of instances without a visible message. */
+/** Deletes the queues of ended instances, and undoes claims of instances without a visible message. */
 async function dropUnreadable(
-  store: Store,
+  store: OrchestrationQueueParts,
   { tx }: Scope,
   chosen: readonly DueInstance[],
   {
@@ -256,16 +277,16 @@ async function dropUnreadable(
   ]);
 }
 
-/** The messages that were read for a claim. */
+/** The messages that a claim read. */
 interface ReadMessages {
   readonly rows: readonly InstanceRow[];
   readonly byInstance: Map<number, MessageOf[]>;
   readonly max: number;
 }
 
-/** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
+/** If the messages were cut at the maximum, puts a due end of the clean-up limit first. */
 async function putExpiredFirst(
-  store: Store,
+  store: OrchestrationQueueParts,
   { tx, now }: Scope,
   { rows, byInstance, max }: ReadMessages,
 ): Promise<void> {
@@ -283,9 +304,9 @@ async function putExpiredFirst(
   }
 }
 
-/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+/** Adds the start message of an instance without history. It may sort last after the clock was set back. */
 async function addStarts(
-  store: Store,
+  store: OrchestrationQueueParts,
   { tx }: Scope,
   { rows, byInstance, max }: ReadMessages,
 ): Promise<void> {
@@ -305,7 +326,7 @@ function isStart({ kind }: MessageOf): boolean {
 }
 
 function toItem(
-  store: Store,
+  store: OrchestrationQueueParts,
   claimed: {
     readonly due: DueInstance;
     readonly row: InstanceRow;
@@ -336,4 +357,88 @@ function toItem(
 function toMessage(message: MessageOf): FetchedMessage {
   const { messageKey, kind, executionId, operation, data, payload } = message;
   return { messageKey, kind, executionId, operation, data, payload };
+}
+
+/** A claimable instance. Its row in `instance_locks` is locked by the transaction. */
+interface DueInstance {
+  readonly instanceKey: number;
+  readonly nextAt: number;
+  readonly claims: number;
+}
+
+/**
+ * Finds instances to claim. Each statement reads an index range per definition and stops at its limit, so its cost does
+ * not depend on other work. It skips rows that another worker is claiming.
+ */
+export class DueInstances {
+  readonly #statements: ReturnType<typeof statements>;
+
+  constructor(schema: string) {
+    this.#statements = statements(schema);
+  }
+
+  /** Chooses the instances to claim, and reads the clock. */
+  async choose(
+    scope: Scope,
+    { max, runnable, buildId }: FetchOrchestrationItemsParams,
+  ): Promise<readonly DueInstance[]> {
+    const { tx, nowParameter: now } = scope;
+    const { due, cleanupExpired, blockedBefore, blockedAfter } = this.#statements;
+    const wanted = { now, runnable: unique(runnable) };
+    const blocked = (bind: typeof blockedBefore): Promise<readonly DueInstance[]> =>
+      buildId === undefined
+        ? Promise.resolve([])
+        : tx.query<DueInstance>(...bind({ ...wanted, buildId, limit: max }));
+    const [trusted, suspects, expired, before, after] = await scope.begin(
+      tx.query<DueInstance>(...due({ ...wanted, suspect: false, limit: max })),
+      tx.query<DueInstance>(...due({ ...wanted, suspect: true, limit: 1 })),
+      tx.query<DueInstance>(...cleanupExpired({ now, limit: max })),
+      blocked(blockedBefore),
+      blocked(blockedAfter),
+    );
+    const unblocked = [...before, ...after];
+    return chooseDue({
+      max,
+      // An instance whose clean-up limit expired is ended without its code, so it cannot crash the worker.
+      trusted: [...trusted, ...unblocked.filter(({ claims }) => claims < 2), ...expired],
+      suspects: () => [...suspects, ...unblocked.filter(({ claims }) => claims >= 2)],
+      keyOf: ({ instanceKey }) => instanceKey,
+    });
+  }
+}
+
+function statements(schema: string) {
+  const now = one<number | null>('bigint');
+  const limit = one<number>('bigint');
+  const wantedFrom = (runnable: ReturnType<(typeof runnableRows)['inText']>) =>
+    `SELECT found.* FROM ${orchestrationKeys(schema, runnable)} AS wanted CROSS JOIN LATERAL`;
+  const blocked = (name: string, comparison: '<' | '>') =>
+    prepare(
+      name,
+      { now, runnable: runnableRows, buildId: one<string>('text'), limit },
+      ({ runnable, buildId, limit }) => `${wantedFrom(runnable)} (
+        SELECT instance_key AS "instanceKey", coalesce(next_at, 0) AS "nextAt", claims
+        FROM ${blockedBy(schema, comparison, buildId)}
+        LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS found`,
+    );
+  return {
+    due: prepare(
+      'perdure_due_instances',
+      { now, runnable: runnableRows, suspect: one<boolean>('boolean'), limit },
+      ({ runnable, suspect, limit }) => `${wantedFrom(runnable)} (
+        SELECT instance_key AS "instanceKey", next_at AS "nextAt", claims FROM ${schema}.instance_locks AS lock
+        WHERE lock.definition_key = wanted_key AND suspect = ${suspect} AND next_at <= ${nowSql} AND next_at IS NOT NULL
+        ORDER BY next_at, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS found`,
+    ),
+    cleanupExpired: prepare(
+      'perdure_cleanup_due_instances',
+      { now, limit },
+      ({ limit }) =>
+        `SELECT instance_key AS "instanceKey", ${cleanupDue} AS "nextAt", claims FROM ${schema}.instance_locks
+        WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ${nowSql}
+        ORDER BY ${cleanupDue}, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED`,
+    ),
+    blockedBefore: blocked('perdure_blocked_before', '<'),
+    blockedAfter: blocked('perdure_blocked_after', '>'),
+  };
 }

@@ -1,13 +1,14 @@
-import { processIdLength } from '../../shared/lock-token.ts';
+import { processIdLength, type Secrets } from '../../shared/lock-token.ts';
 import { registrationMs } from '../../rules/claims.ts';
 import type { NewProcess, ProcessRecord, ProcessStore } from '../../contract/processes.ts';
-import { text, texts } from '../driver/arrays.ts';
-import type { Statement } from '../driver/connection.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
+import { one, prepare, strings } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
 
-/** Which processes claim work, and what becomes of the claims of the dead. */
-export function createProcessStore(store: Store): ProcessStore {
+/** Implements the registry of worker processes, and the takeover of claims of dead ones. */
+export function createProcessStore(
+  store: StoreAccess & { readonly processes: Processes },
+): ProcessStore {
   const { processes } = store;
   return {
     registerProcess: (process) => processes.register(process),
@@ -20,102 +21,119 @@ export function createProcessStore(store: Store): ProcessStore {
   };
 }
 
+interface ProcessParts extends Pick<StoreAccess, 'statement' | 'nowParameter'> {
+  readonly secrets: Secrets;
+  readonly schema: string;
+}
+
 /**
- * The rows of `processes`. The claims of one are found by their tokens, in a walk over the queue: claimed items stand where
- * they were due, and no index tells them apart. That is for once per process that died.
+ * Reads and writes `processes`. The claims of a process are found by their lock tokens in a scan of the whole queue:
+ * claimed items keep their due times, so no index selects them. It runs once per process that died.
  */
 export class Processes {
-  readonly #store: Pick<Store, 'statement' | 'nowParameter' | 'secrets'>;
-  readonly #register: Statement;
-  readonly #unregister: Statement;
-  readonly #list: Statement;
-  readonly #endItems: Statement;
-  readonly #endLocks: Statement;
-  readonly #forget: Statement;
+  readonly #store: ProcessParts;
+  readonly #statements: ReturnType<typeof statements>;
 
-  constructor(store: Pick<Store, 'statement' | 'nowParameter' | 'secrets' | 'schema'>) {
+  constructor(store: ProcessParts) {
     this.#store = store;
-    const { schema } = store;
-    const table = `${schema}.processes`;
-    this.#register = {
-      name: 'perdure_register_process',
-      text: `WITH old AS (DELETE FROM ${table} WHERE registered_at < ${nowSql} - ${registrationMs})
-        INSERT INTO ${table} (process_id, host_id, pid, start_time, lease_ms, registered_at)
-        VALUES ($2, $3, $4, $5, $6, ${nowSql})
-        ON CONFLICT (process_id) DO UPDATE SET host_id = excluded.host_id, pid = excluded.pid,
-          start_time = excluded.start_time, lease_ms = excluded.lease_ms, registered_at = excluded.registered_at`,
-    };
-    this.#unregister = {
-      name: 'perdure_unregister_process',
-      text: `DELETE FROM ${table} WHERE process_id = $1`,
-    };
-    this.#list = {
-      name: 'perdure_list_processes',
-      text: `SELECT process_id AS "processId", pid, start_time AS "startTime" FROM ${table}
-        WHERE host_id = $1 AND process_id <> $2`,
-    };
-    // The secret of a task run has a mark before it.
-    const isHeld = `locked_until > $1::bigint AND (left(lock_token, ${processIdLength}) = ANY ($2::text[])
-      OR substr(lock_token, 2, ${processIdLength}) = ANY ($2::text[]))`;
-    // A row that a transaction is just changing is left to the next call, which finds the process still in the list.
-    const endText = (queue: string, key: string): string => `WITH held AS MATERIALIZED (
-        SELECT ${key} FROM ${schema}.${queue} WHERE ${isHeld} ORDER BY ${key} FOR UPDATE SKIP LOCKED)
-      UPDATE ${schema}.${queue} SET locked_until = $1::bigint, next_at = $1::bigint
-      WHERE ${key} = ANY (ARRAY(SELECT ${key} FROM held))`;
-    this.#endItems = {
-      name: 'perdure_end_items_of_processes',
-      text: endText('worker_queue', 'item_key'),
-    };
-    this.#endLocks = {
-      name: 'perdure_end_locks_of_processes',
-      text: endText('instance_locks', 'instance_key'),
-    };
-    const exists = (queue: string): string =>
-      `EXISTS (SELECT FROM ${schema}.${queue} WHERE ${isHeld})`;
-    this.#forget = {
-      name: 'perdure_forget_processes',
-      text: `DELETE FROM ${table} WHERE process_id = ANY ($2::text[])
-        AND NOT ${exists('worker_queue')} AND NOT ${exists('instance_locks')}`,
-    };
+    this.#statements = statements(store.schema);
   }
 
   async register({ hostId, pid, startTime, leaseMs }: NewProcess): Promise<void> {
-    const { nowParameter, secrets } = this.#store;
-    await this.#store.statement('registerProcess', this.#register, [
-      nowParameter,
-      secrets.processId,
-      text(hostId),
+    const { nowParameter: now, secrets } = this.#store;
+    const register = this.#statements.register({
+      now,
+      processId: secrets.processId,
+      hostId,
       pid,
-      text(startTime),
-      Math.ceil(leaseMs),
-    ]);
+      startTime,
+      leaseMs: Math.ceil(leaseMs),
+    });
+    await this.#store.statement('registerProcess', ...register);
   }
 
   async unregister(): Promise<void> {
     const { processId } = this.#store.secrets;
-    await this.#store.statement('unregisterProcess', this.#unregister, [processId]);
+    await this.#store.statement('unregisterProcess', ...this.#statements.unregister({ processId }));
   }
 
   list(hostId: string): Promise<readonly ProcessRecord[]> {
     const { processId } = this.#store.secrets;
-    return this.#store.statement<ProcessRecord>('listProcesses', this.#list, [
-      text(hostId),
-      processId,
-    ]);
+    const list = this.#statements.list({ hostId, processId });
+    return this.#store.statement<ProcessRecord>('listProcesses', ...list);
   }
 
-  /** Ends what the processes hold, and forgets them; returns how many leases that were. */
+  /** Expires all leases of the processes and deletes their rows. Returns the number of leases. */
   async takeOver(scope: Scope, processIds: readonly string[]): Promise<number> {
     await scope.begin();
     const { tx, now, effects } = scope;
-    const values = [now, texts(processIds)];
+    const { endItems, endLocks, forget } = this.#statements;
+    const values = { at: now, processIds };
     const [items, locks] = await Promise.all([
-      tx.execute(this.#endItems, values),
-      tx.execute(this.#endLocks, values),
-      tx.execute(this.#forget, values),
+      tx.execute(...endItems(values)),
+      tx.execute(...endLocks(values)),
+      tx.execute(...forget(values)),
     ]);
     if (items > 0) effects.due('work', now);
     if (locks > 0) effects.due('orchestrations', now);
     return items + locks;
   }
+}
+
+function statements(schema: string) {
+  const table = `${schema}.processes`;
+  const takeOver = { at: one<number>('bigint'), processIds: strings() };
+  // The lock token of a task run starts with a mark, before the process id.
+  const isHeld = (at: string, processIds: string) =>
+    `locked_until > ${at} AND (left(lock_token, ${processIdLength}) = ANY (${processIds})
+      OR substr(lock_token, 2, ${processIdLength}) = ANY (${processIds}))`;
+  // Skips locked rows. The process then stays in the table, and the next call ends them.
+  const end = (name: string, queue: string, key: string) =>
+    prepare(
+      name,
+      takeOver,
+      ({ at, processIds }) => `WITH held AS MATERIALIZED (
+        SELECT ${key} FROM ${schema}.${queue} WHERE ${isHeld(at, processIds)} ORDER BY ${key} FOR UPDATE SKIP LOCKED)
+      UPDATE ${schema}.${queue} SET locked_until = ${at}, next_at = ${at}
+      WHERE ${key} = ANY (ARRAY(SELECT ${key} FROM held))`,
+    );
+  return {
+    register: prepare(
+      'perdure_register_process',
+      {
+        now: one<number | null>('bigint'),
+        processId: one<string>('text'),
+        hostId: one<string>('text'),
+        pid: one<number>('int'),
+        startTime: one<string>('text'),
+        leaseMs: one<number>('bigint'),
+      },
+      ({ processId, hostId, pid, startTime, leaseMs }) =>
+        `WITH old AS (DELETE FROM ${table} WHERE registered_at < ${nowSql} - ${registrationMs})
+        INSERT INTO ${table} (process_id, host_id, pid, start_time, lease_ms, registered_at)
+        VALUES (${processId}, ${hostId}, ${pid}, ${startTime}, ${leaseMs}, ${nowSql})
+        ON CONFLICT (process_id) DO UPDATE SET host_id = excluded.host_id, pid = excluded.pid,
+          start_time = excluded.start_time, lease_ms = excluded.lease_ms, registered_at = excluded.registered_at`,
+    ),
+    unregister: prepare(
+      'perdure_unregister_process',
+      { processId: one<string>('text') },
+      ({ processId }) => `DELETE FROM ${table} WHERE process_id = ${processId}`,
+    ),
+    list: prepare(
+      'perdure_list_processes',
+      { hostId: one<string>('text'), processId: one<string>('text') },
+      ({ hostId, processId }) =>
+        `SELECT process_id AS "processId", pid, start_time AS "startTime" FROM ${table}
+        WHERE host_id = ${hostId} AND process_id <> ${processId}`,
+    ),
+    endItems: end('perdure_end_items_of_processes', 'worker_queue', 'item_key'),
+    endLocks: end('perdure_end_locks_of_processes', 'instance_locks', 'instance_key'),
+    forget: prepare('perdure_forget_processes', takeOver, ({ at, processIds }) => {
+      const exists = (queue: string): string =>
+        `EXISTS (SELECT FROM ${schema}.${queue} WHERE ${isHeld(at, processIds)})`;
+      return `DELETE FROM ${table} WHERE process_id = ANY (${processIds})
+        AND NOT ${exists('worker_queue')} AND NOT ${exists('instance_locks')}`;
+    }),
+  };
 }

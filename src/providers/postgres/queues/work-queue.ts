@@ -2,38 +2,58 @@ import { LockLostError } from '../../../model/failures/errors.ts';
 import { isTerminal, type TerminalStatus } from '../../../model/status.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import type {
-  FetchWorkItemsParams,
   HandBackResult,
   RenewResult,
   TurnAck,
-  WorkItem,
   WorkItemAck,
   WorkItemRenewal,
   WorkQueue,
 } from '../../contract/work-queue.ts';
-import { enoughTurns } from '../batches/batching.ts';
-import { Changes, type Batch } from '../batches/changes.ts';
-import type { ClaimedItem } from './due-items.ts';
-import { Effects } from '../../shared/effects.ts';
 import { areFiredTimers } from '../../rules/turns.ts';
-import { isLive } from '../tables/instance-locks.ts';
-import { formatToken, parseToken } from '../../shared/lock-token.ts';
-import type { VisibleMessage } from '../tables/messages.ts';
-import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
-import { isRun, settleRun } from '../tasks/task-runs.ts';
-import { addressees, refusal, type TurnCommit } from '../instances/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
+import { parseToken } from '../../shared/lock-token.ts';
+import { enoughTurns, type BatchWork } from '../batches/batching.ts';
+import { Changes, type Batch } from '../batches/changes.ts';
+import type { Scope } from '../driver/scope.ts';
+import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
+import type { InstanceStops } from '../stopping/cancellation.ts';
+import { isLive, type InstanceLocks } from '../tables/instance-locks.ts';
+import type { Messages, VisibleMessage } from '../tables/messages.ts';
+import type { Settlement, HandedBack, HeldItem } from '../tables/work-items.ts';
+import type { TaskRows } from '../tables/task-rows.ts';
+import type { Tombstones } from '../tables/tombstones.ts';
+import { isRun, settleRun } from '../tasks/tasks.ts';
+import type { QueueAccess } from '../wakeups/fetching.ts';
 import {
-  onFailOperation,
-  toCancelInfo,
-  type Settlement,
-  type HandedBack,
-  type HeldItem,
-} from '../tables/work-items.ts';
+  claimItems,
+  claimItemsInOneStatement,
+  type ItemClaimParts,
+  type SingleStatementClaim,
+} from './item-claims.ts';
 
-/** Claims, acks and releases of work items. */
-export function createWorkQueue(store: Store): WorkQueue {
+type WorkQueueParts = QueueAccess &
+  ItemClaimParts &
+  Parameters<Changes['write']>[1] & {
+    readonly locks: InstanceLocks;
+    readonly messages: Messages;
+    readonly stops: InstanceStops;
+    readonly taskRows: TaskRows;
+    readonly tombstones: Tombstones;
+    readonly turns: Turns;
+  };
+
+/** The single-statement paths of the work queue. */
+interface SingleStatementWork {
+  readonly claim: SingleStatementClaim;
+  readonly ackItems: NonNullable<BatchWork<WorkItemAck, CommitResult>['runSingleStatement']>;
+  readonly ackTurns: NonNullable<BatchWork<TurnAck, CommitResult>['runSingleStatement']>;
+}
+
+/** Implements claims, acks, renewals and releases of work items. */
+export function createWorkQueue(
+  store: WorkQueueParts,
+  oneStatement: SingleStatementWork,
+): WorkQueue {
   const renew = store.batching({
     operation: 'renewWorkItemLocks',
     run: async (scope, batches: readonly Renewal[]) => {
@@ -54,15 +74,14 @@ export function createWorkQueue(store: Store): WorkQueue {
         operation: 'fetchWorkItems',
         topic: 'work',
         wanted: { runnable: [], buildId: undefined, names: params.names, tasks: params.tasks },
-        claim: () => store.claim('fetchWorkItems', (scope) => claim(store, scope, params)),
-        claimPlainly: () => claimPlainly(store, params),
+        claim: () => store.claim('fetchWorkItems', (scope) => claimItems(store, scope, params)),
+        claimInOneStatement: () => claimItemsInOneStatement(store, oneStatement.claim, params),
       }),
 
     ackWorkItems: store.batching({
       operation: 'ackWorkItems',
       run: (scope, acks) => ackItems(store, scope, acks),
-      runSingleStatement: (acks: readonly WorkItemAck[]) =>
-        store.singleStatementTaskAcks.settle(acks, store.nowParameter),
+      runSingleStatement: oneStatement.ackItems,
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
@@ -70,8 +89,7 @@ export function createWorkQueue(store: Store): WorkQueue {
     ackTurns: store.batching({
       operation: 'ackTurns',
       run: (scope, acks) => ackTurns(store, scope, acks),
-      runSingleStatement: (acks: readonly TurnAck[]) =>
-        store.singleStatementTurnAcks.commit(acks, store.nowParameter),
+      runSingleStatement: oneStatement.ackTurns,
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
       enoughItems: enoughTurns,
@@ -108,15 +126,14 @@ interface Renewal {
 }
 
 async function renewBatch(
-  store: Store,
-  scope: Scope,
+  { workItems, tombstones }: Pick<WorkQueueParts, 'workItems' | 'tombstones'>,
+  { tx, nowParameter }: Scope,
   { renewals, extendMs }: Renewal,
 ): Promise<readonly RenewResult[]> {
-  const { tx, nowParameter } = scope;
-  const held = await store.workItems.renew(tx, renewals, extendMs, nowParameter);
+  const held = await workItems.renew(tx, renewals, extendMs, nowParameter);
   const lost = renewals.filter(({ lockToken }) => !held.has(lockToken));
-  // Asked after the renewal: a deletion that it has waited for is seen.
-  const deleted = await store.tombstones.find(
+  // After the renewal, which may have waited for the deletion.
+  const deleted = await tombstones.find(
     tx,
     lost.map(({ lockToken }) => lockToken),
     nowParameter,
@@ -128,167 +145,226 @@ async function renewBatch(
   });
 }
 
-/** Locks the items that tokens name, and their instances before them; answers the items that are held. */
+/** Locks the instances of claims, then their items. Returns the items that are held, one per claim. */
 async function lockHeld(
-  store: Store,
-  batch: Batch,
+  { workItems }: Pick<WorkQueueParts, 'workItems'>,
+  { scope, instances }: Batch,
   claims: readonly { readonly lockToken: string; readonly unstarted?: boolean }[],
 ): Promise<readonly (HeldItem | undefined)[]> {
-  const { scope, instances } = batch;
   const tokens = claims.map(({ lockToken }) => parseToken(lockToken));
   const itemKeys = [...new Set(tokens.map(({ key }) => key))];
   const [, items] = await scope.begin(
     instances.lock({ itemKeys, parents: 'ending' }),
-    store.workItems.lock(scope.tx, itemKeys),
+    workItems.lock(scope.tx, itemKeys),
   );
-  const met = new Set<number>();
+  const seen = new Set<number>();
   return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
     // A claim that started nothing can be given back until another worker claims the item.
     const heldAt = claims[index]?.unstarted === true ? 0 : scope.now;
-    if (item?.lockToken !== secret || !isLive(item, heldAt) || met.has(key)) return undefined;
-    met.add(key);
+    if (item?.lockToken !== secret || !isLive(item, heldAt) || seen.has(key)) return undefined;
+    seen.add(key);
     return item;
   });
 }
 
 async function ackItems(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   acks: readonly WorkItemAck[],
 ): Promise<readonly CommitResult[]> {
   const batch = store.newBatch(scope);
   const held = await lockHeld(store, batch, acks);
-  const settlements: Settlement[] = [];
-  const results = acks.map(({ outcome }, index): CommitResult | undefined => {
+  const settlements = acks.flatMap(({ outcome }, index) => {
     const item = held[index];
-    if (item === undefined) return lost('ackWorkItems');
-    settlements.push({ item, outcome });
-    return undefined;
+    return item === undefined ? [] : [{ item, outcome }];
   });
-  const ends = (await settle(store, batch, settlements)).values();
-  return results.map((result): CommitResult => {
-    if (result !== undefined) return result;
-    const ended = ends.next().value;
+  const endOf = await settle(store, batch, settlements);
+  return held.map((item): CommitResult => {
+    if (item === undefined) return lost('ackWorkItems');
+    const ended = endOf.get(item);
     return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
   });
 }
 
-/** Deletes the items and tells their executions, if those still go on; answers how task runs have ended by that. */
+/** Deletes items and sends their outcomes to their executions. Returns the final statuses of task runs that ended. */
 async function settle(
-  store: Store,
+  store: WorkQueueParts,
   batch: Batch,
   settlements: readonly Settlement[],
-): Promise<readonly (TerminalStatus | undefined)[]> {
-  const { scope, instances, changes } = batch;
-  if (settlements.length === 0) return [];
-  const leaks = new Map<number, number>();
-  const closing = new Set<number>();
-  const ends = settlements.map((settlement) => {
-    const { item, outcome } = settlement;
-    const { instanceKey } = item;
-    if (outcome.kind === 'canceled' && outcome.leaked) {
-      leaks.set(instanceKey, (leaks.get(instanceKey) ?? 0) + 1);
-    }
-    const instance = instances.get(instanceKey);
-    if (instance?.isTask === true) return settleRun(batch, instance, settlement);
-    const message = outcomeMessage(item, outcome, () => item);
-    if (instance === undefined) return undefined;
-    if (instance.closingReason !== null) closing.add(instanceKey);
-    else if (instance.executionId === item.executionId && !isTerminal(instance.status)) {
-      changes.send(scope, instance, message);
-    }
-    return undefined;
-  });
+): Promise<ReadonlyMap<HeldItem, TerminalStatus | undefined>> {
+  const { scope, changes } = batch;
+  if (settlements.length === 0) return new Map();
+  const ends = new Map(
+    settlements.map((settlement) => [settlement.item, settleOne(batch, settlement)]),
+  );
   await Promise.all([
     store.workItems.delete(
       scope.tx,
       settlements.map(({ item }) => item.itemKey),
     ),
-    store.stopRows.countLeaked(scope.tx, leaks),
+    store.stopRows.countLeaked(scope.tx, countLeaks(settlements)),
     changes.write(scope, store),
   ]);
-  if (closing.size === 0) return ends;
-  const after = { ...batch, changes: new Changes() };
-  await store.stops.finishClosing(after, [...closing]);
-  await after.changes.write(scope, store);
+  await finishClosing(
+    store,
+    batch,
+    settlements.map(({ item }) => item.instanceKey),
+  );
   return ends;
 }
 
+/** Applies an outcome to its task run, or sends it to its execution if that still runs. */
+function settleOne(batch: Batch, settlement: Settlement): TerminalStatus | undefined {
+  const { scope, instances, changes } = batch;
+  const { item, outcome } = settlement;
+  const instance = instances.get(item.instanceKey);
+  if (instance?.isTask === true) return settleRun(batch, instance, settlement);
+  const message = outcomeMessage(item, outcome, () => item);
+  const isCurrent =
+    instance?.closingReason === null &&
+    instance.executionId === item.executionId &&
+    !isTerminal(instance.status);
+  if (isCurrent) changes.send(scope, instance, message);
+  return undefined;
+}
+
+function countLeaks(settlements: readonly Settlement[]): ReadonlyMap<number, number> {
+  const leaks = new Map<number, number>();
+  for (const { item, outcome } of settlements) {
+    if (outcome.kind !== 'canceled' || !outcome.leaked) continue;
+    leaks.set(item.instanceKey, (leaks.get(item.instanceKey) ?? 0) + 1);
+  }
+  return leaks;
+}
+
+/** Ends the closing instances among those whose items were deleted, in a second round of changes. */
+async function finishClosing(
+  store: WorkQueueParts,
+  batch: Batch,
+  instanceKeys: readonly number[],
+): Promise<void> {
+  const closing = [...new Set(instanceKeys)].filter((instanceKey) => {
+    const instance = batch.instances.get(instanceKey);
+    return instance?.isTask === false && instance.closingReason !== null;
+  });
+  if (closing.length === 0) return;
+  const after = { ...batch, changes: new Changes() };
+  await store.stops.finishClosing(after, closing);
+  await after.changes.write(batch.scope, store);
+}
+
 async function ackTurns(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   acks: readonly TurnAck[],
 ): Promise<readonly CommitResult[]> {
   const batch = store.newBatch(scope);
-  const keys = [...new Set(acks.map(({ instanceKey }) => instanceKey))];
-  const itemKeys = acks.flatMap(({ lockTokens }) => lockTokens.map((one) => parseToken(one).key));
-  const turns = acks.map(({ turn }) => turn);
-  const endsCanceled = turns.some(({ outcome }) => outcome.status === 'canceled');
-  const [, locks, items] = await scope.begin(
-    batch.instances.lock({
-      keys,
-      ids: addressees(turns),
-      ...(endsCanceled && { parents: 'all' }),
-    }),
-    store.locks.lock(scope.tx, keys, scope.nowParameter),
-    store.workItems.lock(scope.tx, itemKeys),
-  );
-  const visible = await readFired(store, scope, acks);
-  const commits: TurnCommit[] = [];
-  const settled = new Set<number>();
+  const locked = await lockForTurns(store, batch, acks);
+  const accepted: AcceptedTurn[] = [];
+  const committed = new Set<number>();
   const results = acks.map((ack): CommitResult | undefined => {
-    const { instanceKey, turn, timers = [] } = ack;
-    const target = batch.instances.get(instanceKey);
-    const stands =
-      target?.status === 'running' &&
-      target.incarnation === ack.incarnation &&
-      target.executionId === ack.executionId &&
-      target.lastTurn === ack.lastTurn &&
-      !commits.some((commit) => commit.target.instanceKey === instanceKey);
-    if (!stands) return lost('ackTurns');
-    const lock = locks.get(instanceKey);
-    const isFree = lock === undefined || !isLive(lock, scope.now);
-    const seenUntil = ack.asOfMs ?? scope.now;
-    const fired = (visible.get(instanceKey) ?? []).filter(
-      ({ visibleAt }) => visibleAt <= seenUntil,
-    );
-    const hasUnseen = timers.length > 0 ? !areFiredTimers(fired, ack) : lock?.hasVisible === true;
-    const own = ack.lockTokens.map((token) => ownItem(ack, items, token, scope.now));
-    if (!isFree || hasUnseen || own.includes(undefined)) return lost('ackTurns');
-    const error = refusal(target, turn, 'ackTurns');
-    if (error !== undefined) return { ok: false, error };
-    for (const item of own) if (item !== undefined) settled.add(item.itemKey);
-    // The end of an instance takes all of its messages.
-    if (timers.length > 0 && !isTerminal(turn.outcome.status)) {
-      for (const { messageKey } of fired)
-        batch.changes.readMessages.push({ messageKey, instanceKey });
-    }
-    commits.push({ target, hasLockRow: lock !== undefined, turn });
+    const { instanceKey } = ack;
+    const checked = committed.has(instanceKey) ? lost('ackTurns') : checkTurn(ack, batch, locked);
+    if ('ok' in checked) return checked;
+    committed.add(instanceKey);
+    accepted.push(checked);
     return undefined;
   });
-  // Sent ahead of what the turns do to the items that are left.
-  const deleted = store.workItems.delete(scope.tx, [...settled]);
-  const [claims] = await Promise.all([store.turns.commit(batch, commits), deleted]);
+  for (const { commit, fired } of accepted) {
+    // The end of an instance deletes all its messages.
+    if (isTerminal(commit.turn.outcome.status)) continue;
+    for (const { messageKey, instanceKey } of fired) {
+      batch.changes.readMessages.push({ messageKey, instanceKey });
+    }
+  }
+  // Sent before the statements of the turns, which read the remaining items.
+  const deleted = store.workItems.delete(scope.tx, [
+    ...new Set(accepted.flatMap(({ items }) => items.map(({ itemKey }) => itemKey))),
+  ]);
+  const [claims] = await Promise.all([
+    store.turns.commit(
+      batch,
+      accepted.map(({ commit }) => commit),
+    ),
+    deleted,
+  ]);
   const claimed = claims.values();
   return results.map((result) => result ?? { ok: true, claimed: claimed.next().value ?? [] });
 }
 
-/** The visible messages of the instances whose timers have fired; one more than those, if there are more. */
-async function readFired(
-  store: Store,
-  { tx, now }: Scope,
-  acks: readonly TurnAck[],
-): Promise<ReadonlyMap<number, readonly VisibleMessage[]>> {
-  const firing = acks.filter(({ timers = [] }) => timers.length > 0);
-  if (firing.length === 0) return new Map();
-  const keys = [...new Set(firing.map(({ instanceKey }) => instanceKey))];
-  const max = Math.max(...firing.map(({ timers = [] }) => timers.length)) + 1;
-  const messages = await store.messages.readVisible(tx, keys, now, max);
-  return Map.groupBy(messages, ({ instanceKey }) => instanceKey);
+/** The rows that `lockForTurns` locked or read. */
+interface LockedForTurns {
+  readonly locks: Awaited<ReturnType<InstanceLocks['lock']>>;
+  readonly items: ReadonlyMap<number, HeldItem>;
+  /** The visible messages of instances whose timers fired, by instance key. */
+  readonly messages: ReadonlyMap<number, readonly VisibleMessage[]>;
 }
 
-/** An item that a turn may settle: held, of its own execution, and not asked to stop. */
+async function lockForTurns(
+  { locks, workItems, messages }: Pick<WorkQueueParts, 'locks' | 'workItems' | 'messages'>,
+  { scope, instances }: Batch,
+  acks: readonly TurnAck[],
+): Promise<LockedForTurns> {
+  const keys = [...new Set(acks.map(({ instanceKey }) => instanceKey))];
+  const itemKeys = acks.flatMap(({ lockTokens }) => lockTokens.map((one) => parseToken(one).key));
+  const turns = acks.map(({ turn }) => turn);
+  const endsCanceled = turns.some(({ outcome }) => outcome.status === 'canceled');
+  const [, lockRows, items] = await scope.begin(
+    instances.lock({ keys, ids: addressees(turns), ...(endsCanceled && { parents: 'all' }) }),
+    locks.lock(scope.tx, keys, scope.nowParameter),
+    workItems.lock(scope.tx, itemKeys),
+  );
+  const firing = acks.filter(({ timers = [] }) => timers.length > 0);
+  if (firing.length === 0) return { locks: lockRows, items, messages: new Map() };
+  const firingKeys = [...new Set(firing.map(({ instanceKey }) => instanceKey))];
+  // One more than the timers, to detect other visible messages.
+  const max = Math.max(...firing.map(({ timers = [] }) => timers.length)) + 1;
+  const visible = await messages.readVisible(scope.tx, firingKeys, scope.now, max);
+  return {
+    locks: lockRows,
+    items,
+    messages: Map.groupBy(visible, ({ instanceKey }) => instanceKey),
+  };
+}
+
+/** A turn that can be committed, with the items that it settles and the timer messages that it consumes. */
+interface AcceptedTurn {
+  readonly commit: TurnCommit;
+  readonly items: readonly HeldItem[];
+  readonly fired: readonly VisibleMessage[];
+}
+
+/** Checks a turn against the locked rows. Returns a failed result if its base has changed or it is invalid. */
+function checkTurn(
+  ack: TurnAck,
+  { scope: { now }, instances }: Batch,
+  locked: LockedForTurns,
+): AcceptedTurn | CommitResult {
+  const { instanceKey, turn, timers = [] } = ack;
+  const target = instances.get(instanceKey);
+  const isCurrent =
+    target?.status === 'running' &&
+    target.incarnation === ack.incarnation &&
+    target.executionId === ack.executionId &&
+    target.lastTurn === ack.lastTurn;
+  if (!isCurrent) return lost('ackTurns');
+  const lock = locked.locks.get(instanceKey);
+  const isClaimed = lock !== undefined && isLive(lock, now);
+  const seenUntil = ack.asOfMs ?? now;
+  const fired = (locked.messages.get(instanceKey) ?? []).filter(
+    ({ visibleAt }) => visibleAt <= seenUntil,
+  );
+  const hasUnseen = timers.length > 0 ? !areFiredTimers(fired, ack) : lock?.hasVisible === true;
+  const items = ack.lockTokens.flatMap((token) => ownItem(ack, locked.items, token, now) ?? []);
+  if (isClaimed || hasUnseen || items.length < ack.lockTokens.length) return lost('ackTurns');
+  const error = refusal(target, turn, 'ackTurns');
+  if (error !== undefined) return { ok: false, error };
+  const commit = { target, hasLockRow: lock !== undefined, turn };
+  return { commit, items, fired: timers.length > 0 ? fired : [] };
+}
+
+/** The item of a token, if the turn may settle it: held, of the same execution, and not flagged. */
 function ownItem(
   { instanceKey, executionId }: TurnAck,
   items: ReadonlyMap<number, HeldItem>,
@@ -297,130 +373,66 @@ function ownItem(
 ): HeldItem | undefined {
   const { key, secret } = parseToken(lockToken);
   const item = items.get(key);
-  const fits =
+  const isOwn =
     item?.lockToken === secret &&
     isLive(item, now) &&
     item.instanceKey === instanceKey &&
     item.executionId === executionId &&
     !item.cancelRequested;
-  return fits ? item : undefined;
+  return isOwn ? item : undefined;
 }
 
 function lost(operation: string): CommitResult {
   return { ok: false, error: new LockLostError(operation) };
 }
 
-/** Hands items back; those that were asked to stop end instead. */
+/** Releases held items for a later claim. Flagged items end as canceled instead. */
 async function handBack<
-  Item extends {
+  Entry extends {
     readonly lockToken: string;
     readonly delayMs: number;
     readonly unstarted?: boolean;
   },
 >(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
-  entries: readonly Item[],
-  how: (entry: Item, claims: number) => Pick<HandedBack, 'claims' | 'failure' | 'unstarted'>,
+  entries: readonly Entry[],
+  how: (entry: Entry, claims: number) => Pick<HandedBack, 'claims' | 'failure' | 'unstarted'>,
 ): Promise<readonly HandBackResult[]> {
   const batch = store.newBatch(scope);
   const held = await lockHeld(store, batch, entries);
-  const settlements: Settlement[] = [];
-  const back: HandedBack[] = [];
-  const failed: number[] = [];
-  const unstarted: number[] = [];
-  for (const [index, entry] of entries.entries()) {
+  const flagged = held
+    .filter((item) => item !== undefined)
+    .filter(({ cancelRequested }) => cancelRequested);
+  const released = entries.flatMap((entry, index) => {
     const item = held[index];
-    if (item === undefined) continue;
-    // What was asked to stop does not start again.
-    if (item.cancelRequested) {
-      settlements.push({ item, outcome: { kind: 'canceled', leaked: false } });
-      continue;
-    }
+    if (item === undefined || item.cancelRequested) return [];
     const nextAt = scope.now + Math.ceil(entry.delayMs);
-    const handed = { itemKey: item.itemKey, nextAt, ...how(entry, item.claims) };
-    back.push(handed);
-    if (handed.failure !== undefined && isRun(batch, item)) failed.push(item.instanceKey);
-    if (handed.unstarted === true && isRun(batch, item)) unstarted.push(item.itemKey);
-    scope.effects.due('work', nextAt);
-  }
-  const [ends, expiries] = await Promise.all([
-    settle(store, batch, settlements),
-    store.taskRows.unstart(scope.tx, unstarted),
-    store.workItems.handBack(scope.tx, back),
-    store.taskRows.countFailures(scope.tx, failed),
+    return [{ item, row: { itemKey: item.itemKey, nextAt, ...how(entry, item.claims) } }];
+  });
+  const runs = released.filter(({ item }) => isRun(batch, item));
+  const failed = runs.filter(({ row }) => row.failure !== undefined);
+  const unstarted = runs.filter(({ row }) => row.unstarted === true);
+  const [endOf, expiries] = await Promise.all([
+    settle(
+      store,
+      batch,
+      flagged.map((item) => ({ item, outcome: { kind: 'canceled', leaked: false } })),
+    ),
+    store.taskRows.unstart(
+      scope.tx,
+      unstarted.map(({ item }) => item.itemKey),
+    ),
+    store.workItems.handBack(
+      scope.tx,
+      released.map(({ row }) => row),
+    ),
+    store.taskRows.countFailures(
+      scope.tx,
+      failed.map(({ item }) => item.instanceKey),
+    ),
   ]);
+  for (const { row } of released) scope.effects.due('work', row.nextAt);
   for (const expiresAt of expiries) scope.effects.due('work', expiresAt);
-  const ended = new Map(settlements.map(({ item }, index) => [item, ends[index]]));
-  return held.map((item) => item !== undefined && (ended.get(item) ?? true));
-}
-
-async function claim(
-  store: Store,
-  scope: Scope,
-  params: FetchWorkItemsParams,
-): Promise<readonly WorkItem[]> {
-  const claimed = await store.dueItems.claim(scope, params);
-  if (claimed.length === 0) return [];
-  const orphans = claimed.filter(({ instanceId }) => instanceId === null);
-  await Promise.all([
-    store.workItems.delete(
-      scope.tx,
-      orphans.map(({ itemKey }) => itemKey),
-    ),
-    store.definitions.load(
-      scope.tx,
-      claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [definitionKey, key]),
-    ),
-  ]);
-  scope.effects.due('work', scope.now + params.lockMs);
-  return claimed.flatMap((row) => toItem(store, row, scope.now) ?? []);
-}
-
-/** Claims in one round trip, as far as that can be done and everything about it is known. */
-async function claimPlainly(
-  store: Store,
-  params: FetchWorkItemsParams,
-): Promise<readonly WorkItem[]> {
-  const sentAt = store.monotonic();
-  const claimed = await store.singleStatementClaims.claim(params, store.nowParameter);
-  const [first] = claimed;
-  if (first === undefined) return [];
-  store.observe(first.now, sentAt);
-  const keys = claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [
-    definitionKey,
-    key,
-  ]);
-  if (!store.definitions.knows(keys)) {
-    await store.read('fetchWorkItems', (tx) => store.definitions.load(tx, keys));
-  }
-  const effects = new Effects();
-  effects.due('work', first.now + params.lockMs);
-  store.wakeUps.announce(effects);
-  return claimed.flatMap((row) => toItem(store, row, row.now) ?? []);
-}
-
-function toItem(store: Store, row: ClaimedItem, nowMs: number): WorkItem | undefined {
-  const { instanceId } = row;
-  if (instanceId === null) return undefined;
-  const kind = !row.isTask ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
-  return {
-    kind,
-    lockToken: formatToken(row.itemKey, row.secret),
-    instanceKey: row.instanceKey,
-    instanceId,
-    incarnation: row.incarnation,
-    executionId: row.executionId,
-    operation: row.operation,
-    name: store.definitions.get(row.definitionKey).name,
-    orchestration: store.definitions.get(row.instanceDefinitionKey).name,
-    payload: row.isTask ? row.input : row.payload,
-    options: kind === 'task' ? row.runOptions : row.options,
-    claims: row.claims,
-    failures: row.failures,
-    heartbeat: row.heartbeat,
-    cancel: toCancelInfo(row),
-    nowMs,
-    ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
-  };
+  return held.map((item) => item !== undefined && (endOf.get(item) ?? true));
 }

@@ -5,11 +5,11 @@ import {
   type InstanceDetails,
   type PendingItem,
 } from '../../contract/inspection.ts';
-import { text } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import { one, prepare } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
 import { onFailOperation } from '../tables/work-items.ts';
 
 interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'> {
@@ -22,41 +22,23 @@ interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'>
   readonly cancelReason: string | null;
 }
 
-/** Reads what operators see of an instance besides its row. */
+export function createInspectionStore(
+  store: StoreAccess & { readonly inspection: Inspection },
+): InspectionStore {
+  return {
+    inspectInstance: (params) =>
+      store.read('inspectInstance', (tx) => store.inspection.read(tx, params, store.nowParameter)),
+  };
+}
+
+/** Reads the input and the pending items of an instance, for operators. */
 export class Inspection {
   readonly #definitions: Definitions;
-  readonly #selectInput: Statement;
-  readonly #selectPending: Statement;
+  readonly #statements: ReturnType<typeof statements>;
 
   constructor(schema: string, definitions: Definitions) {
     this.#definitions = definitions;
-    // The input of an execution is that of its first event; before that it is that of its start message.
-    this.#selectInput = {
-      name: 'perdure_select_input',
-      text: `SELECT CASE
-          WHEN priority IS NOT NULL THEN input
-          WHEN history_length > 0 THEN (
-            SELECT payload FROM ${schema}.history AS first WHERE first.instance_key = instances.instance_key
-              AND first.execution_id = instances.execution_id AND event_id = 1 AND kind = 'executionStarted')
-          ELSE (SELECT payload FROM ${schema}.orchestrator_queue AS message
-                WHERE message.instance_key = instances.instance_key AND kind = 'start' LIMIT 1)
-        END AS input
-        FROM ${schema}.instances WHERE instance_id = $1`,
-    };
-    this.#selectPending = {
-      name: 'perdure_select_pending_items',
-      text: `SELECT item.definition_key AS "definitionKey", item.execution_id AS "executionId", operation, item.options,
-          item.failures, CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
-            WHEN last_failure IS NOT NULL THEN '' END AS "lastFailure",
-          CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
-          greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
-          claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
-          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
-        FROM ${schema}.instances CROSS JOIN LATERAL (
-          SELECT * FROM ${schema}.worker_queue AS one WHERE one.instance_key = instances.instance_key
-          ORDER BY one.execution_id, one.operation LIMIT $3) AS item
-        WHERE instance_id = $2 ORDER BY item.execution_id, operation`,
-    };
+    this.#statements = statements(schema);
   }
 
   async read(
@@ -64,9 +46,10 @@ export class Inspection {
     { instanceId, maxPending }: { readonly instanceId: string; readonly maxPending: number },
     nowParameter: number | null,
   ): Promise<InstanceDetails | undefined> {
+    const { selectInput, selectPending } = this.#statements;
     const [inputs, rows] = await Promise.all([
-      tx.query<{ readonly input: string | null }>(this.#selectInput, [text(instanceId)]),
-      tx.query<ItemRow>(this.#selectPending, [nowParameter, text(instanceId), maxPending]),
+      tx.query<{ readonly input: string | null }>(...selectInput({ instanceId })),
+      tx.query<ItemRow>(...selectPending({ now: nowParameter, instanceId, maxPending })),
     ]);
     const [instance] = inputs;
     if (instance === undefined) return undefined;
@@ -94,9 +77,43 @@ export class Inspection {
   }
 }
 
-export function createInspectionStore(store: Store): InspectionStore {
+function statements(schema: string) {
   return {
-    inspectInstance: (params) =>
-      store.read('inspectInstance', (tx) => store.inspection.read(tx, params, store.nowParameter)),
+    // The input is in the first event of the execution, or in the start message before its first turn.
+    selectInput: prepare(
+      'perdure_select_input',
+      { instanceId: one<string>('text') },
+      ({ instanceId }) => `SELECT CASE
+          WHEN priority IS NOT NULL THEN input
+          WHEN history_length > 0 THEN (
+            SELECT payload FROM ${schema}.history AS first WHERE first.instance_key = instances.instance_key
+              AND first.execution_id = instances.execution_id AND event_id = 1 AND kind = 'executionStarted')
+          ELSE (SELECT payload FROM ${schema}.orchestrator_queue AS message
+                WHERE message.instance_key = instances.instance_key AND kind = 'start' LIMIT 1)
+        END AS input
+        FROM ${schema}.instances WHERE instance_id = ${instanceId}`,
+    ),
+    selectPending: prepare(
+      'perdure_select_pending_items',
+      {
+        now: one<number | null>('bigint'),
+        instanceId: one<string>('text'),
+        maxPending: one<number>('bigint'),
+      },
+      ({
+        instanceId,
+        maxPending,
+      }) => `SELECT item.definition_key AS "definitionKey", item.execution_id AS "executionId", operation, item.options,
+          item.failures, CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
+            WHEN last_failure IS NOT NULL THEN '' END AS "lastFailure",
+          CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
+          greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
+          claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
+          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${schema}.worker_queue AS one WHERE one.instance_key = instances.instance_key
+          ORDER BY one.execution_id, one.operation LIMIT ${maxPending}) AS item
+        WHERE instance_id = ${instanceId} ORDER BY item.execution_id, operation`,
+    ),
   };
 }

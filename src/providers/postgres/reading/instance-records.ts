@@ -1,23 +1,25 @@
-import type { InstanceStatus } from '../../../model/status.ts';
+import { instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type {
   ExecutionRecord,
   InstanceRecord,
   ListExecutionsParams,
   ListInstancesParams,
+  InstanceConditions,
 } from '../../contract/instances.ts';
 import { toInstanceRecord, type InstanceRecordRow } from '../../shared/instance-record-row.ts';
-import { text, texts } from '../driver/arrays.ts';
+import { text } from '../driver/arrays.ts';
+import { one, prepare, strings } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { listQuery } from './list-query.ts';
 import { RunState } from '../tables/task-rows.ts';
+import { taskOperation } from '../tables/work-items.ts';
 
 interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
   readonly definitionKey: number;
   readonly status: InstanceStatus | 'continuedAsNew';
 }
 
-/** What users store with an instance. */
+/** The columns with user data. */
 const payloadColumns = [
   'output',
   'failure',
@@ -28,10 +30,10 @@ const payloadColumns = [
 ] as const;
 type PayloadColumn = (typeof payloadColumns)[number];
 
-// Those that a list leaves out where payloads are not asked for.
+// Omitted from lists without `payloads`.
 const largeColumns: readonly PayloadColumn[] = ['output', 'custom_status', 'input'];
 
-/** The stored bytes of columns; does not read the texts that are stored apart from their row. */
+/** The size of columns in bytes. Does not read out-of-line (TOAST) values. */
 function bytesOf(columns: readonly PayloadColumn[]): string {
   return columns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
 }
@@ -53,7 +55,7 @@ const columns = (
 
 type RowWithin = InstanceRecordRow & { readonly isWithheld: boolean };
 
-/** The columns of a query whose `cut` names the first row that does not fit: that one comes without payloads. */
+/** The columns of a query whose `cut` names the first row that does not fit. That row has no payloads. */
 function withinColumns(run: RunState, leftOut: readonly PayloadColumn[] = []): string {
   const isWithheld = 'coalesce(instances.instance_key = (SELECT instance_key FROM cut), FALSE)';
   const read = columns(run, (column) =>
@@ -62,17 +64,14 @@ function withinColumns(run: RunState, leftOut: readonly PayloadColumn[] = []): s
   return `${read}, ${isWithheld} AS "isWithheld"`;
 }
 
-/** Reads instances as clients see them. */
+/** Reads instances as records of the contract. */
 export class InstanceRecords {
   readonly #schema: string;
   readonly #run: RunState;
   readonly #definitions: Definitions;
   readonly #source: string;
-  readonly #select: Statement;
-  readonly #selectWithin: Statement;
-  readonly #selectKey: Statement;
-  readonly #selectExecutions: Statement;
-  // One statement per shape of a filter; there are few shapes.
+  readonly #statements: ReturnType<typeof statements>;
+  // One statement per form of a filter. There are few.
   readonly #lists = new Map<string, Statement>();
 
   constructor(schema: string, definitions: Definitions) {
@@ -83,43 +82,7 @@ export class InstanceRecords {
     this.#source = `${schema}.instances LEFT JOIN LATERAL (
         SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
         WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
-    this.#select = {
-      name: 'perdure_select_records',
-      text: `SELECT ${columns(run)} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
-    };
-    // Sizes first: what does not fit is never read.
-    this.#selectWithin = {
-      name: 'perdure_select_records_within',
-      text: `WITH sized AS MATERIALIZED (
-          SELECT found.instance_key, place, bytes, sum(bytes) OVER (ORDER BY place) AS total
-          FROM unnest($1::text[]) WITH ORDINALITY AS wanted (id, place)
-          CROSS JOIN LATERAL (
-            SELECT instance_key, ${bytesOf(payloadColumns)} AS bytes FROM ${schema}.instances AS one
-            WHERE one.instance_id = wanted.id LIMIT 1) AS found),
-        cut AS MATERIALIZED (
-          SELECT instance_key, place FROM sized WHERE total > $2::bigint AND total > bytes ORDER BY place LIMIT 1)
-        SELECT ${withinColumns(run)} FROM ${this.#source} WHERE instances.instance_key = ANY (ARRAY(
-          SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))`,
-    };
-    this.#selectKey = {
-      name: 'perdure_select_instance_key',
-      text: `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_id = $1`,
-    };
-    this.#selectExecutions = {
-      name: 'perdure_select_executions',
-      text: `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
-          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
-        FROM ${schema}.instances CROSS JOIN LATERAL (
-          SELECT * FROM ${schema}.executions AS one
-          WHERE one.instance_key = instances.instance_key AND one.execution_id > $2::int
-          ORDER BY one.execution_id LIMIT $3::bigint) AS past
-        WHERE instance_id = $1
-        UNION ALL
-        SELECT execution_id, definition_key, ${run.status('instances')},
-          ${run.executionStartedAt('instances')}, ended_at, history_length
-        FROM ${schema}.instances WHERE instance_id = $1 AND execution_id > $2::int
-        ORDER BY 1 LIMIT $3::bigint`,
-    };
+    this.#statements = statements(schema, run, this.#source);
   }
 
   async get(
@@ -130,16 +93,18 @@ export class InstanceRecords {
     if (instanceIds.length === 0) return [];
     const rows =
       maxBytes === undefined
-        ? await tx.query<InstanceRecordRow>(this.#select, [texts(instanceIds)])
-        : await tx.query<RowWithin>(this.#selectWithin, [
-            texts([...new Set(instanceIds)]),
-            toBigint(maxBytes),
-          ]);
+        ? await tx.query<InstanceRecordRow>(...this.#statements.select({ instanceIds }))
+        : await tx.query<RowWithin>(
+            ...this.#statements.selectWithin({
+              instanceIds: [...new Set(instanceIds)],
+              maxBytes: toBigint(maxBytes),
+            }),
+          );
     const records = await this.#toRecords(tx, rows);
     const byId = new Map(records.map((record) => [record.instanceId, record]));
     const end = instanceIds.findIndex((id) => byId.get(id)?.withheld === true);
-    const answered = end === -1 ? instanceIds : instanceIds.slice(0, end);
-    return answered.map((id) => byId.get(id));
+    const returned = end === -1 ? instanceIds : instanceIds.slice(0, end);
+    return returned.map((id) => byId.get(id));
   }
 
   async list(tx: Transaction, params: ListInstancesParams): Promise<readonly InstanceRecord[]> {
@@ -160,11 +125,9 @@ export class InstanceRecords {
     tx: Transaction,
     { instanceId, after, limit }: ListExecutionsParams,
   ): Promise<readonly ExecutionRecord[]> {
-    const rows = await tx.query<ExecutionRow>(this.#selectExecutions, [
-      text(instanceId),
-      after,
-      Math.max(limit, 0),
-    ]);
+    const rows = await tx.query<ExecutionRow>(
+      ...this.#statements.selectExecutions({ instanceId, after, limit: Math.max(limit, 0) }),
+    );
     await this.#definitions.load(
       tx,
       rows.map(({ definitionKey }) => definitionKey),
@@ -179,9 +142,11 @@ export class InstanceRecords {
     }));
   }
 
-  /** The key of an instance; `undefined` when there is none. */
+  /** The key of an instance; `undefined` if it does not exist. */
   async keyOf(tx: Transaction, instanceId: string): Promise<number | undefined> {
-    const [row] = await tx.query<{ instanceKey: number }>(this.#selectKey, [text(instanceId)]);
+    const [row] = await tx.query<{ instanceKey: number }>(
+      ...this.#statements.selectKey({ instanceId }),
+    );
     return row?.instanceKey;
   }
 
@@ -191,7 +156,7 @@ export class InstanceRecords {
       WHERE instance_key = ANY (ARRAY(${keys})) ORDER BY instance_key DESC LIMIT $1::int`;
   }
 
-  /** Sizes first: what does not fit is never read. */
+  /** Sizes first: rows that do not fit are never read. */
   #listWithin(keys: string, leftOut: readonly PayloadColumn[], maxBytes: number): string {
     const counted = payloadColumns.filter((column) => !leftOut.includes(column));
     return `WITH sized AS MATERIALIZED (
@@ -231,12 +196,201 @@ export class InstanceRecords {
   }
 }
 
+function statements(schema: string, run: RunState, source: string) {
+  return {
+    select: prepare(
+      'perdure_select_records',
+      { instanceIds: strings() },
+      ({ instanceIds }) =>
+        `SELECT ${columns(run)} FROM ${source} WHERE instance_id = ANY (${instanceIds})`,
+    ),
+    // Sizes first: rows that do not fit are never read.
+    selectWithin: prepare(
+      'perdure_select_records_within',
+      { instanceIds: strings(), maxBytes: one<number>('bigint') },
+      ({ instanceIds, maxBytes }) => `WITH sized AS MATERIALIZED (
+          SELECT found.instance_key, place, bytes, sum(bytes) OVER (ORDER BY place) AS total
+          FROM unnest(${instanceIds}) WITH ORDINALITY AS wanted (id, place)
+          CROSS JOIN LATERAL (
+            SELECT instance_key, ${bytesOf(payloadColumns)} AS bytes FROM ${schema}.instances AS one
+            WHERE one.instance_id = wanted.id LIMIT 1) AS found),
+        cut AS MATERIALIZED (
+          SELECT instance_key, place FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY place LIMIT 1)
+        SELECT ${withinColumns(run)} FROM ${source} WHERE instances.instance_key = ANY (ARRAY(
+          SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))`,
+    ),
+    selectKey: prepare(
+      'perdure_select_instance_key',
+      { instanceId: one<string>('text') },
+      ({ instanceId }) =>
+        `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_id = ${instanceId}`,
+    ),
+    selectExecutions: prepare(
+      'perdure_select_executions',
+      { instanceId: one<string>('text'), after: one<number>('int'), limit: one<number>('bigint') },
+      ({
+        instanceId,
+        after,
+        limit,
+      }) => `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
+          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${schema}.executions AS one
+          WHERE one.instance_key = instances.instance_key AND one.execution_id > ${after}
+          ORDER BY one.execution_id LIMIT ${limit}) AS past
+        WHERE instance_id = ${instanceId}
+        UNION ALL
+        SELECT execution_id, definition_key, ${run.status('instances')},
+          ${run.executionStartedAt('instances')}, ended_at, history_length
+        FROM ${schema}.instances WHERE instance_id = ${instanceId} AND execution_id > ${after}
+        ORDER BY 1 LIMIT ${limit}`,
+    ),
+  };
+}
+
 function toBigint(count: number): number {
   return Math.min(Math.max(Math.floor(count), 0), Number.MAX_SAFE_INTEGER);
 }
 
-/** The next execution of a running instance is pending until its own first turn. */
+/** An execution after continue-as-new is pending until its first turn. */
 function executionStatus({ status, startedAt }: ExecutionRow): ExecutionRecord['status'] {
   const isPending = startedAt === null && (status === 'pending' || status === 'running');
   return isPending ? 'pending' : status;
+}
+
+/** A query that selects the keys of a page. */
+interface ListQuery {
+  readonly keys: string;
+  readonly values: readonly unknown[];
+}
+
+/** Collects the values of a query, and numbers their placeholders. */
+class Values {
+  readonly list: unknown[] = [];
+
+  add(value: unknown, type: string): string {
+    this.list.push(value);
+    return `$${this.list.length}::${type}`;
+  }
+}
+
+/**
+ * Builds the query for one page of instances, newest first; `$1` is the limit. It is a union of one query per status and
+ * version, each of which reads an index in order up to the limit. Active task runs are found by their work items.
+ * Returns `undefined` if nothing can match.
+ */
+function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
+  const { filter, limit, beforeKey } = params;
+  const statuses =
+    filter.status === undefined
+      ? [undefined]
+      : [...new Set(filter.status)].filter((status) => instanceStatuses.includes(status)).sort();
+  if (statuses.length === 0) return undefined;
+  const values = new Values();
+  const limitValue = values.add(limit, 'int');
+  const shared = sharedConditions(filter, schema, values);
+  if (beforeKey !== undefined) shared.push(`instance_key < ${values.add(beforeKey, 'bigint')}`);
+  const versions = definitionsOf(filter, schema, values);
+  const ofWanted = versions === undefined ? [] : ['definition_key = wanted_key'];
+  const walk = (conditions: readonly string[]) => {
+    const all = [...conditions, ...shared, ...ofWanted];
+    const where = all.length === 0 ? '' : `WHERE ${all.join(' AND ')}`;
+    return `SELECT instance_key FROM ${schema}.instances AS listed ${where}
+      ORDER BY instance_key DESC LIMIT ${limitValue}`;
+  };
+  const walkRuns = (status: LiveStatus) => {
+    const ofVersion =
+      versions === undefined
+        ? ''
+        : `AND item.definition_key = ANY (ARRAY(SELECT wanted_key FROM ${versions}))`;
+    const conditions = [
+      'instance_key = item.instance_key',
+      isRun,
+      status === 'canceling' ? `status = 'canceling'` : `status = 'pending'`,
+      ...shared,
+    ];
+    return `SELECT item.instance_key FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
+        SELECT FROM ${schema}.instances AS listed WHERE ${conditions.join(' AND ')} LIMIT 1) AS run
+      WHERE item.execution_id = 1 AND item.operation = ${taskOperation} ${startConditions[status]} ${ofVersion}
+      ORDER BY item.instance_key DESC LIMIT ${limitValue}`;
+  };
+  const arm = (page: string, from = '') => `SELECT page.instance_key FROM ${from}(${page}) AS page`;
+  const perVersion = versions === undefined ? '' : `${versions} CROSS JOIN LATERAL `;
+  const arms = statuses.flatMap((status) =>
+    isLive(status)
+      ? [
+          arm(walk([`listed_as = 'live'`, `status = '${status}'`]), perVersion),
+          // One scan for all names: the queue has no index by name and key.
+          arm(walkRuns(status)),
+        ]
+      : [arm(walk(statusConditions(status)), perVersion)],
+  );
+  return { keys: arms.join(' UNION ALL '), values: values.list };
+}
+
+const isRun = 'priority IS NOT NULL';
+
+type LiveStatus = 'pending' | 'running' | 'canceling';
+
+// Only the work item shows whether a task run has started.
+const startConditions: Readonly<Record<LiveStatus, string>> = {
+  pending: 'AND item.started_at IS NULL',
+  running: 'AND item.started_at IS NOT NULL',
+  canceling: '',
+};
+
+function isLive(status: InstanceStatus | undefined): status is LiveStatus {
+  return status === 'pending' || status === 'running' || status === 'canceling';
+}
+
+/** The definitions that match; `undefined` means all. */
+function definitionsOf(
+  { name, kind, version }: InstanceConditions,
+  schema: string,
+  values: Values,
+): string | undefined {
+  if (name === undefined && kind === undefined && version === undefined) return undefined;
+  const conditions = [
+    kind === undefined ? `kind <> 'activity'` : `kind = ${values.add(kind, 'text')}`,
+    ...(name === undefined ? [] : [`name = ${values.add(text(name), 'text')}`]),
+    ...(version === undefined ? [] : [`version = ${values.add(text(version), 'text')}`]),
+  ];
+  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
+    WHERE ${conditions.join(' AND ')}) AS version`;
+}
+
+// A literal, not a parameter, so that the planner can use the partial index.
+function statusConditions(status: InstanceStatus | undefined): readonly string[] {
+  if (status === undefined) return [];
+  return [status === 'completed' ? `status = 'completed'` : `listed_as = '${status}'`];
+}
+
+function sharedConditions(filter: InstanceConditions, schema: string, values: Values): string[] {
+  const conditions: string[] = [];
+  const { idPrefix, parentInstanceId, createdFrom, createdBefore, blocked } = filter;
+  if (idPrefix !== undefined) {
+    // The range uses the index, and `starts_with` makes it exact.
+    const prefix = values.add(text(idPrefix), 'text');
+    const end = values.add(`${text(idPrefix)}\u{10ffff}\u{10ffff}`, 'text');
+    conditions.push(
+      `instance_id >= ${prefix} AND instance_id < ${end} AND starts_with(instance_id, ${prefix})`,
+    );
+  }
+  if (parentInstanceId !== undefined) {
+    conditions.push(`parent_instance_id = ${values.add(text(parentInstanceId), 'text')}`);
+  }
+  if (createdFrom !== undefined) {
+    conditions.push(`created_at >= ${values.add(Math.ceil(createdFrom), 'bigint')}`);
+  }
+  if (createdBefore !== undefined) {
+    conditions.push(`created_at < ${values.add(Math.ceil(createdBefore), 'bigint')}`);
+  }
+  const blockedRows = `SELECT instance_key FROM ${schema}.instance_locks WHERE blocked_build IS NOT NULL`;
+  if (blocked === true) conditions.push(`instance_key = ANY (ARRAY(${blockedRows}))`);
+  if (blocked === false) {
+    conditions.push(
+      `(SELECT blocked_build FROM ${schema}.instance_locks AS lock WHERE lock.instance_key = listed.instance_key) IS NULL`,
+    );
+  }
+  return conditions;
 }

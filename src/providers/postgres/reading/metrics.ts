@@ -19,11 +19,11 @@ interface DepthRow extends QueueDepth {
 
 interface WholeRow extends Omit<SystemMetrics, 'instances'> {
   readonly all: number;
-  /** How many there are in each status but `completed`. */
+  /** Number of instances per status, except `completed`. */
   readonly others: Readonly<Partial<Record<InstanceStatus, number>>> | null;
 }
 
-/** Counts rows, for operators; one statement for each question, so that the figures are of one moment. */
+/** Counts rows for operators. Each method is one statement, so its numbers are from one snapshot. */
 export class Metrics {
   readonly #schema: string;
   readonly #depths: Statement;
@@ -41,7 +41,7 @@ export class Metrics {
        FROM ${schema}.${table}`;
     const ofKind = (kind: DefinitionKind) =>
       `JOIN ${schema}.definitions USING (definition_key) WHERE kind = '${kind}'`;
-    // Once its time to clean up is over an instance may be claimed however long it is held back, unless it is locked.
+    // After its clean-up limit, an instance is claimable even if it is blocked, unless its lease is valid.
     const dueAt = `least(next_at, CASE WHEN cleanup_at IS NOT NULL THEN ${cleanupDue} END)`;
     const itemDueAt = 'greatest(next_at, locked_until)';
     this.#depths = {
@@ -50,9 +50,8 @@ export class Metrics {
         UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, itemDueAt)}
         UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, itemDueAt)}`,
     };
-    // The index of what is listed holds all but the completed ones, and the runs that have an item; the completed are the
-    // rest. What a vacuum could give back is
-    // what dead rows take up, as far as the statistics know.
+    // The partial index on `listed_as` has all but the completed instances and the task runs with an item. The completed
+    // instances are the rest. Reclaimable bytes are estimated from the statistics on dead rows.
     this.#whole = {
       name: 'perdure_system_metrics',
       text: `SELECT (SELECT count(*) FROM ${schema}.instances) AS "all",
@@ -91,7 +90,7 @@ export class Metrics {
     const rows = await tx.query<DepthRow>(this.#depths, [nowParameter]);
     const depthOf = (queue: DepthRow['queue']): QueueDepth => {
       const row = rows.find((one) => one.queue === queue);
-      if (row === undefined) throw new Error('A queue was not counted.');
+      if (row === undefined) throw new Error(`Queue ${JSON.stringify(queue)} was not counted.`);
       const { ready, delayed, claimed, oldestReadyAt } = row;
       return { ready, delayed, claimed, oldestReadyAt };
     };
@@ -105,7 +104,7 @@ export class Metrics {
 
   async system(tx: Transaction): Promise<SystemMetrics> {
     const [row] = await tx.query<WholeRow>(this.#whole, [this.#schema]);
-    if (row === undefined) throw new Error('The store was not counted.');
+    if (row === undefined) throw new Error('The metrics query returned no row.');
     const { all, others, ...whole } = row;
     const countOthers = Object.values(others ?? {}).reduce((sum, count) => sum + count, 0);
     const count = (status: InstanceStatus) =>

@@ -3,12 +3,12 @@ import type {
   UnclaimedWork,
   UnclaimedWorkStore,
 } from '../../contract/unclaimed-work.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import { one, optional, prepare, strings } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
-import { namesParameter, runnableParameters } from '../wakeups/due-query.ts';
-import { priorityLevels } from '../wakeups/priority-levels.ts';
+import { priorityLevels, runnableRows, unique } from '../wakeups/due-query.ts';
 import { nowSql } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
 
 interface Row {
   readonly kind: DefinitionKind;
@@ -17,37 +17,89 @@ interface Row {
   readonly dueForMs: number;
 }
 
-/** Finds due work of definitions that no worker claims. Reads a few index entries per definition that has any work. */
+export function createUnclaimedWorkStore(
+  store: StoreAccess & { readonly unclaimedWork: UnclaimedWorkFinder },
+): UnclaimedWorkStore {
+  return {
+    findUnclaimedWork: (params) =>
+      store.read('findUnclaimedWork', (tx) =>
+        store.unclaimedWork.find(tx, params, store.nowParameter),
+      ),
+  };
+}
+
+/** Finds due work of definitions that no worker claims. Reads a few index entries per definition with work. */
 export class UnclaimedWorkFinder {
-  readonly #find: Statement;
+  readonly #find: ReturnType<typeof findUnclaimed>;
 
   constructor(schema: string) {
-    const locks = `${schema}.instance_locks`;
-    const items = `${schema}.worker_queue`;
-    // The keys that occur in an index, one entry of it for each.
-    const keys = (name: string, table: string, isIndexed: string) => `${name} (definition_key) AS (
+    this.#find = findUnclaimed(schema);
+  }
+
+  async find(
+    tx: Transaction,
+    { runnable, activities, tasks, minWaitMs, limit }: FindUnclaimedWorkParams,
+    nowParameter: number | null,
+  ): Promise<readonly UnclaimedWork[]> {
+    const rows = await tx.query<Row>(
+      ...this.#find({
+        now: nowParameter,
+        runnable: unique(runnable),
+        activities: unique(activities),
+        tasks: unique(tasks),
+        minWaitMs: Math.ceil(minWaitMs),
+        limit,
+      }),
+    );
+    return rows.map(({ kind, name, version, dueForMs }) => ({
+      kind,
+      name,
+      version: version === '' ? null : version,
+      dueForMs,
+    }));
+  }
+}
+
+// A claimed instance has the end of its lease as its due time. A claimed item keeps its due time.
+function findUnclaimed(schema: string) {
+  return prepare(
+    'perdure_find_unclaimed_work',
+    {
+      now: one<number | null>('bigint'),
+      runnable: runnableRows,
+      activities: optional(strings()),
+      tasks: optional(strings()),
+      minWaitMs: one<number>('bigint'),
+      limit: one<number>('bigint'),
+    },
+    ({ runnable, activities, tasks, minWaitMs, limit }) => {
+      const locks = `${schema}.instance_locks`;
+      const items = `${schema}.worker_queue`;
+      // The distinct keys of an index. Each costs one index entry.
+      const keys = (
+        name: string,
+        table: string,
+        isIndexed: string,
+      ) => `${name} (definition_key) AS (
       (SELECT definition_key FROM ${table} WHERE ${isIndexed} ORDER BY definition_key LIMIT 1)
       UNION ALL
       SELECT (SELECT one.definition_key FROM ${table} AS one
               WHERE ${isIndexed} AND one.definition_key > ${name}.definition_key
               ORDER BY one.definition_key LIMIT 1)
       FROM ${name} WHERE ${name}.definition_key IS NOT NULL)`;
-    const unknown = `NOT (kind = 'orchestration' AND EXISTS (
-          SELECT 1 FROM unnest($2::text[], $3::text[]) AS runnable (name, version)
+      const unknown = `NOT (kind = 'orchestration' AND EXISTS (
+          SELECT 1 FROM ${runnable.as('runnable')}
           WHERE runnable.name = definition.name AND runnable.version = definition.version))
-        AND NOT (kind = 'activity' AND name = ANY ($4::text[])) AND NOT (kind = 'task' AND name = ANY ($5::text[]))`;
-    const candidates = (from: string) =>
-      `(SELECT definition_key AS wanted_key, kind, name, version
+        AND NOT (kind = 'activity' AND name = ANY (${activities})) AND NOT (kind = 'task' AND name = ANY (${tasks}))`;
+      const candidates = (from: string) =>
+        `(SELECT definition_key AS wanted_key, kind, name, version
         FROM ${from} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${unknown}) AS wanted
        CROSS JOIN (VALUES (FALSE), (TRUE)) AS claimed (twice)`;
-    const dueBefore = `${nowSql} - $6::bigint`;
-    const ofInstance = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND next_at IS NOT NULL`;
-    const ofLevel = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND NOT cancel_requested
+      const dueBefore = `${nowSql} - ${minWaitMs}`;
+      const ofInstance = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND next_at IS NOT NULL`;
+      const ofLevel = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND NOT cancel_requested
               AND entry.priority = level.priority`;
-    // A claimed instance stands at the end of its lock; a claimed item stands where it was due.
-    this.#find = {
-      name: 'perdure_find_unclaimed_work',
-      text: `WITH RECURSIVE ${keys('lock_keys', locks, 'next_at IS NOT NULL')},
+      return `WITH RECURSIVE ${keys('lock_keys', locks, 'next_at IS NOT NULL')},
           ${keys('item_keys', items, 'NOT cancel_requested')}
         SELECT kind, name, version, ${nowSql} - min(due_at) AS "dueForMs" FROM (
           SELECT kind, name, version, due_at, is_held FROM ${candidates('lock_keys')} CROSS JOIN LATERAL (
@@ -72,37 +124,7 @@ export class UnclaimedWorkFinder {
             FROM level WHERE level.priority IS NOT NULL) AS found
         ) AS entries
         GROUP BY kind, name, version HAVING min(due_at) IS NOT NULL AND NOT bool_or(is_held)
-        ORDER BY min(due_at) LIMIT $7`,
-    };
-  }
-
-  async find(
-    tx: Transaction,
-    { runnable, activities, tasks, minWaitMs, limit }: FindUnclaimedWorkParams,
-    nowParameter: number | null,
-  ): Promise<readonly UnclaimedWork[]> {
-    const rows = await tx.query<Row>(this.#find, [
-      nowParameter,
-      ...runnableParameters(runnable),
-      namesParameter(activities),
-      namesParameter(tasks),
-      Math.ceil(minWaitMs),
-      limit,
-    ]);
-    return rows.map(({ kind, name, version, dueForMs }) => ({
-      kind,
-      name,
-      version: version === '' ? null : version,
-      dueForMs,
-    }));
-  }
-}
-
-export function createUnclaimedWorkStore(store: Store): UnclaimedWorkStore {
-  return {
-    findUnclaimedWork: (params) =>
-      store.read('findUnclaimedWork', (tx) =>
-        store.unclaimedWork.find(tx, params, store.nowParameter),
-      ),
-  };
+        ORDER BY min(due_at) LIMIT ${limit}`;
+    },
+  );
 }

@@ -1,13 +1,16 @@
 import type { FetchWorkItemsParams } from '../../contract/work-queue.ts';
 import { text } from '../driver/arrays.ts';
-import { claimText, dueItemsText, lapsedItemsText } from '../queues/claim-sql.ts';
+import {
+  claimText,
+  dueItemsText,
+  lapsedItemsText,
+  type ClaimedItem,
+} from '../queues/item-claims.ts';
 import type { PathParts } from '../batches/batching.ts';
 import type { Connections, Statement } from '../driver/connection.ts';
-import type { ClaimedItem } from '../queues/due-items.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
 import { newTaskSecret, isFree } from '../tables/work-items.ts';
-import { namesParameter, workKeys } from '../wakeups/due-query.ts';
-import { priorityLevels } from '../wakeups/priority-levels.ts';
+import { namesParameter, workKeys, priorityLevels } from '../wakeups/due-query.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /**
@@ -25,7 +28,13 @@ export class SingleStatementClaims {
     this.#connections = connections;
     this.#secrets = secrets;
     const table = `${schema}.worker_queue`;
-    const suspect = `SELECT 1 FROM ${workKeys(schema, '$2', '$3')} AS wanted CROSS JOIN LATERAL (
+    const wanted = {
+      names: '$2::text[]',
+      tasks: '$3::text[]',
+      suspect: 'FALSE',
+      limit: '$5::bigint',
+    };
+    const suspect = `SELECT 1 FROM ${workKeys(schema, wanted)} AS wanted CROSS JOIN LATERAL (
         ${priorityLevels(schema, 'TRUE')}
         SELECT FROM level CROSS JOIN LATERAL (
           SELECT FROM ${table} AS due
@@ -39,9 +48,9 @@ export class SingleStatementClaims {
             AND (${suspect}) IS NULL AS holds
         ), due AS MATERIALIZED (
           SELECT * FROM (SELECT holds FROM clear WHERE holds) AS clear CROSS JOIN LATERAL (
-            ${dueItemsText(schema, 'FALSE', { locked: true })}) AS found
+            ${dueItemsText(schema, wanted, { locked: true })}) AS found
         ), lapsed AS MATERIALIZED (
-          ${lapsedItemsText(schema, 'FALSE')} LIMIT 1
+          ${lapsedItemsText(schema, wanted)} LIMIT 1
         ), chosen AS MATERIALIZED (
           SELECT place, "definitionKey", "isTask" FROM due WHERE (SELECT item_key FROM lapsed) IS NULL
           ORDER BY priority DESC, "nextAt", "itemKey" LIMIT $5

@@ -1,3 +1,7 @@
+import { encodeEvent, type HistoryEvent } from '../../../model/event.ts';
+import { platformFailure } from '../../../model/failures/failure.ts';
+import { encodeMessage, type Message } from '../../../model/message.ts';
+import { isTerminal } from '../../../model/status.ts';
 import type {
   CancelInstance,
   CancellationStore,
@@ -5,19 +9,30 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
-import type { Batch } from '../batches/changes.ts';
-import { isLive } from '../tables/instance-locks.ts';
-import type { StopRequest } from './instance-stops.ts';
 import { parseToken } from '../../shared/lock-token.ts';
+import type { Batch, Changes } from '../batches/changes.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
-import { toCancelInfo } from '../tables/work-items.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import { isLive } from '../tables/instance-locks.ts';
+import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
+import type { ItemCancels } from '../tables/item-cancels.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import { toCancelInfo, type WorkItems } from '../tables/work-items.ts';
 
-// For children of a terminated instance, when nobody says otherwise.
+/** Clean-up limit for children of a terminated instance, unless the request sets one. */
 const defaultCleanupMs = 300_000;
 
-/** Requests to stop, and what still runs. */
-export function createCancellationStore(store: Store): CancellationStore {
+/** The store parts that a cancel or terminate writes through. */
+export type StopStore = Pick<StoreAccess, 'newBatch'> &
+  Parameters<Changes['write']>[1] & { readonly stops: InstanceStops };
+
+type CancellationParts = StoreAccess &
+  StopStore & { readonly definitions: Definitions; readonly workItems: WorkItems };
+
+/** Implements cancel, terminate, points of no return and the list of running items. */
+export function createCancellationStore(store: CancellationParts): CancellationStore {
   const markPointsOfNoReturn = store.batching({
     operation: 'markPointOfNoReturn',
     run: (scope, lockTokens: readonly string[]) => markPoints(store, scope, lockTokens),
@@ -70,19 +85,22 @@ export function createCancellationStore(store: Store): CancellationStore {
   };
 }
 
-/** Asks instances to stop. */
+/** Cancels instances within a transaction. */
 export function requestCancels(
-  store: Store,
+  store: StopStore,
   scope: Scope,
   requests: readonly CancelInstance[],
 ): Promise<readonly StopResult[]> {
-  const how = (batch: Batch, known: readonly StopRequest[]) => store.stops.request(batch, known);
-  return stop(store, scope, { requests, parents: 'ending', how });
+  return stop(store, scope, {
+    requests,
+    parents: 'ending',
+    how: (batch, known) => store.stops.requestCancel(batch, known),
+  });
 }
 
-/** Stops instances, and says what became of each. */
+/** Locks the named instances, stops them with `how`, and writes the changes. */
 async function stop<Request extends { readonly instanceId: string; readonly incarnation?: string }>(
-  store: Store,
+  store: StopStore,
   scope: Scope,
   {
     requests,
@@ -101,33 +119,30 @@ async function stop<Request extends { readonly instanceId: string; readonly inca
   const { instances } = batch;
   const ids = [...new Set(requests.map(({ instanceId }) => instanceId))];
   await scope.begin(instances.lock({ ids, parents }));
-  const find = ({ instanceId, incarnation }: Pick<Request, 'instanceId' | 'incarnation'>) => {
-    const row = instances.find(instanceId);
-    return row?.incarnation === (incarnation ?? row?.incarnation) ? row : undefined;
-  };
-  const known = requests.flatMap((request) => {
-    const row = find(request);
-    return row === undefined ? [] : [{ ...request, instanceKey: row.instanceKey }];
+  const targets = requests.map((request) => {
+    const row = instances.find(request.instanceId);
+    const isMeant = row?.incarnation === (request.incarnation ?? row?.incarnation);
+    return row !== undefined && isMeant ? { ...request, instanceKey: row.instanceKey } : undefined;
   });
+  const known = targets.filter((target) => target !== undefined);
   const changed = await how(batch, known);
   await batch.changes.write(scope, store);
-  const changedOf = new Map(known.map((_, index) => [index, changed[index] === true]));
-  let place = 0;
-  return requests.map((request): StopResult => {
-    const row = find(request);
-    if (row === undefined) return { found: false, changed: false, status: null };
-    return { found: true, changed: changedOf.get(place++) ?? false, status: row.status };
+  const changedBy = new Set(known.filter((_, index) => changed[index] === true));
+  return targets.map((target): StopResult => {
+    if (target === undefined) return { found: false, changed: false, status: null };
+    const status = instances.get(target.instanceKey)?.status ?? null;
+    return { found: true, changed: changedBy.has(target), status };
   });
 }
 
 async function markPoints(
-  store: Store,
+  { workItems }: Pick<CancellationParts, 'workItems'>,
   scope: Scope,
   lockTokens: readonly string[],
 ): Promise<readonly PointOfNoReturn[]> {
   const tokens = lockTokens.map(parseToken);
   const [items] = await scope.begin(
-    store.workItems.lock(
+    workItems.lock(
       scope.tx,
       tokens.map(({ key }) => key),
     ),
@@ -141,6 +156,341 @@ async function markPoints(
     passed.push(key);
     return { kind: 'passed' };
   });
-  await store.workItems.passPointOfNoReturn(scope.tx, passed);
+  await workItems.passPointOfNoReturn(scope.tx, passed);
   return results;
+}
+
+/** A request to cancel a locked instance. */
+export interface CancelRequest {
+  readonly instanceKey: number;
+  readonly reason: string;
+  readonly actor: string | null;
+  /** Clean-up limit of the canceled code. */
+  readonly cleanupMs: number;
+}
+
+interface TerminateRequest extends CancelRequest {
+  readonly tree: boolean;
+}
+
+/** A terminate request, and whether it changed an instance so far. */
+interface Termination {
+  readonly request: TerminateRequest;
+  hasChanged: boolean;
+}
+
+/** An instance of the tree that a request terminates. */
+interface TreeMember {
+  readonly row: InstanceRow;
+  readonly termination: Termination;
+}
+
+/** Cancels and terminates locked instances, for clients, turns and ending parents. */
+export class InstanceStops {
+  readonly #history: History;
+  readonly #rows: StopRows;
+  readonly #itemCancels: ItemCancels;
+
+  constructor(parts: {
+    readonly history: History;
+    readonly stopRows: StopRows;
+    readonly itemCancels: ItemCancels;
+  }) {
+    this.#history = parts.history;
+    this.#rows = parts.stopRows;
+    this.#itemCancels = parts.itemCancels;
+  }
+
+  /** Cancels locked instances. Returns for each request whether it changed anything. */
+  async requestCancel(
+    batch: Batch,
+    requests: readonly CancelRequest[],
+  ): Promise<readonly boolean[]> {
+    const { instances } = batch;
+    const pending = requests.flatMap(({ instanceKey }) => {
+      const row = instances.get(instanceKey);
+      return row?.status === 'pending' ? [row] : [];
+    });
+    await this.#lockParents(batch, pending);
+    const running: CancelRequest[] = [];
+    const runs: CancelRequest[] = [];
+    const changed = requests.map((request) => {
+      const row = instances.get(request.instanceKey);
+      if (row?.isTask === true && (row.status === 'pending' || row.status === 'running')) {
+        runs.push(request);
+        instances.update(row.instanceKey, { status: 'canceling' });
+      } else if (row?.status === 'pending') cancelPending(batch, row, request);
+      else if (row?.status === 'running') {
+        running.push(request);
+        instances.update(row.instanceKey, { status: 'canceling', cancelReason: request.reason });
+      } else return false;
+      return true;
+    });
+    await this.#cancelRunning(batch, running);
+    await this.#cancelRuns(batch, runs);
+    return changed;
+  }
+
+  /**
+   * Terminates locked instances, and cancels or terminates their children.
+   * Returns for each request whether it changed anything.
+   */
+  async terminate(
+    batch: Batch,
+    requests: readonly TerminateRequest[],
+  ): Promise<readonly boolean[]> {
+    // If one may be in the tree of another, the order decides the outcome.
+    const mayBeRelated =
+      requests.length > 1 &&
+      requests.some(
+        ({ instanceKey }) => batch.instances.get(instanceKey)?.parentInstanceId != null,
+      );
+    if (!mayBeRelated) return this.#terminateTrees(batch, requests);
+    const changed: boolean[] = [];
+    for (const request of requests) {
+      changed.push(...(await this.#terminateTrees(batch, [request])));
+    }
+    return changed;
+  }
+
+  /** Terminates all trees together, one level at a time. */
+  async #terminateTrees(
+    batch: Batch,
+    requests: readonly TerminateRequest[],
+  ): Promise<readonly boolean[]> {
+    const terminations = requests.map((request) => ({ request, hasChanged: false }));
+    const visited = new Set<number>();
+    let level = terminations.flatMap((termination) => {
+      const { instanceKey } = termination.request;
+      const row = batch.instances.get(instanceKey);
+      if (row === undefined || isTerminal(row.status) || visited.has(instanceKey)) return [];
+      visited.add(instanceKey);
+      return [{ row, termination }];
+    });
+    while (level.length > 0) {
+      await this.#terminateLevel(
+        batch,
+        level.filter(({ row }) => !isTerminal(row.status)),
+      );
+      const children = (await this.#lockChildrenOf(batch, level)).filter(
+        ({ row }) => !visited.has(row.instanceKey),
+      );
+      const isInTree = ({ termination }: TreeMember) => termination.request.tree;
+      await this.#cancelMembers(
+        batch,
+        children.filter((child) => !isInTree(child)),
+      );
+      level = children.filter(isInTree);
+      for (const { row } of level) visited.add(row.instanceKey);
+    }
+    return terminations.map(({ hasChanged }) => hasChanged);
+  }
+
+  async #terminateLevel(batch: Batch, level: readonly TreeMember[]): Promise<void> {
+    const { scope, changes } = batch;
+    const rows = level.map(({ row }) => row);
+    await this.#lockParents(batch, rows);
+    const lastTimes = await this.#history.lastTimes(scope.tx, rows);
+    const { counts, kept, startedAt } = await this.#itemCancels.cancelAll(
+      scope,
+      level.map(({ row: { instanceKey }, termination: { request } }) =>
+        itemCancel('terminate', { ...request, instanceKey }),
+      ),
+    );
+    const closing: number[] = [];
+    for (const { row, termination } of level) {
+      const { instanceKey } = row;
+      if (row.closingReason === null) {
+        // Event times never decrease within an execution, even if the clock is set back.
+        const at = Math.max(scope.now, lastTimes.get(instanceKey) ?? 0);
+        const runStartedAt = row.isTask ? (startedAt.get(instanceKey) ?? null) : null;
+        terminateOne(batch, row, { ...termination.request, runStartedAt, at });
+        termination.hasChanged = true;
+      } else {
+        // Its end is already recorded. Only items past their point of no return can still be stopped.
+        closing.push(instanceKey);
+        if ((counts.get(instanceKey) ?? 0) > 0) termination.hasChanged = true;
+      }
+      if (!kept.has(instanceKey)) changes.tasks.freeKey(row);
+    }
+    await this.finishClosing(batch, closing);
+  }
+
+  /** Locks the children of a level. A tree includes children of ended instances: they may still clean up. */
+  async #lockChildrenOf(
+    batch: Batch,
+    level: readonly TreeMember[],
+  ): Promise<readonly TreeMember[]> {
+    const byId = new Map(level.map(({ row, termination }) => [row.instanceId, termination]));
+    const parents = Array.from(byId.keys(), (instanceId) => ({ instanceId, executionId: 1 }));
+    const isTree = level.some(({ termination }) => termination.request.tree);
+    const children = await this.lockChildren(batch, parents, isTree ? 'all' : 'live');
+    return children.flatMap((row) => {
+      const termination = byId.get(row.parentInstanceId ?? '');
+      return termination === undefined ? [] : [{ row, termination }];
+    });
+  }
+
+  async #cancelMembers(batch: Batch, members: readonly TreeMember[]): Promise<void> {
+    const changed = await this.requestCancel(
+      batch,
+      members.map(({ row: { instanceKey }, termination: { request } }) => ({
+        ...request,
+        instanceKey,
+      })),
+    );
+    for (const [index, { termination }] of members.entries()) {
+      if (changed[index] === true) termination.hasChanged = true;
+    }
+  }
+
+  /** Locks children that the given executions or later ones started, except those with cancellation `abandon`. */
+  async lockChildren(
+    { scope, instances }: Batch,
+    parents: readonly Pick<InstanceRow, 'instanceId' | 'executionId'>[],
+    which: 'live' | 'all' = 'live',
+  ): Promise<readonly InstanceRow[]> {
+    const children = await this.#rows.lockChildren(scope.tx, parents, which);
+    return children.map((child) => {
+      const known = instances.get(child.instanceKey);
+      if (known === undefined) instances.set(child);
+      return known ?? child;
+    });
+  }
+
+  /** Makes closing instances `canceled` once none of their work items is held. Locks their parents. */
+  async finishClosing(batch: Batch, instanceKeys: readonly number[]): Promise<void> {
+    const { scope, instances } = batch;
+    const finished = await this.#rows.finishClosing(scope.tx, instanceKeys, scope.now);
+    if (finished.length === 0) return;
+    const rows = finished.flatMap((instanceKey) => instances.get(instanceKey) ?? []);
+    await this.#lockParents(batch, rows);
+    for (const row of rows) {
+      if (row.closingReason === null) continue;
+      notifyParent(batch, row, { kind: 'childCanceled', reason: row.closingReason });
+      scope.effects.finished.push(row.instanceId);
+      instances.update(row.instanceKey, { status: 'canceled', closingReason: null });
+    }
+  }
+
+  /** Ends task runs that no worker holds, and flags the others. */
+  async #cancelRuns(
+    { scope, instances, changes }: Batch,
+    requests: readonly CancelRequest[],
+  ): Promise<void> {
+    const { kept, startedAt } = await this.#itemCancels.cancelAll(
+      scope,
+      requests.map((request) => itemCancel('request', request)),
+    );
+    for (const { instanceKey, reason, actor } of requests) {
+      const run = instances.get(instanceKey);
+      if (run === undefined) continue;
+      if (kept.has(instanceKey)) changes.cancelRequests.push({ instanceKey, reason, actor });
+      else {
+        const start = { startedAt: startedAt.get(instanceKey) ?? null };
+        changes.tasks.end(scope, run, { status: 'canceled', ...start, reason, actor });
+        instances.update(instanceKey, { status: 'canceled' });
+      }
+    }
+  }
+
+  /** Sends the cancel to running orchestrations, cancels their items, and starts their clean-up limits. */
+  async #cancelRunning(
+    { scope, instances, changes }: Batch,
+    requests: readonly CancelRequest[],
+  ): Promise<void> {
+    if (requests.length === 0) return;
+    const { now, effects } = scope;
+    // Before the messages of its canceled items, so that the code gets the cancel first.
+    for (const { instanceKey, reason, actor } of requests) {
+      changes.cancelRequests.push({ instanceKey, reason, actor });
+      const message = encodeMessage({ kind: 'cancel', reason, actor });
+      changes.messages.push({ instanceKey, visibleAt: now, message });
+    }
+    const { messages } = await this.#itemCancels.cancelAll(
+      scope,
+      requests.map((request) =>
+        itemCancel('request', request, instances.get(request.instanceKey)?.executionId),
+      ),
+    );
+    changes.messages.push(...messages);
+    for (const { instanceKey, reason, cleanupMs } of requests) {
+      const cleanupAt = now + Math.ceil(cleanupMs);
+      const message = encodeMessage({ kind: 'cleanupExpired', reason });
+      changes.messages.push({ instanceKey, visibleAt: cleanupAt, message });
+      const definitionKey = instances.get(instanceKey)?.definitionKey ?? 0;
+      changes.cleanups.push({ instanceKey, definitionKey, cleanupAt });
+    }
+    effects.due('orchestrations', now);
+  }
+
+  async #lockParents({ instances }: Batch, rows: readonly InstanceRow[]): Promise<void> {
+    await instances.lockMore(rows.flatMap(({ parentInstanceId }) => parentInstanceId ?? []));
+  }
+}
+
+/** `executionId`: the execution that gets messages about its canceled items, if any. */
+function itemCancel(
+  reach: 'request' | 'terminate',
+  { instanceKey, reason }: CancelRequest,
+  executionId: number | null = null,
+) {
+  return { instanceKey, reason, reach, toldExecutionId: executionId };
+}
+
+function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: CancelRequest): void {
+  const { scope, instances, changes } = batch;
+  const { instanceKey, instanceId } = row;
+  changes.pendingCancels.push({ instanceKey, reason, actor });
+  record(batch, row, { kind: 'executionCanceled', at: scope.now, reason });
+  changes.forget(instanceKey);
+  notifyParent(batch, row, { kind: 'childCanceled', reason });
+  scope.effects.finished.push(instanceId);
+  instances.update(instanceKey, { status: 'canceled', historyLength: 1, cancelReason: reason });
+}
+
+function terminateOne(
+  batch: Batch,
+  row: InstanceRow,
+  how: TerminateRequest & { readonly at: number; readonly runStartedAt: number | null },
+): void {
+  const { scope, instances, changes } = batch;
+  const { instanceKey, instanceId } = row;
+  const { reason, actor, runStartedAt, at } = how;
+  changes.terminations.push({ instanceKey, reason, actor, runStartedAt });
+  scope.effects.finished.push(instanceId);
+  if (row.isTask) {
+    instances.update(instanceKey, { status: 'terminated' });
+    return;
+  }
+  record(batch, row, { kind: 'executionTerminated', at, reason, actor });
+  changes.forget(instanceKey);
+  const message = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
+  const failure = platformFailure('INSTANCE_TERMINATED', message);
+  notifyParent(batch, row, { kind: 'childFailed', failure });
+  instances.update(instanceKey, { status: 'terminated', historyLength: row.historyLength + 1 });
+}
+
+function record({ changes }: Batch, row: InstanceRow, event: HistoryEvent): void {
+  const { instanceKey, executionId, historyLength } = row;
+  const eventId = historyLength + 1;
+  changes.events.push({ instanceKey, executionId, eventId, ...encodeEvent(event) });
+}
+
+type ChildMessage =
+  | Omit<Extract<Message, { kind: 'childFailed' }>, 'executionId' | 'operation'>
+  | Omit<Extract<Message, { kind: 'childCanceled' }>, 'executionId' | 'operation'>;
+
+/** Sends a message to the parent, unless that has ended or continued as new. */
+function notifyParent(
+  { scope, instances, changes }: Batch,
+  row: InstanceRow,
+  message: ChildMessage,
+): void {
+  const parent = parentOf(row);
+  const receiver = parent === null ? undefined : instances.find(parent.instanceId);
+  if (parent === null || receiver === undefined || isOver(receiver)) return;
+  if (receiver.executionId !== parent.executionId) return;
+  const { executionId, operation } = parent;
+  changes.send(scope, receiver, encodeMessage({ ...message, executionId, operation }));
 }

@@ -1,6 +1,6 @@
 import type { Blocked } from '../../contract/orchestration-queue.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import { clock, ids, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { clock, strings, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
@@ -179,7 +179,7 @@ function statements(schema: string) {
     ),
     lockById: prepare(
       'perdure_lock_instance_locks_by_id',
-      { instanceIds: ids },
+      { instanceIds: strings() },
       ({ instanceIds }) => `SELECT FROM ${table} WHERE instance_key = ANY (ARRAY(
           SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY (${instanceIds})))
         ORDER BY instance_key FOR UPDATE`,

@@ -2,7 +2,7 @@ import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { Payload } from '../../../model/values/payload.ts';
-import { ids, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { strings, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { DefinitionKind, Definitions } from './definitions.ts';
 
@@ -171,7 +171,7 @@ function statements(schema: string) {
     ),
     selectStarts: prepare(
       'perdure_select_starts',
-      { instanceIds: ids },
+      { instanceIds: strings() },
       ({ instanceIds }) => `SELECT instance_id AS "instanceId", definition_key AS
           "definitionKey", input_hash AS "inputHash"
         FROM ${table} WHERE instance_id = ANY (${instanceIds})`,

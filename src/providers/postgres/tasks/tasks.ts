@@ -1,36 +1,59 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
+import { isTerminal, type TerminalStatus } from '../../../model/status.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
-import { existingStart } from '../tables/instance-rows.ts';
-import type { InsertedTask, TaskRow } from '../tables/task-rows.ts';
+import type { WorkOutcome } from '../../contract/work-queue.ts';
+import { parseFailure } from '../../rules/outcome-message.ts';
+import type { BatchWork } from '../batches/batching.ts';
+import type { Batch } from '../batches/changes.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
+import { existingStart, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import {
+  type Settlement,
+  onFailOperation,
+  taskOperation,
+  type HeldItem,
+} from '../tables/work-items.ts';
 
-/** Creation of task runs; the rest of their life is that of instances and work items. */
-export function createTaskStore(store: Store): TaskStore {
+/** The tables that a creation of task runs reads and writes. */
+export interface TaskTables {
+  readonly definitions: Definitions;
+  readonly dedupeKeys: DedupeKeys;
+  readonly instances: InstanceRows;
+  readonly taskRows: TaskRows;
+}
+
+/** Creates task runs. After that, they are instances with one work item. */
+export function createTaskStore(
+  store: StoreAccess & TaskTables,
+  runSingleStatement: NonNullable<BatchWork<NewTask, CreateTaskResult>['runSingleStatement']>,
+): TaskStore {
   return {
     createTasks: store.batching({
       operation: 'createTasks',
       run: (scope, tasks) => createTasks(store, scope, tasks),
-      runSingleStatement: (tasks: readonly NewTask[]) =>
-        store.singleStatementTaskCreation.create(tasks, store.nowParameter),
+      runSingleStatement,
       refused: (error): CreateTaskResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
     }),
   };
 }
 
-/** Creates task runs, each answered by what came before it in the list. */
+/** Creates task runs in list order: a task whose id or key an earlier one took gets that one as its result. */
 export async function createTasks(
-  store: Store,
+  tables: TaskTables,
   scope: Scope,
   tasks: readonly NewTask[],
 ): Promise<readonly CreateTaskResult[]> {
   await scope.begin();
   const results: (CreateTaskResult | undefined)[] = tasks.map(refusal);
-  const wanted = tasks.filter((_, index) => results[index] === undefined);
-  const keyOf = await store.definitions.intern(
+  const valid = tasks.filter((_, index) => results[index] === undefined);
+  const keyOf = await tables.definitions.intern(
     scope,
-    wanted.map(({ name }) => ({ kind: 'task', name, version: null })),
+    valid.map(({ name }) => ({ kind: 'task', name, version: null })),
   );
   let open = tasks.flatMap((task, index) =>
     results[index] === undefined
@@ -38,9 +61,11 @@ export async function createTasks(
       : [],
   );
   while (open.length > 0) {
-    const round = apart(open);
-    for (const { index, result } of await createRound(store, scope, round)) results[index] = result;
-    // Again, where whoever had an id or a key was gone before it could be read.
+    const round = withoutConflicts(open);
+    for (const { index, result } of await createRound(tables, scope, round)) {
+      results[index] = result;
+    }
+    // Retry if the holder of an id or a key disappeared before it could be read.
     open = open.filter(({ index }) => results[index] === undefined);
   }
   return results.flatMap((result) => result ?? []);
@@ -50,21 +75,21 @@ interface OpenTask extends TaskRow {
   readonly index: number;
 }
 
-interface Answer {
+interface TaskResult {
   readonly index: number;
   readonly result: CreateTaskResult;
 }
 
-/** Those that cannot be in each other's way: the first of every id and of every key. */
-function apart(open: readonly OpenTask[]): readonly OpenTask[] {
-  const met = new Set<string>();
+/** The tasks that can be inserted together: the first of every id and of every key. */
+function withoutConflicts(open: readonly OpenTask[]): readonly OpenTask[] {
+  const seen = new Set<string>();
   return open.filter(({ task: { instanceId, dedupeKey }, definitionKey }) => {
     const own = [`id ${instanceId}`];
     if (dedupeKey !== undefined) own.push(keyText({ definitionKey, dedupeKey }));
-    const isApart = own.every((one) => !met.has(one));
-    // One that has to wait keeps those behind it waiting, too.
-    for (const one of own) met.add(one);
-    return isApart;
+    const isFirst = own.every((one) => !seen.has(one));
+    // Also for a task that has to wait, so that later tasks do not overtake it.
+    for (const one of own) seen.add(one);
+    return isFirst;
   });
 }
 
@@ -73,67 +98,71 @@ function keyText(key: { readonly definitionKey: number; readonly dedupeKey: stri
 }
 
 async function createRound(
-  store: Store,
+  tables: TaskTables,
   scope: Scope,
   round: readonly OpenTask[],
-): Promise<readonly Answer[]> {
+): Promise<readonly TaskResult[]> {
   const { tx, now, effects } = scope;
-  const inserted = await store.taskRows.insert(tx, round, now);
-  const others: OpenTask[] = [];
-  const unused: number[] = [];
-  const done: Answer[] = [];
+  const inserted = await tables.taskRows.insert(tx, round, now);
+  const conflicting: OpenTask[] = [];
+  const unusedKeys: number[] = [];
+  const results: TaskResult[] = [];
   for (const [place, one] of round.entries()) {
-    const { instanceKey, isCreated, hasKey, dueAt } = inserted[place] ?? nothing;
+    const { instanceKey, isCreated, hasKey, dueAt } = inserted[place] ?? notInserted;
     if (isCreated) {
       effects.due('work', dueAt);
-      done.push({ index: one.index, result: { kind: 'created', instanceKey } });
+      results.push({ index: one.index, result: { kind: 'created', instanceKey } });
     } else {
-      others.push(one);
-      if (hasKey) unused.push(instanceKey);
+      conflicting.push(one);
+      if (hasKey) unusedKeys.push(instanceKey);
     }
   }
-  if (others.length > 0) done.push(...(await knownTasks(store, scope, { others, unused })));
-  return done;
+  if (conflicting.length > 0) {
+    // Freed first: the lookup must not find the keys of this insert.
+    const [, existing] = await Promise.all([
+      tables.dedupeKeys.free(tx, unusedKeys),
+      findExisting(tables, scope, conflicting),
+    ]);
+    results.push(...existing);
+  }
+  return results;
 }
 
-/** Answers for tasks whose id or key is taken, as far as whoever has it is still there. */
-async function knownTasks(
-  store: Store,
+/** Results for tasks whose id or key is taken, unless the holder is already gone. */
+async function findExisting(
+  { definitions, dedupeKeys, instances }: TaskTables,
   { tx }: Scope,
-  { others, unused }: { readonly others: readonly OpenTask[]; readonly unused: readonly number[] },
-): Promise<readonly Answer[]> {
-  // In a snapshot of their own, which shows what the insert has waited for.
-  const [, starts, holders] = await Promise.all([
-    store.dedupeKeys.free(tx, unused),
-    store.instances.selectStarts(
+  tasks: readonly OpenTask[],
+): Promise<readonly TaskResult[]> {
+  // Separate statements: their snapshots include the rows that the insert waited for.
+  const [starts, holders] = await Promise.all([
+    instances.selectStarts(
       tx,
-      others.map(({ task }) => task.instanceId),
+      tasks.map(({ task }) => task.instanceId),
     ),
-    store.dedupeKeys.holders(
+    dedupeKeys.holders(
       tx,
-      others.flatMap(({ task: { dedupeKey }, definitionKey }) =>
+      tasks.flatMap(({ task: { dedupeKey }, definitionKey }) =>
         dedupeKey === undefined ? [] : [{ definitionKey, dedupeKey }],
       ),
     ),
   ]);
-  await store.definitions.load(
+  await definitions.load(
     tx,
     starts.map(({ definitionKey }) => definitionKey),
   );
-  // Keys that nobody is behind any more, as a damaged database may have them.
-  const dead = holders.filter(({ instanceId }) => instanceId === null);
-  await store.dedupeKeys.free(
+  // Keys without an instance exist only in a damaged database.
+  const orphans = holders.filter(({ instanceId }) => instanceId === null);
+  await dedupeKeys.free(
     tx,
-    dead.map(({ instanceKey }) => instanceKey),
+    orphans.map(({ instanceKey }) => instanceKey),
   );
   const startOf = new Map(starts.map((start) => [start.instanceId, start]));
   const holderOf = new Map(holders.map((held) => [keyText(held), held.instanceId]));
-  return others.flatMap(({ index, task, definitionKey }): readonly Answer[] => {
+  return tasks.flatMap(({ index, task, definitionKey }): readonly TaskResult[] => {
     const start = startOf.get(task.instanceId);
     if (start !== undefined) {
-      return [
-        { index, result: existingStart(store.definitions, { ...task, kind: 'task' }, start) },
-      ];
+      return [{ index, result: existingStart(definitions, { ...task, kind: 'task' }, start) }];
     }
     const { dedupeKey = '' } = task;
     const instanceId = holderOf.get(keyText({ definitionKey, dedupeKey })) ?? null;
@@ -142,7 +171,7 @@ async function knownTasks(
   });
 }
 
-const nothing: InsertedTask = {
+const notInserted: InsertedTask = {
   instanceKey: 0,
   isCreated: false,
   hasKey: false,
@@ -153,8 +182,52 @@ function refusal({ instanceId, priority }: NewTask): CreateTaskResult | undefine
   if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return undefined;
   const error = new ProviderError({
     operation: 'createTasks',
-    message: `createTasks: the priority of ${JSON.stringify(instanceId)} is ${priority}. Take a whole number from -100 to 100.`,
+    message: `createTasks: invalid \`priority\` ${JSON.stringify(priority)} of ${JSON.stringify(instanceId)}. Pass an integer from -100 to 100.`,
     retryable: false,
   });
   return { kind: 'refused', error };
+}
+
+/** Whether a work item is a task run itself, not its failure handler. */
+export function isRun({ instances }: Batch, { instanceKey, operation }: HeldItem): boolean {
+  return operation === taskOperation && instances.get(instanceKey)?.isTask === true;
+}
+
+/** Applies the end of a work item to its task run. Returns the run's final status if the run ended. */
+export function settleRun(
+  { scope, instances, changes }: Batch,
+  run: InstanceRow,
+  { item, outcome }: Settlement,
+): TerminalStatus | undefined {
+  const { instanceKey } = run;
+  if (outcome.kind === 'failed') parseFailure(outcome.failure);
+  if (item.operation === onFailOperation) {
+    const failure = outcome.kind === 'failed' ? outcome.failure : null;
+    const state = outcome.kind === 'completed' ? 'completed' : 'failed';
+    changes.tasks.onFailEnds.push({ instanceKey, state, failure });
+    return undefined;
+  }
+  if (isTerminal(run.status)) {
+    // The run was terminated before. Only its dedupe key is left to free.
+    changes.tasks.freeKey(run);
+    return undefined;
+  }
+  // A flagged item ends as canceled, whatever its outcome.
+  const end = toEnd(item.cancelRequested ? { kind: 'canceled', leaked: false } : outcome);
+  changes.tasks.end(scope, run, { ...end, startedAt: item.startedAt });
+  instances.update(instanceKey, { status: end.status });
+  return end.status;
+}
+
+function toEnd(outcome: WorkOutcome): Omit<RunEnd, 'instanceKey' | 'startedAt'> {
+  switch (outcome.kind) {
+    case 'completed':
+      return { status: 'completed', output: outcome.payload };
+    case 'failed':
+      return { status: 'failed', failure: outcome.failure, onFail: outcome.onFail };
+    case 'skipped':
+      return { status: 'skipped' };
+    case 'canceled':
+      return { status: 'canceled', reason: 'canceled', actor: null };
+  }
 }

@@ -1,31 +1,30 @@
-import { text, texts } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
-import type { DefinitionKind } from '../tables/definitions.ts';
-import type { Topic } from '../../shared/effects.ts';
-import { priorityLevels } from './priority-levels.ts';
-import { nowSql } from '../driver/scope.ts';
-import { isFree } from '../tables/work-items.ts';
+import type { Clock } from '../../../model/clock.ts';
 import type { Runnable } from '../../contract/orchestration-queue.ts';
+import type { Topic } from '../../shared/effects.ts';
+import { texts } from '../driver/arrays.ts';
+import { one, optional, prepare, rowsOf, strings } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
+import { nowSql } from '../driver/scope.ts';
+import type { DefinitionKind } from '../tables/definitions.ts';
+import { isFree } from '../tables/work-items.ts';
 
-/** What somebody could claim: of any name where there is no list, of none where it is empty. */
+/** The definitions that a worker can claim. `undefined` means all, an empty list none. */
 export interface Wanted {
   readonly runnable: readonly Runnable[] | undefined;
   readonly buildId: string | undefined;
-  /** Of activities, and of tasks. */
+  /** Names of activities. */
   readonly names: readonly string[] | undefined;
   readonly tasks: readonly string[] | undefined;
 }
 
-/** What a look found. */
-export interface Found {
+/** When the next work is due, by the store's clock. A time in the past means now. */
+export interface DueTimes {
   readonly now: number;
-  /** When the next thing of the topic is due; the past means now. */
   readonly nextAt: Readonly<Record<Topic, number>>;
-  /** When the next schedule is due. */
   readonly nextScheduleAt: number;
-  /** When the next session, or a job that nobody wants any more, is to be looked after. */
+  /** When the next session or abandoned job has to be processed. */
   readonly nextSessionAt: number;
-  /** The tokens of items that are held and were flagged or deleted since the time asked for. */
+  /** Lock tokens of held items that were flagged or deleted since the requested time. */
   readonly flagged: readonly string[];
 }
 
@@ -38,71 +37,56 @@ interface Row {
   readonly flagged: readonly string[];
 }
 
-/** The keys of orchestrations by the names in `$2` and the versions in `$3`; of all where `$2` is NULL. */
-export function orchestrationKeys(schema: string): string {
-  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
-      WHERE $2::text[] IS NULL AND kind = 'orchestration'
-    UNION ALL
-    SELECT definition_key FROM unnest($2::text[], $3::text[]) AS runnable (name, version)
-    JOIN ${schema}.definitions AS definition ON definition.kind = 'orchestration'
-      AND definition.name = runnable.name AND definition.version = runnable.version)`;
-}
-
-/** The keys of activities and of tasks by the names in two parameters; of all where one is NULL. */
-export function workKeys(schema: string, activities: string, tasks: string): string {
-  const named = (kind: DefinitionKind, names: string) => `SELECT definition_key, kind = 'task'
-    FROM unnest(${names}::text[]) AS named (name) JOIN ${schema}.definitions AS definition
-      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''`;
-  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions
-      WHERE ${activities}::text[] IS NULL AND kind = 'activity' OR ${tasks}::text[] IS NULL AND kind = 'task'
-    UNION ALL ${named('activity', activities)}
-    UNION ALL ${named('task', tasks)})`;
-}
-
-/** What another build than `$4` held back and has visible messages; one range of the index for each comparison. */
-export function blockedBy(schema: string, comparison: '<' | '>'): string {
-  return `${schema}.instance_locks AS lock
-    WHERE lock.definition_key = wanted_key AND blocked_build ${comparison} $4::text COLLATE "C" AND lock_token IS NULL
-      AND (SELECT 1 FROM ${schema}.orchestrator_queue AS message
-           WHERE message.instance_key = lock.instance_key AND visible_at <= ${nowSql} LIMIT 1) IS NOT NULL`;
-}
-
-/** When anyone may claim a canceling instance, to end it. */
-export const cleanupDue = 'greatest(cleanup_at, locked_until)';
-
-/** The names and versions of `runnable`, as parameters. */
-export function runnableParameters(
-  runnable: readonly Runnable[] | undefined,
-): readonly [string | null, string | null] {
-  if (runnable === undefined) return [null, null];
-  const unique = [
-    ...new Map(runnable.map((one) => [JSON.stringify([one.name, one.version]), one])).values(),
-  ];
-  return [texts(unique.map(({ name }) => name)), texts(unique.map(({ version }) => version ?? ''))];
-}
-
-/** The names of activities or tasks, as a parameter. */
-export function namesParameter(names: readonly string[] | undefined): string | null {
-  return names === undefined ? null : texts([...new Set(names)]);
-}
-
-/** Looks, without a lock, when there will be something to claim or to start: one statement, the same for all that is waited for. */
-export class Look {
-  readonly #statement: Statement;
+/** Reads when the next work is due, without locks, in one statement. */
+export class DueQuery {
+  readonly #select: ReturnType<typeof selectDueTimes>;
 
   constructor(schema: string) {
-    // Each name alone, and of work each priority: the first entry of a range of the index.
-    const twice = '(VALUES (FALSE), (TRUE)) AS claimed (twice)';
-    const firstInstance = `(SELECT min(first.next_at) FROM ${orchestrationKeys(schema)} AS wanted CROSS JOIN ${twice}
+    this.#select = selectDueTimes(schema);
+  }
+
+  async run(
+    tx: Transaction,
+    { runnable, buildId, names, tasks }: Wanted,
+    { now, flaggedSince }: { readonly now: number | null; readonly flaggedSince?: number },
+  ): Promise<DueTimes> {
+    const [row] = await tx.query<Row>(
+      ...this.#select({
+        now,
+        runnable: unique(runnable),
+        buildId,
+        names: unique(names),
+        tasks: unique(tasks),
+        flaggedSince: flaggedSince === undefined ? null : Math.floor(flaggedSince),
+      }),
+    );
+    if (row === undefined) throw new Error('The due query returned no row.');
+    const { orchestrations, work, schedules, sessions, flagged } = row;
+    return {
+      now: row.now,
+      nextAt: { orchestrations: orchestrations ?? Infinity, work: work ?? Infinity },
+      nextScheduleAt: schedules ?? Infinity,
+      nextSessionAt: sessions ?? Infinity,
+      flagged,
+    };
+  }
+}
+
+/** Reads the first entry of an index range per definition, and for work per priority. */
+function selectDueTimes(schema: string) {
+  const twice = '(VALUES (FALSE), (TRUE)) AS claimed (twice)';
+  const firstInstance = (runnable: RunnableText) =>
+    `(SELECT min(first.next_at) FROM ${orchestrationKeys(schema, runnable)} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
           SELECT next_at FROM ${schema}.instance_locks AS due
           WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND next_at IS NOT NULL
           ORDER BY next_at LIMIT 1) AS first)`;
-    // What is held stands where it was claimed until it is renewed. When its lock ends matters while nothing else is due.
-    const itemsOfLevel = `${schema}.worker_queue AS due
+  // A claimed item keeps its due time until it is renewed. The end of its lease counts only if nothing else is due.
+  const itemsOfLevel = `${schema}.worker_queue AS due
             WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND NOT cancel_requested
               AND due.priority = level.priority`;
-    const firstItem = `(SELECT min(first.next_at) FROM ${workKeys(schema, '$5', '$7')} AS wanted CROSS JOIN ${twice}
+  const firstItem = (work: WorkNames) =>
+    `(SELECT min(first.next_at) FROM ${workKeys(schema, work)} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
           ${priorityLevels(schema, 'claimed.twice')}
           SELECT CASE WHEN head.next_at <= ${nowSql} THEN head.next_at ELSE least(head.next_at, (
@@ -110,20 +94,29 @@ export class Look {
           FROM level LEFT JOIN LATERAL (
             SELECT next_at FROM ${itemsOfLevel} AND (next_at > ${nowSql} OR ${isFree})
             ORDER BY next_at LIMIT 1) AS head ON TRUE) AS first)`;
-    const blocked = (comparison: '<' | '>') =>
-      `EXISTS (SELECT 1 FROM ${orchestrationKeys(schema)} AS wanted
-        CROSS JOIN LATERAL (SELECT 1 FROM ${blockedBy(schema, comparison)} LIMIT 1) AS one)`;
-    this.#statement = {
-      name: 'perdure_look',
-      text: `SELECT ${nowSql} AS "now",
+  const isBlocked = (comparison: '<' | '>', runnable: RunnableText, buildId: string) =>
+    `EXISTS (SELECT 1 FROM ${orchestrationKeys(schema, runnable)} AS wanted
+        CROSS JOIN LATERAL (SELECT 1 FROM ${blockedBy(schema, comparison, buildId)} LIMIT 1) AS one)`;
+  return prepare(
+    'perdure_look',
+    {
+      now: one<number | null>('bigint'),
+      runnable: runnableRows,
+      buildId: optional(one<string>('text')),
+      names: optional(strings()),
+      tasks: optional(strings()),
+      flaggedSince: one<number | null>('bigint'),
+    },
+    ({ runnable, buildId, names, tasks, flaggedSince }) => `SELECT ${nowSql} AS "now",
         least(
-          ${firstInstance},
+          ${firstInstance(runnable)},
           (SELECT ${cleanupDue} FROM ${schema}.instance_locks WHERE cleanup_at IS NOT NULL
            ORDER BY ${cleanupDue} LIMIT 1),
-          CASE WHEN $4::text IS NOT NULL AND (${blocked('<')} OR ${blocked('>')}) THEN ${nowSql} END
+          CASE WHEN ${buildId} IS NOT NULL
+            AND (${isBlocked('<', runnable, buildId)} OR ${isBlocked('>', runnable, buildId)}) THEN ${nowSql} END
         ) AS "orchestrations",
         least(
-          ${firstItem},
+          ${firstItem({ names, tasks })},
           (SELECT expires_at FROM ${schema}.worker_queue WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1),
           (SELECT next_at FROM ${schema}.worker_queue WHERE cancel_requested ORDER BY next_at LIMIT 1)
         ) AS "work",
@@ -135,37 +128,136 @@ export class Look {
           (SELECT dispose_at FROM ${schema}.jobs WHERE dispose_at IS NOT NULL ORDER BY dispose_at LIMIT 1)
         ) AS "sessions",
         ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.worker_queue
-              WHERE $6::bigint IS NOT NULL AND cancel_requested AND next_at > ${nowSql}
-                AND cancel_requested_at >= $6::bigint AND lock_token IS NOT NULL)
+              WHERE ${flaggedSince} IS NOT NULL AND cancel_requested AND next_at > ${nowSql}
+                AND cancel_requested_at >= ${flaggedSince} AND lock_token IS NOT NULL)
           || ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.tombstones
-                   WHERE $6::bigint IS NOT NULL AND locked_until > ${nowSql} AND deleted_at >= $6::bigint) AS "flagged"`,
-    };
+                   WHERE ${flaggedSince} IS NOT NULL AND locked_until > ${nowSql}
+                     AND deleted_at >= ${flaggedSince}) AS "flagged"`,
+  );
+}
+
+/** The orchestrations that a worker can run. Send `unique()` values. */
+export const runnableRows = optional(
+  rowsOf<Runnable>()({
+    name: ['text', ({ name }) => name],
+    version: ['text', ({ version }) => version ?? ''],
+  }),
+);
+type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
+
+/** The SQL text of the activity names and the task names that a worker can run. */
+export interface WorkNames {
+  readonly names: string;
+  readonly tasks: string;
+}
+
+/** Removes duplicates: a definition that is named twice would be read twice. */
+export function unique<T extends string | Runnable>(
+  list: readonly T[] | undefined,
+): readonly T[] | undefined {
+  const keyOf = (entry: T) =>
+    typeof entry === 'string' ? entry : JSON.stringify([entry.name, entry.version]);
+  return list && [...new Map(list.map((entry) => [keyOf(entry), entry])).values()];
+}
+
+/** Distinct names as an array parameter; NULL for all names. */
+export function namesParameter(names: readonly string[] | undefined): string | null {
+  return names === undefined ? null : texts([...new Set(names)]);
+}
+
+/** A table of the definition keys of orchestrations, as `wanted_key`. */
+export function orchestrationKeys(schema: string, runnable: RunnableText): string {
+  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
+      WHERE ${runnable.column('name')} IS NULL AND kind = 'orchestration'
+    UNION ALL
+    SELECT definition_key FROM ${runnable.as('runnable')}
+    JOIN ${schema}.definitions AS definition ON definition.kind = 'orchestration'
+      AND definition.name = runnable.name AND definition.version = runnable.version)`;
+}
+
+/** A table of the definition keys of activities and tasks, as `wanted_key`. */
+export function workKeys(schema: string, { names, tasks }: WorkNames): string {
+  const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
+    FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
+      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''`;
+  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions
+      WHERE ${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task'
+    UNION ALL ${named('activity', names)}
+    UNION ALL ${named('task', tasks)})`;
+}
+
+/** Instances that another build blocked and that have visible messages. Each comparison is one index range. */
+export function blockedBy(schema: string, comparison: '<' | '>', buildId: string): string {
+  return `${schema}.instance_locks AS lock
+    WHERE lock.definition_key = wanted_key AND blocked_build ${comparison} ${buildId} COLLATE "C" AND lock_token IS NULL
+      AND (SELECT 1 FROM ${schema}.orchestrator_queue AS message
+           WHERE message.instance_key = lock.instance_key AND visible_at <= ${nowSql} LIMIT 1) IS NOT NULL`;
+}
+
+/** From when on any worker can claim a canceling instance in order to end it. */
+export const cleanupDue = 'greatest(cleanup_at, locked_until)';
+
+/**
+ * A common table `level`: the priorities of the unflagged items of `wanted_key`, highest first.
+ * Each priority costs one index entry, and the recursion stops at the limit of the query around it.
+ */
+export function priorityLevels(schema: string, suspect: string): string {
+  const highest = (below: string) =>
+    `(SELECT one.priority FROM ${schema}.worker_queue AS one
+      WHERE one.definition_key = wanted_key AND one.suspect = ${suspect} AND NOT one.cancel_requested ${below}
+      ORDER BY one.priority DESC LIMIT 1)`;
+  return `WITH RECURSIVE level (priority) AS (
+      SELECT ${highest('')}
+      UNION ALL
+      SELECT ${highest('AND one.priority < level.priority')} FROM level WHERE level.priority IS NOT NULL)`;
+}
+
+/** The state of a cache when a due query began. */
+export interface DueQueryStart {
+  readonly changes: number;
+  /** Monotonic time. */
+  readonly startedAt: number;
+}
+
+/**
+ * Caches when the next schedule or session is due, so that a caller needs no statement while none is.
+ * The due query refreshes it. Writes of this process invalidate it; writes of others count from the next query on.
+ */
+export class NextDueCache {
+  readonly #clock: Clock;
+  readonly #maxAgeMs: number;
+  #changes = 0;
+  #known:
+    { readonly nextAt: number; readonly nowMs: number; readonly startedAt: number } | undefined;
+
+  constructor({ clock, maxAgeMs }: { readonly clock: Clock; readonly maxAgeMs: number }) {
+    this.#clock = clock;
+    this.#maxAgeMs = maxAgeMs;
   }
 
-  async run(
-    tx: Transaction,
-    { runnable, buildId, names, tasks }: Wanted,
-    {
-      nowParameter,
-      flaggedSince,
-    }: { readonly nowParameter: number | null; readonly flaggedSince?: number },
-  ): Promise<Found> {
-    const [row] = await tx.query<Row>(this.#statement, [
-      nowParameter,
-      ...runnableParameters(runnable),
-      buildId === undefined ? null : text(buildId),
-      namesParameter(names),
-      flaggedSince === undefined ? null : Math.floor(flaggedSince),
-      namesParameter(tasks),
-    ]);
-    if (row === undefined) throw new Error('A look has no answer.');
-    const { now, orchestrations, work, schedules, sessions, flagged } = row;
-    return {
-      now,
-      nextAt: { orchestrations: orchestrations ?? Infinity, work: work ?? Infinity },
-      nextScheduleAt: schedules ?? Infinity,
-      nextSessionAt: sessions ?? Infinity,
-      flagged,
-    };
+  /** Call before a due query, and pass the result to `record`. */
+  begin(): DueQueryStart {
+    return { changes: this.#changes, startedAt: this.#clock.monotonic() };
+  }
+
+  /** Stores the result of a due query, unless this process changed something meanwhile. */
+  record({ changes, startedAt }: DueQueryStart, nextAt: number, nowMs: number): void {
+    if (changes === this.#changes) this.#known = { nextAt, nowMs, startedAt };
+  }
+
+  /** Call after each write that may change the next due time. */
+  invalidate(): void {
+    this.#changes += 1;
+    this.#known = undefined;
+  }
+
+  /** The next due time, if it is recent and in the future. */
+  get(): { readonly nowMs: number; readonly nextAt: number } | undefined {
+    const known = this.#known;
+    if (known === undefined) return undefined;
+    const passedMs = this.#clock.monotonic() - known.startedAt;
+    const nowMs = Math.floor(known.nowMs + passedMs);
+    const isValid = passedMs < this.#maxAgeMs && known.nextAt > nowMs;
+    return isValid ? { nowMs, nextAt: known.nextAt } : undefined;
   }
 }

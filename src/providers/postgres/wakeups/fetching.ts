@@ -1,16 +1,28 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../../model/clock.ts';
-import type { Topic } from '../../shared/effects.ts';
-import type { Wanted } from './due-query.ts';
-import type { Rest } from './wake-ups.ts';
+import type { Effects, Topic } from '../../shared/effects.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
+import type { Scope } from '../driver/scope.ts';
+import type { DueTimes, Wanted } from './due-query.ts';
+import type { IdleSnapshot, WakeUps } from './wake-ups.ts';
 
-/** What is due, as a look found it. */
-interface Due {
-  readonly now: number;
-  readonly nextAt: number;
+/** How queues claim work. */
+export interface QueueAccess extends StoreAccess {
+  /** Claims due work, or waits for it. */
+  fetch<T>(fetch: Fetch<T>): Promise<readonly T[]>;
+  /** Claims in one transaction. Not batched: each claimer has its own tokens. */
+  claim<T>(operation: string, work: (scope: Scope) => Promise<readonly T[]>): Promise<readonly T[]>;
+  /** Publishes a claim that was one statement: the clock that it read and the end of its leases. */
+  claimed(claim: {
+    readonly now: number;
+    readonly sentAt: number;
+    readonly effects: Effects;
+  }): void;
+  /** The monotonic clock, for `sentAt`. */
+  monotonic(): number;
 }
 
-/** A fetch that claims what is due, or waits for it. */
+/** A fetch that claims due work, or waits for it. */
 export interface Fetch<T> {
   readonly operation: string;
   readonly topic: Topic;
@@ -19,103 +31,145 @@ export interface Fetch<T> {
   readonly signal?: AbortSignal | undefined;
   readonly wanted: Wanted;
   readonly claim: () => Promise<readonly T[]>;
-  /** A shorter way to claim, for while there is plenty; it may find nothing though something is due. */
-  readonly claimPlainly?: () => Promise<readonly T[]>;
+  /** A cheaper claim, tried first after a fetch that found work. It may return nothing although work is due. */
+  readonly claimInOneStatement?: () => Promise<readonly T[]>;
 }
 
-/** What a fetch needs of its store. */
-export interface FetchSource {
-  /** By whose monotonic time waits are timed. */
+/** The store parts that fetches use. */
+interface FetchParts {
+  /** Waits are timed by its monotonic time. */
   readonly clock: Clock;
-  readonly isClosing: boolean;
-  readonly look: (fetch: Fetch<unknown>) => Promise<Due>;
-  readonly wait: (options: {
-    readonly fetch: Fetch<unknown>;
-    readonly waitMs: number;
-    /** When the wait ends by the store's clock: nothing that is due later ends it. */
-    readonly until: number;
-    readonly seen: number;
-    readonly signal: AbortSignal;
-  }) => Promise<void>;
-  /** Whether the fetch before this one, for the same, found something. */
-  readonly isBusy: (fetch: Fetch<unknown>) => boolean;
-  readonly setBusy: (fetch: Fetch<unknown>, isBusy: boolean) => void;
-  readonly changes: (topic: Topic) => number;
-  /** What the fetch before this one left, if this one goes on with its wait. */
-  readonly resume: (fetch: Fetch<unknown>) => Rest | undefined;
-  readonly rest: (fetch: Fetch<unknown>, rest: Rest) => void;
+  readonly wakeUps: WakeUps;
+  readonly isClosing: () => boolean;
+  readonly dueTimes: (operation: string, wanted: Wanted) => Promise<DueTimes>;
 }
 
-// How long to leave alone what others were just claiming.
+// Delay before the next query after other workers claimed everything that was due.
 const contestedMs = 5;
 
-/** Looks, claims when something is due, and otherwise waits for it; a fetch that does not wait answers at once. */
-export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise<readonly T[]> {
-  const { topic, waitMs, signal } = fetch;
-  const { clock } = source;
-  const deadline = clock.monotonic() + waitMs;
-  const ending = new AbortController();
-  const end = (): void => ending.abort();
-  const cancelAlarm = waitMs > 0 ? clock.setTimer(waitMs, end) : (): void => undefined;
-  signal?.addEventListener('abort', end);
-  const isOver = (): boolean => signal?.aborted === true || source.isClosing;
-  let known = waitMs > 0 ? source.resume(fetch) : undefined;
-  try {
-    // Where there was something, there is likely more: no look is needed for that.
-    if (fetch.claimPlainly !== undefined && source.isBusy(fetch) && !isOver()) {
-      const claimed = await fetch.claimPlainly();
-      if (claimed.length > 0) return claimed;
-      source.setBusy(fetch, false);
+/** Fetches due work. An idle fetch reads and waits, but never writes. */
+export class Fetching {
+  readonly #parts: FetchParts;
+  /** Keys of fetches whose last claim found work. */
+  readonly #busy = new Set<string>();
+  readonly #waiting = new Set<Fetch<unknown>>();
+
+  constructor(parts: FetchParts) {
+    this.#parts = parts;
+  }
+
+  /** The definitions that the waiting fetches can claim. */
+  get waitingFor(): Wanted {
+    const all = Array.from(this.#waiting, ({ wanted }) => wanted);
+    return {
+      runnable: union(all.map(({ runnable }) => runnable)),
+      buildId: all.find(({ buildId }) => buildId !== undefined)?.buildId,
+      names: union(all.map(({ names }) => names)),
+      tasks: union(all.map(({ tasks }) => tasks)),
+    };
+  }
+
+  /** Claims due work, or waits up to `waitMs` for it. Returns nothing after an abort or when the store closes. */
+  async fetch<T>(fetch: Fetch<T>): Promise<readonly T[]> {
+    const { clock, isClosing } = this.#parts;
+    const { waitMs, signal } = fetch;
+    const ending = new AbortController();
+    const end = (): void => ending.abort();
+    const cancelTimer = waitMs > 0 ? clock.setTimer(waitMs, end) : (): void => undefined;
+    signal?.addEventListener('abort', end);
+    const call: Call<T> = {
+      fetch,
+      key: JSON.stringify([fetch.topic, fetch.wanted]),
+      deadline: clock.monotonic() + waitMs,
+      ending: ending.signal,
+      isOver: () => signal?.aborted === true || isClosing(),
+    };
+    try {
+      return await this.#run(call);
+    } catch (error) {
+      // A closing store ends the connection during the query. The fetch has ended either way.
+      if (isClosing()) return [];
+      throw error;
+    } finally {
+      cancelTimer();
+      signal?.removeEventListener('abort', end);
     }
+  }
+
+  async #run<T>(call: Call<T>): Promise<readonly T[]> {
+    const { fetch, key, deadline, isOver } = call;
+    let idle = fetch.waitMs > 0 ? this.#parts.wakeUps.restoreIdle(key) : undefined;
+    const claimed = await this.#claimWhileBusy(call);
+    if (claimed.length > 0) return claimed;
     while (!isOver()) {
-      // An idle worker never writes. What changes from here on ends the wait at once.
-      const seen = known?.changes ?? source.changes(topic);
-      const { nextAt, isDue, aheadMs } =
-        known === undefined ? await lookNow(source, fetch) : { ...known, isDue: false };
-      known = undefined;
+      const due = idle === undefined ? await this.#queryDue(fetch) : { ...idle, isDue: false };
+      idle = undefined;
       if (isOver()) return [];
-      const isLast = clock.monotonic() >= deadline;
-      if (isDue) {
-        const claimed = await fetch.claim();
-        if (claimed.length > 0) source.setBusy(fetch, true);
-        if (claimed.length > 0 || isLast) return claimed;
+      const isLast = this.#parts.clock.monotonic() >= deadline;
+      if (due.isDue) {
+        const found = await fetch.claim();
+        if (found.length > 0) this.#busy.add(key);
+        if (found.length > 0 || isLast) return found;
         await delay(contestedMs);
-      } else if (isLast) return [];
-      else {
-        const dueAt = nextAt - aheadMs;
-        const until = Math.min(deadline, dueAt);
-        await source.wait({
-          fetch,
-          waitMs: Math.max(0, until - clock.monotonic()),
-          until: until + aheadMs,
-          seen,
-          signal: ending.signal,
-        });
-        // No notification arrived while polling was active: that is as good as another look.
-        if (dueAt > deadline && clock.monotonic() >= deadline && seen === source.changes(topic)) {
-          source.rest(fetch, { topic, changes: seen, nextAt, aheadMs });
-          return [];
-        }
-      }
+      } else if (isLast || (await this.#waitUntilDue(call, due))) return [];
     }
     return [];
-  } catch (error) {
-    // A store that closes takes the connection from under a look; the fetch has ended either way.
-    if (source.isClosing) return [];
-    throw error;
-  } finally {
-    cancelAlarm();
-    signal?.removeEventListener('abort', end);
+  }
+
+  /** After a fetch that found work there is likely more: claims without a query before it. */
+  async #claimWhileBusy<T>({ fetch, key, isOver }: Call<T>): Promise<readonly T[]> {
+    if (fetch.claimInOneStatement === undefined || !this.#busy.has(key) || isOver()) return [];
+    const claimed = await fetch.claimInOneStatement();
+    if (claimed.length === 0) this.#busy.delete(key);
+    return claimed;
+  }
+
+  async #queryDue({ topic, operation, wanted }: Fetch<unknown>) {
+    const { clock, wakeUps, dueTimes } = this.#parts;
+    // Before the query: a later change ends the wait, and the wait may end early but never late.
+    const changes = wakeUps.changes(topic);
+    const sentAt = clock.monotonic();
+    const { now, nextAt } = await dueTimes(operation, wanted);
+    return {
+      topic,
+      changes,
+      nextAt: nextAt[topic],
+      aheadMs: now - sentAt,
+      isDue: nextAt[topic] <= now,
+    };
+  }
+
+  /** Waits for a change, a due time or the deadline. Returns whether the deadline passed without a change. */
+  async #waitUntilDue(call: Call<unknown>, idle: IdleSnapshot): Promise<boolean> {
+    const { clock, wakeUps } = this.#parts;
+    const { fetch, key, deadline, ending: signal } = call;
+    const { topic, changes, nextAt, aheadMs } = idle;
+    const dueAt = nextAt - aheadMs;
+    const until = Math.min(deadline, dueAt);
+    const waitMs = Math.max(0, until - clock.monotonic());
+    this.#waiting.add(fetch);
+    await wakeUps.wait({ topic, waitMs, until: until + aheadMs, seen: changes, signal });
+    this.#waiting.delete(fetch);
+    // No notification arrived while polling was active, so the next fetch can skip its query.
+    const isIdle =
+      dueAt > deadline && clock.monotonic() >= deadline && changes === wakeUps.changes(topic);
+    if (isIdle) wakeUps.saveIdle(key, { topic, changes, nextAt, aheadMs });
+    return isIdle;
   }
 }
 
-/** Looks, and learns how far the store's clock is ahead of our monotonic clock: waits are durations by the latter. */
-async function lookNow(
-  { clock, look }: FetchSource,
-  fetch: Fetch<unknown>,
-): Promise<{ readonly nextAt: number; readonly aheadMs: number; readonly isDue: boolean }> {
-  // Before the look: a wait may then end a moment early, and looks once more, but never late.
-  const sentAt = clock.monotonic();
-  const { now, nextAt } = await look(fetch);
-  return { nextAt, aheadMs: now - sentAt, isDue: nextAt <= now };
+/** One call of `fetch`. */
+interface Call<T> {
+  readonly fetch: Fetch<T>;
+  /** Equal for fetches that wait for the same work. */
+  readonly key: string;
+  /** Monotonic time. */
+  readonly deadline: number;
+  readonly ending: AbortSignal;
+  readonly isOver: () => boolean;
+}
+
+/** All entries of the lists; `undefined`, which means all, if one of the lists is. */
+function union<T>(lists: readonly (readonly T[] | undefined)[]): readonly T[] | undefined {
+  return lists.includes(undefined) ? undefined : lists.flatMap((list) => list ?? []);
 }

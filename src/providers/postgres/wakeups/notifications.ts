@@ -2,33 +2,32 @@ import { setTimeout } from 'node:timers';
 import pg from 'pg';
 import { randomToken } from '../../../model/values/random-id.ts';
 import type { Topic } from '../../shared/effects.ts';
-import { decodeAnnouncement, encodeAnnouncement, type News } from './notification-payload.ts';
 import type { Statement, Transaction } from '../driver/transaction.ts';
 
 export interface NotificationsOptions {
   readonly client: pg.ClientConfig;
   readonly connectTimeoutMs: number;
-  /** How long to wait for the answer of a statement. */
+  /** Maximum time for a statement. */
   readonly answerTimeoutMs: number;
   readonly channel: string;
-  /** How long to tell of commits before anyone has answered a hello. Default 2 s. */
+  /** How long to notify after a `hello` without a reply from a peer. Default: 2 s. */
   readonly answerMs?: number;
-  readonly onNews: (news: News) => void;
-  /** Something may have been missed: the connection was lost, or is there again. */
+  readonly onCommit: (notice: CommitNotice) => void;
+  /** Called when the connection is lost and when it is restored: notifications may be missing. */
   readonly onGap: () => void;
 }
 
-// The first commit is told at once; those that follow within this time are told together.
+// Minimum time between two NOTIFY statements. Commits within it share one.
 const spacingMs = 5;
 const firstRetryMs = 20;
 const maxRetryMs = 1_000;
 const defaultAnswerMs = 2_000;
-// Whoever is there answers a hello: two that are not answered, and nobody is there any more.
+// A peer replies to each hello. After two hellos without a reply, no peer is expected.
 const helloEveryMs = 30_000;
 const peerMs = 2.5 * helloEveryMs;
 
-// What a transaction of the application tells comes from none of the processes: they all have to hear it.
-const nobody = '';
+// Sender of notifications from application transactions: every process handles them, this one too.
+const applicationSender = '';
 
 const notify: Statement = {
   name: 'perdure_notify',
@@ -41,20 +40,20 @@ const notifyWithoutSync: Statement = {
 };
 
 /**
- * Tells other processes of commits, and hears from them, on one connection of its own.
+ * Sends commit notices to other processes and receives theirs, on a connection of its own.
  *
- * N1. NOTIFY is never part of the work's transaction: it serialises commits. News are merged while one is under way.
- * N2. A process that hears of no other tells nothing: every process says hello when it begins to listen, and now and
- *     then while it has news, and is answered by those that listen already. Until they could answer it tells all.
- * N3. A lost connection is made anew, with jitter. News of that time are lost: `onGap` says so at both ends.
+ * N1. NOTIFY is never part of the work's transaction, because it serializes commits. Notices are merged while one is sent.
+ * N2. A process without peers sends no notices. It discovers peers with `hello`, sent when it starts to listen and every
+ *     30 s while it commits; each peer replies `here`. Until the time for replies has passed, it sends all notices.
+ * N3. A lost connection is restored with backoff and jitter. Notices of that time are lost; `onGap` is called at both ends.
  */
 export class Notifications {
   readonly #options: NotificationsOptions;
   readonly #from = randomToken();
   #greeting: 'hello' | 'here' | undefined;
-  #news: Draft | undefined;
+  #pending: MergedNotice | undefined;
   #client: pg.Client | undefined;
-  /** Until when somebody may be listening, as far as is known. */
+  /** Until when peers are expected. */
   #peersUntil = Number.NEGATIVE_INFINITY;
   #helloAt = Number.NEGATIVE_INFINITY;
   #sending: Promise<void> | undefined;
@@ -67,34 +66,34 @@ export class Notifications {
     this.#options = options;
   }
 
-  /** Begins to listen; resolves after the first try, which later ones follow if it has failed. */
+  /** Starts listening. Resolves after the first attempt; a failed one is retried in the background. */
   start(): Promise<void> {
     this.#connecting ??= this.#connect();
     return this.#connecting;
   }
 
-  /** Has a transaction of the application tell everybody when it commits, this process too. */
-  async tellWithin(tx: Transaction, news: News): Promise<void> {
-    const payloads = encodeAnnouncement({ from: nobody, kind: 'news', ...news });
+  /** Notifies all processes, this one too, when the application's transaction commits. */
+  async notifyWithin(tx: Transaction, notice: CommitNotice): Promise<void> {
+    const payloads = encodePayloads({ from: applicationSender, kind: 'news', ...notice });
     await tx.query(notify, [this.#options.channel, payloads]);
   }
 
-  /** Tells the others soon, if there are any and the connection stands. */
-  tell(news: News): void {
+  /** Notifies peers soon, if any are expected and the connection is up. */
+  notify(notice: CommitNotice): void {
     if (this.#client === undefined) return;
     const now = performance.now();
-    // Asked also when nobody was heard for long: they may only have had nothing to tell.
+    // Also after long silence: peers that had no commits are silent too.
     if (now > this.#helloAt + helloEveryMs) {
       this.#greet('hello');
       this.#expectPeersFor(this.#options.answerMs ?? defaultAnswerMs);
     }
     if (now > this.#peersUntil) return;
-    this.#news = addTo(this.#news, news);
+    this.#pending = merge(this.#pending, notice);
     this.#sendSoon();
   }
 
-  /** Finds out whether the connection is still alive: one that only listens would not notice. */
-  probe(): void {
+  /** Sends a hello: a connection that only listens would not detect its loss. */
+  checkConnection(): void {
     if (this.#client !== undefined && !this.#closed) this.#greet('hello');
   }
 
@@ -102,16 +101,15 @@ export class Notifications {
     this.#closed = true;
     clearTimeout(this.#retry);
     await this.#connecting;
-    // What was said is heard out.
     await this.#sending;
     const client = this.#client;
     this.#client = undefined;
     if (client === undefined) return;
-    // A connection that went silent would never confirm its end.
+    // A dead connection would never confirm its end.
     const { stream } = client.connection;
-    const giveUp = setTimeout(() => stream.destroy(), this.#options.answerTimeoutMs);
+    const timer = setTimeout(() => stream.destroy(), this.#options.answerTimeoutMs);
     await client.end();
-    clearTimeout(giveUp);
+    clearTimeout(timer);
   }
 
   async #connect(): Promise<void> {
@@ -130,7 +128,7 @@ export class Notifications {
       await client.connect();
       await client.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
     } catch {
-      // The pool meets the same trouble, with somebody to tell of it.
+      // Callers get the same error from the pool.
       await client.end();
       this.#onLost(client);
       return;
@@ -138,7 +136,7 @@ export class Notifications {
     this.#retryMs = firstRetryMs;
     this.#greet('hello');
     this.#expectPeersFor(this.#options.answerMs ?? defaultAnswerMs);
-    // Those who listen know of us before anything of ours can concern them.
+    // Peers know of this process before its first commit.
     await this.#sending;
     this.#options.onGap();
   }
@@ -146,7 +144,7 @@ export class Notifications {
   #onLost(client: pg.Client): void {
     if (this.#client !== client || this.#closed) return;
     this.#client = undefined;
-    this.#news = undefined;
+    this.#pending = undefined;
     const retryMs = this.#retryMs * (0.5 + Math.random() / 2);
     this.#retryMs = Math.min(this.#retryMs * 2, maxRetryMs);
     this.#retry = setTimeout(() => {
@@ -156,11 +154,11 @@ export class Notifications {
   }
 
   #onPayload(payload: string): void {
-    const announcement = decodeAnnouncement(payload);
-    if (announcement === undefined || announcement.from === this.#from || this.#closed) return;
-    if (announcement.from !== nobody) this.#expectPeersFor(peerMs);
-    if (announcement.kind === 'hello') this.#greet('here');
-    if (announcement.kind === 'news') this.#options.onNews(announcement);
+    const notification = decodePayload(payload);
+    if (notification === undefined || notification.from === this.#from || this.#closed) return;
+    if (notification.from !== applicationSender) this.#expectPeersFor(peerMs);
+    if (notification.kind === 'hello') this.#greet('here');
+    if (notification.kind === 'news') this.#options.onCommit(notification);
   }
 
   #expectPeersFor(ms: number): void {
@@ -169,7 +167,7 @@ export class Notifications {
 
   #greet(greeting: 'hello' | 'here'): void {
     if (greeting === 'hello') this.#helloAt = performance.now();
-    // A hello asks for answers, so it is the one to keep.
+    // A hello also serves as a reply.
     this.#greeting = this.#greeting === 'hello' ? 'hello' : greeting;
     this.#sendSoon();
   }
@@ -178,20 +176,19 @@ export class Notifications {
     this.#sending ??= this.#flush();
   }
 
-  /** What is to be told by now. */
   #takePayloads(): readonly string[] {
     const from = this.#from;
-    const [kind, news] = [this.#greeting, this.#news];
+    const [kind, notice] = [this.#greeting, this.#pending];
     this.#greeting = undefined;
-    this.#news = undefined;
+    this.#pending = undefined;
     return [
-      ...(kind === undefined ? [] : encodeAnnouncement({ from, kind })),
-      ...(news === undefined ? [] : encodeAnnouncement({ from, kind: 'news', ...news })),
+      ...(kind === undefined ? [] : encodePayloads({ from, kind })),
+      ...(notice === undefined ? [] : encodePayloads({ from, kind: 'news', ...notice })),
     ];
   }
 
   async #flush(): Promise<void> {
-    // What is said in the same moment goes along.
+    // Calls of the same microtask share the first statement.
     await Promise.resolve();
     for (;;) {
       const client = this.#client;
@@ -201,10 +198,10 @@ export class Notifications {
         return;
       }
       try {
-        // The news must not wait for the disk: losing them in a crash harms nobody.
+        // No sync to disk: a notice may be lost in a crash.
         await client.query({ ...notifyWithoutSync, values: [this.#options.channel, payloads] });
       } catch {
-        // Only hints are lost; a connection that is gone says so itself.
+        // Only hints are lost.
         this.#onLost(client);
         await client.end();
       }
@@ -213,8 +210,8 @@ export class Notifications {
   }
 }
 
-/** News that are being collected. */
-interface Draft extends News {
+/** Notices that are merged until they are sent. */
+interface MergedNotice extends CommitNotice {
   readonly dueAt: Partial<Record<Topic, number>>;
   readonly finished: string[];
   readonly cancelRequested: string[];
@@ -222,20 +219,111 @@ interface Draft extends News {
   readonly statusSet: string[];
 }
 
-function newDraft(): Draft {
+function emptyNotice(): MergedNotice {
   return { dueAt: {}, finished: [], cancelRequested: [], emitted: [], statusSet: [], more: false };
 }
 
-function addTo(draft: Draft | undefined, news: News): Draft {
-  const sum = draft ?? newDraft();
+function merge(pending: MergedNotice | undefined, notice: CommitNotice): MergedNotice {
+  const sum = pending ?? emptyNotice();
   for (const topic of ['orchestrations', 'work'] as const) {
-    const at = news.dueAt[topic];
+    const at = notice.dueAt[topic];
     if (at !== undefined) sum.dueAt[topic] = Math.min(at, sum.dueAt[topic] ?? Infinity);
   }
-  // One by one: thousands may come at once, more than a call takes arguments.
-  for (const id of news.finished) sum.finished.push(id);
-  for (const token of news.cancelRequested) sum.cancelRequested.push(token);
-  for (const id of news.statusSet) if (!sum.statusSet.includes(id)) sum.statusSet.push(id);
-  for (const id of news.emitted) if (!sum.emitted.includes(id)) sum.emitted.push(id);
-  return news.more ? { ...sum, more: true } : sum;
+  // One push per id: a spread would exceed the maximum number of arguments.
+  for (const id of notice.finished) sum.finished.push(id);
+  for (const token of notice.cancelRequested) sum.cancelRequested.push(token);
+  for (const id of notice.statusSet) if (!sum.statusSet.includes(id)) sum.statusSet.push(id);
+  for (const id of notice.emitted) if (!sum.emitted.includes(id)) sum.emitted.push(id);
+  return notice.more ? { ...sum, more: true } : sum;
+}
+
+/** The effects of commits that other processes need. */
+export interface CommitNotice {
+  /** The earliest time at which new work of the topic is due. */
+  readonly dueAt: Readonly<Partial<Record<Topic, number>>>;
+  readonly finished: readonly string[];
+  readonly cancelRequested: readonly string[];
+  /** Runs whose streams got chunks or were read. */
+  readonly emitted: readonly string[];
+  /** Instances whose custom status was set. */
+  readonly statusSet: readonly string[];
+  /** The lists are incomplete: receivers have to query. */
+  readonly more: boolean;
+}
+
+/** A notification. `hello`: the sender started to listen; `here`: the reply to it. */
+type Notification = { readonly from: string } & (
+  { readonly kind: 'hello' | 'here' } | ({ readonly kind: 'news' } & CommitNotice)
+);
+
+// PostgreSQL limits a payload to less than 8,000 bytes.
+const maxBytes = 7_900;
+// Reserved for the fields that are not lists.
+const headBytes = 250;
+// Enough for 2,000 lock tokens. Beyond that, receivers query.
+const maxPayloads = 20;
+
+/** Encodes a notification as payloads for NOTIFY. */
+export function encodePayloads(notification: Notification): readonly string[] {
+  if (notification.kind !== 'news') return [JSON.stringify(notification)];
+  const { from, dueAt, finished, cancelRequested, emitted, statusSet } = notification;
+  const ends = split(finished);
+  const requests = split(cancelRequested);
+  const streams = split(emitted);
+  const statuses = split(statusSet);
+  const parts = [
+    ...ends.parts.map((ids) => ({ finished: ids })),
+    ...requests.parts.map((tokens) => ({ cancelRequested: tokens })),
+    ...streams.parts.map((ids) => ({ emitted: ids })),
+    ...statuses.parts.map((ids) => ({ statusSet: ids })),
+  ];
+  const isCut =
+    parts.length > maxPayloads ||
+    [ends, requests, streams, statuses].some(({ leftOut }) => leftOut);
+  const head = { from, kind: 'news', dueAt, ...((isCut || notification.more) && { more: true }) };
+  const [first = {}, ...rest] = parts.slice(0, maxPayloads);
+  return [{ ...head, ...first }, ...rest.map((part) => ({ from, kind: 'news', ...part }))].map(
+    (payload) => JSON.stringify(payload),
+  );
+}
+
+/** Decodes a payload. Returns `undefined` for one of another program or a later version. */
+export function decodePayload(payload: string): Notification | undefined {
+  let read: unknown;
+  try {
+    read = JSON.parse(payload);
+  } catch {
+    return undefined;
+  }
+  if (typeof read !== 'object' || read === null) return undefined;
+  const { from, kind, dueAt = {}, ...lists } = read as Partial<Notification & CommitNotice>;
+  if (typeof from !== 'string') return undefined;
+  if (kind === 'hello' || kind === 'here') return { from, kind };
+  if (kind !== 'news') return undefined;
+  const { finished = [], cancelRequested = [], emitted = [], statusSet = [], more = false } = lists;
+  return { from, kind, dueAt, finished, cancelRequested, emitted, statusSet, more };
+}
+
+/** Splits a list so that each part fits into one payload. Omits a text that fits into none. */
+function split(texts: readonly string[]): {
+  readonly parts: string[][];
+  readonly leftOut: boolean;
+} {
+  const parts: string[][] = [];
+  let leftOut = false;
+  let bytes = Infinity;
+  for (const text of texts) {
+    const size = Buffer.byteLength(JSON.stringify(text)) + 1;
+    if (headBytes + size > maxBytes) {
+      leftOut = true;
+      continue;
+    }
+    if (bytes + size > maxBytes) {
+      parts.push([]);
+      bytes = headBytes;
+    }
+    parts.at(-1)?.push(text);
+    bytes += size;
+  }
+  return { parts, leftOut };
 }

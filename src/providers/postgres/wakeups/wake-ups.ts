@@ -2,111 +2,101 @@ import { setTimeout } from 'node:timers';
 import type { Clock } from '../../../model/clock.ts';
 import type { Hint } from '../../contract/provider.ts';
 import type { Effects, Topic } from '../../shared/effects.ts';
-import type { News } from './notification-payload.ts';
-import { Notifications, type NotificationsOptions } from './notifications.ts';
+import { Notifications, type CommitNotice, type NotificationsOptions } from './notifications.ts';
 import type { Transaction } from '../driver/transaction.ts';
+import type { DueTimes } from './due-query.ts';
 
-/** What one look at the store found, for everything that this process waits for. */
-export interface Look {
-  /** The store's clock. */
-  readonly now: number;
-  /** When the next thing of the topic is due by the store's clock; the past means now. */
-  readonly nextAt: Readonly<Record<Topic, number>>;
-  /** When the next schedule is due. */
-  readonly nextScheduleAt: number;
-  /** The tokens of items that are held and were flagged since the time asked for. */
-  readonly flagged: readonly string[];
-}
+/** The due times that a poll reads. */
+export type PolledTimes = Omit<DueTimes, 'nextSessionAt'>;
 
 export interface WakeUpsOptions {
-  /** The store's clock: that of the database as far as it is known here, or the injected one. */
+  /** The injected clock, or the estimated clock of the database. */
   readonly clock: Clock;
   readonly pollMs: number;
-  /** One query. */
-  readonly look: (flaggedSince: number) => Promise<Look>;
-  /** Where to listen; absent: only polling. */
-  readonly notifications?: Omit<NotificationsOptions, 'onNews' | 'onGap'> | undefined;
+  /** Reads what is due for all waiting fetches, in one statement. */
+  readonly query: (flaggedSince: number) => Promise<PolledTimes>;
+  /** Where to listen. Without it, changes of other processes are only polled. */
+  readonly notifications?: Omit<NotificationsOptions, 'onCommit' | 'onGap'> | undefined;
 }
 
 interface Waiter {
   readonly topic: Topic;
-  /** When it wakes by itself. */
+  /** When its own timer fires. */
   readonly until: number;
   readonly wake: () => void;
 }
 
-/** What a fetch that found nothing knows for the next. */
-export interface Rest {
+/** The result of a due query, kept for the next fetch for the same work. */
+export interface IdleSnapshot {
   readonly topic: Topic;
-  /** What `changes` said before its last look. */
+  /** The value of `changes` before the query. */
   readonly changes: number;
-  /** When the next thing is due. */
+  /** When the next work is due. */
   readonly nextAt: number;
-  /** How far the store's clock was ahead of our monotonic clock at that look. */
+  /** How far the store's clock was ahead of the monotonic clock. */
   readonly aheadMs: number;
 }
 
-// How soon a fetch must follow the one before for it to be the same wait going on.
-const restMs = 100;
-// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked, and how long
-// one may wait for rows that others hold between reading the clock and its commit.
+// Maximum age of an idle snapshot.
+const maxIdleMs = 100;
+// Covers clock differences between processes, and lock waits between reading the clock and the commit.
 const clockSlackMs = 10_000;
 
 /**
- * Tells waiting fetches and listeners that something has changed: in this process after a commit, across processes
- * by notifications, and by one look per `pollMs` for what nobody told of, while somebody waits or listens.
+ * Wakes waiting fetches and sends hints to listeners: after commits of this process, on notifications from other
+ * processes, and after a poll every `pollMs`. Polls only while a fetch waits or a listener is registered.
  */
 export class WakeUps {
   readonly #clock: Clock;
   readonly #pollMs: number;
-  readonly #look: (flaggedSince: number) => Promise<Look>;
+  readonly #query: (flaggedSince: number) => Promise<PolledTimes>;
   readonly #notifications: Notifications | undefined;
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #changes: Record<Topic, number> = { orchestrations: 0, work: 0 };
-  readonly #rests = new Map<string, Rest & { readonly endedAt: number }>();
-  /** When the next thing was due by the last poll. */
+  readonly #idle = new Map<string, IdleSnapshot & { readonly savedAt: number }>();
+  /** The due times of the last poll. */
   #polledNextAt: Readonly<Record<Topic, number>> = { orchestrations: Infinity, work: Infinity };
   #polledScheduleAt = Infinity;
   #poll: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
-  /** When this process last looked for cancel requests of others, and what it found. */
-  #lookedAt: number;
-  #announced: ReadonlySet<string> = new Set();
+  /** Store time of the last poll for flagged items, and their tokens. */
+  #polledAt: number;
+  #flagged: ReadonlySet<string> = new Set();
   #closed = false;
 
-  constructor({ clock, pollMs, look, notifications }: WakeUpsOptions) {
+  constructor({ clock, pollMs, query, notifications }: WakeUpsOptions) {
     this.#clock = clock;
     this.#pollMs = pollMs;
-    this.#look = look;
-    this.#lookedAt = clock.now();
+    this.#query = query;
+    this.#polledAt = clock.now();
     this.#notifications =
       notifications === undefined
         ? undefined
         : new Notifications({
             ...notifications,
-            onNews: (news) => this.#onNews(news),
+            onCommit: (notice) => this.#onCommit(notice),
             onGap: () => this.#onGap(),
           });
   }
 
-  /** Begins to listen to other processes; resolves after the first try. */
+  /** Starts listening. Resolves after the first connection attempt, whether it succeeded or not. */
   async start(): Promise<void> {
     await this.#notifications?.start();
   }
 
-  /** Counts the changes of a topic. Taken before a look, it tells `wait` of what came after that. */
+  /** A counter of changes. Read it before a query and pass it to `wait` as `seen`. */
   changes(topic: Topic): number {
     return this.#changes[topic];
   }
 
-  /** Resolves at a change, after `waitMs`, on abort, or at the end; the caller looks again for itself. */
+  /** Resolves on a change, after `waitMs`, on abort or on close. The caller then queries again. */
   wait(options: {
     readonly topic: Topic;
     readonly waitMs: number;
-    /** When that is by the store's clock: nothing that is due later ends the wait. */
+    /** The end of the wait by the store's clock. Work that is due later does not end it. */
     readonly until: number;
-    /** What `changes` said before the caller looked. */
+    /** The value of `changes` before the caller's query. */
     readonly seen?: number | undefined;
     readonly signal?: AbortSignal | undefined;
   }): Promise<void> {
@@ -130,31 +120,33 @@ export class WakeUps {
     });
   }
 
-  /** Keeps what a fetch found that ended with nothing, so that the next like it need not look again. */
-  rest(key: string, rest: Rest): void {
-    this.#rests.set(key, { ...rest, endedAt: performance.now() });
+  /** Keeps the due times of a fetch that found nothing, for `restoreIdle`. */
+  saveIdle(key: string, snapshot: IdleSnapshot): void {
+    this.#idle.set(key, { ...snapshot, savedAt: performance.now() });
   }
 
   /**
-   * What is known without a look for a fetch that goes on with the wait of the one before: nothing was told since, and
-   * the poll has looked meanwhile. Only for one that waits: what others have just committed may not be told yet.
+   * Due times for a fetch that follows an idle one directly, if they are still valid. It then needs no query.
+   * Only for fetches that wait: a commit of another process may not be notified yet.
    */
-  resume(key: string): Rest | undefined {
-    const rest = this.#rests.get(key);
-    if (rest === undefined) return undefined;
-    this.#rests.delete(key);
-    const nextAt = Math.min(rest.nextAt, this.#polledNextAt[rest.topic]);
-    const holds =
-      performance.now() < rest.endedAt + restMs &&
-      rest.changes === this.#changes[rest.topic] &&
-      nextAt - rest.aheadMs > this.#clock.monotonic();
-    return holds ? { ...rest, nextAt } : undefined;
+  restoreIdle(key: string): IdleSnapshot | undefined {
+    const saved = this.#idle.get(key);
+    if (saved === undefined) return undefined;
+    this.#idle.delete(key);
+    const { savedAt, ...snapshot } = saved;
+    const { topic, changes, aheadMs } = snapshot;
+    const nextAt = Math.min(snapshot.nextAt, this.#polledNextAt[topic]);
+    const isValid =
+      performance.now() < savedAt + maxIdleMs &&
+      changes === this.#changes[topic] &&
+      nextAt - aheadMs > this.#clock.monotonic();
+    return isValid ? { ...snapshot, nextAt } : undefined;
   }
 
   listen(listener: (hint: Hint) => void): () => void {
-    // Wrapped, so that the same function listening twice is two listeners.
+    // Wrapped, so that a function can be registered twice.
     const entry = (hint: Hint): void => listener(hint);
-    if (this.#listeners.size === 0) this.#lookedAt = this.#clock.now();
+    if (this.#listeners.size === 0) this.#polledAt = this.#clock.now();
     this.#listeners.add(entry);
     this.#schedulePoll();
     return () => {
@@ -163,32 +155,32 @@ export class WakeUps {
     };
   }
 
-  /** Passes on what a commit of this process has changed, here and to others. */
+  /** Publishes the effects of a commit: wakes fetches, sends hints, notifies other processes. */
   announce(effects: Effects): void {
     const { dueAt, finished: instanceIds, outputs, cancels, emitted, statusSet } = effects;
     this.#wake(dueAt);
-    if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
+    if (instanceIds.length > 0) this.#hint({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
-      this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested, cancels });
+      this.#hint({ kind: 'cancelRequested', lockTokens: effects.cancelRequested, cancels });
     }
-    if (statusSet.size > 0) this.#tell({ kind: 'statusSet', instanceIds: [...statusSet] });
-    if (emitted.size > 0) this.#tell({ kind: 'emitted', instanceIds: [...emitted] });
-    const news = this.#newsOf(effects);
-    if (news !== undefined) this.#notifications?.tell(news);
+    if (statusSet.size > 0) this.#hint({ kind: 'statusSet', instanceIds: [...statusSet] });
+    if (emitted.size > 0) this.#hint({ kind: 'emitted', instanceIds: [...emitted] });
+    const notice = this.#noticeOf(effects);
+    if (notice !== undefined) this.#notifications?.notify(notice);
   }
 
-  /** Has a transaction of the application pass on what it has changed when it commits. */
+  /** Publishes effects with the application's transaction: PostgreSQL delivers them on its commit. */
   async announceWithin(tx: Transaction, effects: Effects): Promise<void> {
-    const news = this.#newsOf(effects);
-    if (news !== undefined) await this.#notifications?.tellWithin(tx, news);
+    const notice = this.#noticeOf(effects);
+    if (notice !== undefined) await this.#notifications?.notifyWithin(tx, notice);
   }
 
-  /** Another connection went silent: finds out whether the one that listens is still alive. */
-  onSilence(): void {
-    this.#notifications?.probe();
+  /** Checks the listening connection after another connection timed out. */
+  checkConnection(): void {
+    this.#notifications?.checkConnection();
   }
 
-  /** Ends all waits, forgets all listeners, and hangs up. */
+  /** Ends all waits, removes all listeners, and disconnects. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#listeners.clear();
@@ -198,18 +190,19 @@ export class WakeUps {
     await this.#polling;
   }
 
-  /** What is worth telling other processes. */
-  #newsOf({ dueAt, finished, cancelRequested, emitted, statusSet }: Effects): News | undefined {
-    // Nobody waits for longer than until the next poll.
+  /** The part of the effects that other processes need. */
+  #noticeOf(effects: Effects): CommitNotice | undefined {
+    const { dueAt, finished, cancelRequested, emitted, statusSet } = effects;
+    // The next poll of each process reads what is due later.
     const horizon = this.#clock.now() + this.#pollMs;
     const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
-    const isNews =
+    const isNeeded =
       soon.length > 0 ||
       finished.length > 0 ||
       cancelRequested.length > 0 ||
       emitted.size > 0 ||
       statusSet.size > 0;
-    if (!isNews) return undefined;
+    if (!isNeeded) return undefined;
     return {
       dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
       finished,
@@ -220,22 +213,23 @@ export class WakeUps {
     };
   }
 
-  #onNews({ dueAt, finished, cancelRequested, emitted, statusSet, more }: News): void {
+  #onCommit(notice: CommitNotice): void {
+    const { dueAt, finished, cancelRequested, emitted, statusSet, more } = notice;
     this.#wake(dueAt);
-    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
+    if (finished.length > 0) this.#hint({ kind: 'finished', instanceIds: finished });
     if (cancelRequested.length > 0) {
-      this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
+      this.#hint({ kind: 'cancelRequested', lockTokens: cancelRequested });
     }
-    if (emitted.length > 0) this.#tell({ kind: 'emitted', instanceIds: emitted });
-    if (statusSet.length > 0) this.#tell({ kind: 'statusSet', instanceIds: statusSet });
+    if (emitted.length > 0) this.#hint({ kind: 'emitted', instanceIds: emitted });
+    if (statusSet.length > 0) this.#hint({ kind: 'statusSet', instanceIds: statusSet });
     if (more) this.#onGap();
   }
 
   #onGap(): void {
     if (this.#closed) return;
     this.#wake({ orchestrations: Number.NEGATIVE_INFINITY, work: Number.NEGATIVE_INFINITY });
-    this.#tell({ kind: 'changed' });
-    this.#tell({ kind: 'missed' });
+    this.#hint({ kind: 'changed' });
+    this.#hint({ kind: 'missed' });
     if (this.#listeners.size > 0) void this.#pollNow();
   }
 
@@ -250,12 +244,12 @@ export class WakeUps {
     }
   }
 
-  #tell(hint: Hint): void {
+  #hint(hint: Hint): void {
     for (const listener of this.#listeners) {
       try {
         listener(hint);
       } catch (error) {
-        // As with an EventTarget: the listener's error is the process's business, not the commit's.
+        // As with an EventTarget: an error of a listener is uncaught and does not fail the commit.
         process.nextTick(() => {
           throw error;
         });
@@ -265,7 +259,7 @@ export class WakeUps {
 
   #schedulePoll(): void {
     if (this.#poll !== undefined || this.#polling !== undefined || this.#closed) return;
-    // Spread, so that processes that began together do not ask together.
+    // Jitter, so that processes that started together do not poll together.
     const inMs = this.#pollMs * (1 + Math.random() / 10);
     this.#poll = setTimeout(() => void this.#pollNow(), inMs);
   }
@@ -279,32 +273,32 @@ export class WakeUps {
   async #pollNow(): Promise<void> {
     clearTimeout(this.#poll);
     this.#poll = undefined;
-    this.#polling ??= this.#lookAround();
+    this.#polling ??= this.#pollOnce();
     await this.#polling;
     this.#polling = undefined;
     if (this.#waiters.size > 0 || this.#listeners.size > 0) this.#schedulePoll();
   }
 
-  async #lookAround(): Promise<void> {
-    let found: Look;
+  async #pollOnce(): Promise<void> {
+    let found: PolledTimes;
     try {
-      found = await this.#look(this.#lookedAt - clockSlackMs);
+      found = await this.#query(this.#polledAt - clockSlackMs);
     } catch {
-      // Whoever waits asks for itself in the end, and meets the same trouble with somebody to report it to.
+      // A waiting fetch queries again at its deadline and reports the error to its caller.
       return;
     }
     if (this.#closed) return;
-    this.#lookedAt = found.now;
+    this.#polledAt = found.now;
     this.#polledNextAt = found.nextAt;
     this.#wakeIfDue(found.nextAt);
-    // Whoever makes ticks does not expect this one.
-    if (found.nextScheduleAt < this.#polledScheduleAt) this.#tell({ kind: 'changed' });
+    // The scheduler of this process does not expect the earlier time yet.
+    if (found.nextScheduleAt < this.#polledScheduleAt) this.#hint({ kind: 'changed' });
     this.#polledScheduleAt = found.nextScheduleAt;
-    const news = found.flagged.filter((token) => !this.#announced.has(token));
-    this.#announced = new Set(found.flagged);
-    if (news.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens: news });
-    // Without LISTEN nothing tells what other processes ended since the last poll.
-    if (this.#notifications === undefined) this.#tell({ kind: 'missed' });
+    const lockTokens = found.flagged.filter((token) => !this.#flagged.has(token));
+    this.#flagged = new Set(found.flagged);
+    if (lockTokens.length > 0) this.#hint({ kind: 'cancelRequested', lockTokens });
+    // Without LISTEN, instances that other processes ended since the last poll are unknown.
+    if (this.#notifications === undefined) this.#hint({ kind: 'missed' });
   }
 
   #wakeIfDue(nextAt: Readonly<Record<Topic, number>>): void {

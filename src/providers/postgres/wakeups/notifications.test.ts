@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { decodeAnnouncement, encodeAnnouncement, type News } from './notification-payload.ts';
+import { decodePayload, encodePayloads, type CommitNotice } from './notifications.ts';
 
-const quiet: News = {
+const quiet: CommitNotice = {
   dueAt: {},
   finished: [],
   cancelRequested: [],
@@ -9,22 +9,22 @@ const quiet: News = {
   statusSet: [],
   more: false,
 };
-const encode = (news: Partial<News>) =>
-  encodeAnnouncement({ from: 'me', kind: 'news', ...quiet, ...news });
+const encode = (notice: Partial<CommitNotice>) =>
+  encodePayloads({ from: 'me', kind: 'news', ...quiet, ...notice });
 const decode = (payloads: readonly string[]) =>
-  payloads.map((payload) => decodeAnnouncement(payload) as unknown as News);
+  payloads.map((payload) => decodePayload(payload) as unknown as CommitNotice);
 
-describe('news', () => {
-  it('come as they were sent', () => {
-    const news = {
+describe('notification payloads', () => {
+  it('decode to the notice that was encoded', () => {
+    const notice = {
       dueAt: { work: 7 },
       finished: ['a', 'with \0 and \ud800'],
       cancelRequested: ['1.x'],
     };
-    const streams = decode(encode({ ...news, emitted: ['s'] }));
+    const streams = decode(encode({ ...notice, emitted: ['s'] }));
     expect(streams.map(({ emitted }) => emitted)).toEqual([[], [], ['s']]);
-    expect(decode(encode(news)).map(({ finished }) => finished)).toEqual([news.finished, []]);
-    expect(decode(encode(news)).map(({ cancelRequested }) => cancelRequested)).toEqual([
+    expect(decode(encode(notice)).map(({ finished }) => finished)).toEqual([notice.finished, []]);
+    expect(decode(encode(notice)).map(({ cancelRequested }) => cancelRequested)).toEqual([
       [],
       ['1.x'],
     ]);
@@ -33,15 +33,15 @@ describe('news', () => {
     ]);
   });
 
-  it('fit into payloads of NOTIFY, two thousand lock tokens and all', () => {
+  it('hold 2,000 lock tokens in payloads below 8,000 bytes', () => {
     const cancelRequested = Array.from({ length: 2_000 }, (_, i) => `${i}.${'x'.repeat(22)}`);
     const payloads = encode({ cancelRequested });
     expect(Math.max(...payloads.map((payload) => Buffer.byteLength(payload)))).toBeLessThan(8_000);
-    expect(decode(payloads).flatMap((news) => news.cancelRequested)).toEqual(cancelRequested);
+    expect(decode(payloads).flatMap((notice) => notice.cancelRequested)).toEqual(cancelRequested);
     expect(decode(payloads).some(({ more }) => more)).toBe(false);
   });
 
-  it('say that there is more where they do not fit', () => {
+  it('set `more` if the lists do not fit', () => {
     const payloads = encode({
       finished: Array.from({ length: 20_000 }, (_, i) => `instance ${i}`),
     });
@@ -53,7 +53,7 @@ describe('news', () => {
     });
   });
 
-  it('are nothing where somebody else has used the channel', () => {
+  it('of other programs on the channel decode to undefined', () => {
     for (const payload of [
       '',
       'hello',
@@ -63,7 +63,7 @@ describe('news', () => {
       '{"from":1}',
       '{"from":"a","kind":"x"}',
     ]) {
-      expect(decodeAnnouncement(payload)).toBeUndefined();
+      expect(decodePayload(payload)).toBeUndefined();
     }
   });
 });
