@@ -1,4 +1,4 @@
-import { Client } from './client/client.ts';
+import { LocalClient } from './client/local-client.ts';
 import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { toMs, type Duration } from './model/values/duration.ts';
@@ -61,7 +61,7 @@ export interface RunnableFlow {
 
 /** An open store, with a client to start and watch instances and workers to run them. */
 export class Perdure {
-  readonly client: Client;
+  readonly client: LocalClient;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #options: OpenOptions;
@@ -72,7 +72,7 @@ export class Perdure {
     this.#provider = provider;
     this.#clock = clock;
     this.#options = options;
-    this.client = new Client({
+    this.client = new LocalClient({
       provider,
       clock: this.#clock,
       payloadLimitBytes: options.payloadLimitBytes,
@@ -146,7 +146,7 @@ export class Perdure {
 
   async #close(): Promise<void> {
     // Before the workers stop: handlers of attached jobs are then told to stop by a cancel, and need not be handed back.
-    await Client.internals(this.client).attached.close(clientClosed());
+    await LocalClient.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await this.client.close();
     await this.#provider.close();

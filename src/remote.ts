@@ -2,11 +2,11 @@
 export { connect } from './remote/connection.ts';
 export type { Connection } from './remote/connection.ts';
 export type { ConnectOptions } from './remote/connect-options.ts';
-export type { RemoteClient } from './remote/remote-client.ts';
+export type { RemoteClient } from './remote/connection.ts';
 export type { Job } from './jobs/job.ts';
 export type { Session } from './jobs/session.ts';
 export type { Handle } from './client/handle.ts';
-export type { TaskHandle } from './client/starting/task-handle.ts';
+export type { TaskHandle } from './client/handle.ts';
 export type { InstanceInfo } from './client/reading/instance-info.ts';
 export {
   CanceledError,

@@ -1,16 +1,23 @@
-import type { EventToken } from '../model/definition.ts';
-import type { Duration } from '../model/values/duration.ts';
 import type { DeleteOptions } from '../management/delete-instance.ts';
+import type { EventToken } from '../model/definition.ts';
+import { readFields } from '../model/option-fields.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
-import type { EventArguments } from './call-types.ts';
+import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
-import type { CancelOptions, TerminateOptions } from './managing/stopping.ts';
+import type { EventArguments } from './starting/start-request.ts';
 
 /** How long to wait for an instance. */
 export interface WaitOptions {
   /** How long to wait before giving up with `TIMEOUT`. Default: for ever. */
   readonly timeout?: Duration | undefined;
+}
+
+/** Returns the timeout in milliseconds; `undefined` if there is none. */
+export function readWaitOptions(options: WaitOptions | undefined): number | undefined {
+  const { timeout } = readFields(options, 'options', ['timeout'] as const);
+  return timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
 }
 
 /** What a handle asks of its client. */
@@ -69,5 +76,16 @@ export class Handle<Output = unknown> {
   /** Deletes the instance with all its descendants: see `Client.deleteInstance`. */
   delete(options?: DeleteOptions): Promise<DeleteInstanceResult> {
     return this.#access.delete(this.id, options);
+  }
+}
+
+/** One task run, as seen from a client. */
+export class TaskHandle<Output = unknown> extends Handle<Output> {
+  /** Whether this request created the run; otherwise one with its id or its dedupe key was there. */
+  readonly created: boolean;
+
+  constructor(id: string, created: boolean, access: InstanceAccess) {
+    super(id, access);
+    this.created = created;
   }
 }

@@ -1,16 +1,11 @@
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import type { JobBackend } from './backend.ts';
 import { Job } from './job.ts';
-import { readJob } from './job-request.ts';
+import { readJob, type Submitter } from './job-request.ts';
 import { LiveSession } from './live-session.ts';
 import { Session } from './session.ts';
-import {
-  readSessionOptions,
-  type ChosenSession,
-  type OpenSessionOptions,
-} from './session-options.ts';
+import { readSessionOptions, type ChosenSession, type OpenSessionOptions } from './session-info.ts';
 import { Sessions } from './sessions.ts';
-import type { Submitter } from './submit.ts';
 
 export interface AttachedWorkParams {
   readonly backend: JobBackend;

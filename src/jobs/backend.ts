@@ -10,9 +10,9 @@
  * B5. Nothing here knows Node: everything of `src/jobs` runs in browsers.
  */
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
+import type { TaskSettings } from '../client/starting/task-request.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { Headers } from '../model/task-options.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
@@ -28,20 +28,7 @@ export interface JobRequest {
   /** Whether its definition has a hook for a late success that nobody wants any more. */
   readonly disposable: boolean;
   /** `null` for an orchestration. */
-  readonly task: JobTaskOptions | null;
-}
-
-/** What a task run has besides; durations count from the moment at which the store is told. */
-export interface JobTaskOptions {
-  readonly priority: number;
-  readonly delayMs?: number | undefined;
-  readonly runAt?: number | undefined;
-  readonly expiresInMs?: number | undefined;
-  readonly expiresAt?: number | undefined;
-  readonly dedupeKey?: string | undefined;
-  readonly headers?: Headers | undefined;
-  /** Whether a handler is to be run after a failure. */
-  readonly onFail: boolean;
+  readonly task: TaskSettings | null;
 }
 
 /** The one reply of a job: its output, or the typed error that stands for every other end. */
@@ -72,7 +59,7 @@ export interface ChunkPageRequest {
 }
 
 /** The next chunks; `over`: the run is over and nothing comes after these. */
-export interface JobChunks {
+export interface ChunkPage {
   readonly chunks: readonly JobChunk[];
   readonly over: boolean;
 }
@@ -147,5 +134,5 @@ export interface JobBackend {
    * Reads the chunks after a number; the others have been read and are forgotten. With `wait` it resolves only with at
    * least one chunk or at the end of the stream (`over`), without it at once.
    */
-  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks>;
+  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<ChunkPage>;
 }

@@ -1,18 +1,23 @@
-import type { StartOptions } from '../client/call-types.ts';
-import { readStartOptions, readTarget } from '../client/starting/start-request.ts';
+import {
+  readStartOptions,
+  readTarget,
+  type StartOptions,
+  type RunFlowOptions,
+} from '../client/starting/start-request.ts';
 import {
   readRunTaskOptions,
   readTask,
   type RunTaskOptions,
+  type TaskSettings,
 } from '../client/starting/task-request.ts';
-import type { FlowRef } from '../model/definition.ts';
+import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
 import { checkPriority } from '../model/values/priority.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
-import type { StandardSchema } from '../model/definition.ts';
 import { validateInput } from '../model/values/validate-input.ts';
-import type { JobRequest, JobTaskOptions } from './backend.ts';
+import type { JobRequest } from './backend.ts';
+import type { Job } from './job.ts';
 
 /** How a job is submitted. An id belongs to one job: it is never attached to a run that is there already. */
 export interface SubmitOptions extends StartOptions, RunTaskOptions {
@@ -40,7 +45,7 @@ interface Target {
   readonly name: string;
   readonly id: string | undefined;
   readonly version: string | null;
-  readonly task: JobTaskOptions | null;
+  readonly task: TaskSettings | null;
   readonly schema: StandardSchema | undefined;
   readonly disposable: boolean;
   readonly input: unknown;
@@ -111,8 +116,7 @@ function readTaskRun(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const target = readTask(definition);
-  const { id, ...chosen } = readRunTaskOptions(options, target);
-  const task = { ...chosen, onFail: target.defaults?.onFail === true };
+  const { id, ...task } = readRunTaskOptions(options, target);
   return {
     kind: 'task',
     name: target.name,
@@ -143,4 +147,32 @@ function kindOf(definition: unknown): unknown {
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return (typeof value === 'object' || typeof value === 'function') && value !== null;
+}
+
+// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
+
+/** The arguments of `submit` after the definition: the input may be left out where `undefined` is one. */
+type Arguments<Input, Options> = undefined extends Input
+  ? [input?: NoInfer<Input>, options?: Options]
+  : [input: NoInfer<Input>, options?: Options];
+
+/** What submits jobs: a client, in a session of its own, or a session. */
+export interface Submitter {
+  /**
+   * Submits a run that is attached to its caller; there is nothing to wait for. What is wrong with the call itself is
+   * thrown at once; everything else, a refusal too, is the reply that `result()` tells.
+   */
+  submit<Input, Output>(
+    definition: OrchestrationRef<Input, Output>,
+    ...args: Arguments<Input, StartOptions>
+  ): Job<Output>;
+  submit<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: Arguments<Input, RunTaskOptions>
+  ): Job<Output>;
+  submit<Input, Output>(
+    flow: FlowRef<Input, Output>,
+    ...args: Arguments<Input, RunFlowOptions>
+  ): Job<Output>;
+  submit(name: string, input?: unknown, options?: SubmitOptions): Job;
 }

@@ -1,13 +1,10 @@
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
-import type { WaitOptions } from '../client/handle.ts';
-import { readCancelOptions, type CancelOptions } from '../client/managing/stopping.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
-import { readFields } from '../model/option-fields.ts';
+import { readWaitOptions, type WaitOptions } from '../client/handle.ts';
+import { readCancelOptions, type CancelOptions } from '../client/managing/stop-request.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
-import { JobChunks } from './job-chunks.ts';
+import { ChunkReader, JobStream } from './job-stream.ts';
 import { jobClosed, streamTaken } from './job-errors.ts';
 import type { JobHost, JobRun } from './job-run.ts';
-import { JobStream } from './job-stream.ts';
 
 /**
  * A run that is attached to its caller: closing it before its result was taken cancels it, and so does the end of its
@@ -17,7 +14,7 @@ export class Job<Output = unknown> implements AsyncDisposable {
   readonly id: string;
   readonly sessionId: string;
   readonly #run: JobRun;
-  readonly #chunks: JobChunks;
+  readonly #chunks: ChunkReader;
   #waiting = 0;
   #hasReader = false;
 
@@ -25,7 +22,7 @@ export class Job<Output = unknown> implements AsyncDisposable {
     this.id = run.key.instanceId;
     this.sessionId = run.key.sessionId;
     this.#run = run;
-    this.#chunks = new JobChunks(run, host);
+    this.#chunks = new ChunkReader(run, host);
   }
 
   /**
@@ -33,8 +30,7 @@ export class Job<Output = unknown> implements AsyncDisposable {
    * goes on and may be closed or asked again; after `close()` it rejects with `JOB_CLOSED`.
    */
   async result(options?: WaitOptions): Promise<Output> {
-    const { timeout } = readFields(options, 'options', ['timeout'] as const);
-    const timeoutMs = timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
+    const timeoutMs = readWaitOptions(options);
     this.#waiting += 1;
     if (!this.#hasReader) this.#chunks.discard();
     try {

@@ -5,7 +5,7 @@ const firstPauseMs = 5;
 const longestPauseMs = 5_000;
 
 /** How long to go on, and by which clock to pause. */
-export interface RetryScope {
+export interface RetryOptions {
   readonly signal: AbortSignal;
   /** Default: the machine's own. A store that is busy has nothing to do with the time that runs are reckoned by. */
   readonly clock?: Clock | undefined;
@@ -13,7 +13,7 @@ export interface RetryScope {
 
 /** Makes a call again while that may help, with growing pauses, until its scope ends. */
 export async function retrying<Value>(
-  scope: RetryScope,
+  scope: RetryOptions,
   call: () => Promise<Value>,
 ): Promise<Value> {
   for (let attempt = 0; ; attempt++) {
@@ -36,7 +36,7 @@ function mayHelpAgain(error: unknown): boolean {
 }
 
 /** Resolves after so long, or as soon as the scope ends. */
-export function pause({ signal, clock = systemClock }: RetryScope, ms: number): Promise<void> {
+export function pause({ signal, clock = systemClock }: RetryOptions, ms: number): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
     const end = (): void => {

@@ -1,8 +1,7 @@
 import { sessionClosed } from './job-errors.ts';
 import type { LiveSession } from './live-session.ts';
-import type { SessionInfo, ShutdownMode } from './session-info.ts';
-import { readMode, readVariable } from './session-options.ts';
-import type { Submitter } from './submit.ts';
+import { readMode, readVariable, type SessionInfo, type ShutdownMode } from './session-info.ts';
+import type { Submitter } from './job-request.ts';
 
 /**
  * A group of jobs that this client holds. It is kept alive in the background; should the process die, it ends forcefully

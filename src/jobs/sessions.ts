@@ -5,8 +5,14 @@ import type { SessionState } from '../providers/contract/sessions.ts';
 import type { JobBackend } from './backend.ts';
 import { ambiguousSession, sessionNotFound } from './job-errors.ts';
 import { retrying } from './retrying.ts';
-import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
-import { readMode, readVariable } from './session-options.ts';
+import {
+  readMode,
+  readVariable,
+  type JobPage,
+  type SessionInfo,
+  type SessionPage,
+  type ShutdownMode,
+} from './session-info.ts';
 
 /** Conditions on sessions that must all hold. Absent: any. */
 export interface SessionFilter {

@@ -1,10 +1,9 @@
-import { notOverInTime } from '../client/waiting/instance-errors.ts';
+import { waitTimedOut } from '../client/waiting/instance-errors.ts';
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
-import { pollMs, type PollSlots } from './poll-slots.ts';
+import { pollMs, SharedPoll, type PollSlots, type PollResult } from './shared-poll.ts';
 import { toTypedError } from './remote-error.ts';
-import { SharedPoll, type PollResult } from './shared-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
 const maxDescribeMs = 2_000;
@@ -83,12 +82,12 @@ export class CompletionPoll {
     try {
       [result] = await this.#ask([id], 0, { retryForMs: 0 });
     } catch (error) {
-      if (isPerdureError(error, 'PROVIDER')) throw notOverInTime(id, timeoutMs, { cause: error });
+      if (isPerdureError(error, 'PROVIDER')) throw waitTimedOut(id, timeoutMs, { cause: error });
       throw error;
     }
     if (result === undefined) {
       const waitsFor = await this.#describe(id);
-      throw notOverInTime(id, timeoutMs, { waitsFor });
+      throw waitTimedOut(id, timeoutMs, { waitsFor });
     }
     if ('error' in result) throw result.error;
     return result.value;

@@ -2,7 +2,7 @@ import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type {
   ChunkPageRequest,
   JobBackend,
-  JobChunks,
+  ChunkPage,
   JobReply,
   JobRequest,
   JobStop,
@@ -12,16 +12,16 @@ import type {
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../jobs/session-info.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
+import { byteLength } from '../model/values/byte-length.ts';
+import { decodePayload } from '../model/values/payload.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey } from '../providers/contract/sessions.ts';
-import { byteLength } from '../model/values/byte-length.ts';
 import { CallBatches } from './call-batches.ts';
-import { ChunkPoll } from './chunk-poll.ts';
-import { toNewJob } from './new-job.ts';
-import { pollMs, type PollSlots } from './poll-slots.ts';
-import { assertEach } from './read-answer.ts';
+import { ChunkPoll, ReplyPoll } from './job-polls.ts';
+import type { Request } from './operations.ts';
+import { pollMs, type PollSlots } from './shared-poll.ts';
+import { assertEach } from './read-response.ts';
 import { toTypedError } from './remote-error.ts';
-import { ReplyPoll } from './reply-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
 // A server takes 256 KiB of urgent bodies by default, the reason included.
@@ -169,7 +169,7 @@ export class HttpJobs implements JobBackend {
     return this.#transport.call('getJob', { params, query: { incarnation } }, once);
   }
 
-  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks> {
+  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<ChunkPage> {
     return this.#chunks.read(key, page, signal);
   }
 
@@ -177,7 +177,7 @@ export class HttpJobs implements JobBackend {
     id: string,
     requests: readonly JobRequest[],
   ): Promise<readonly (Error | undefined)[]> {
-    const body = { jobs: requests.map(toNewJob) };
+    const body = { jobs: requests.map(toWireJob) };
     const { results } = await this.#transport.call('submitJobs', { params: { id }, body }, once);
     assertEach('submitJobs', results, requests);
     return results.map(({ error }) => error && toTypedError(error, 'submit'));
@@ -212,4 +212,28 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
     if (isPerdureError(error, 'SESSION_NOT_FOUND')) return undefined;
     throw error;
   }
+}
+
+type NewJob = Request<'submitJobs'>['body']['jobs'][number];
+
+/** A job as it travels. */
+export function toWireJob(request: JobRequest): NewJob {
+  const { key, kind, name, version, payload, disposable, task } = request;
+  return {
+    id: key.instanceId,
+    incarnation: key.incarnation,
+    kind,
+    name,
+    ...(version !== null && { version }),
+    ...(payload !== null && { input: decodePayload(payload) }),
+    disposable,
+    ...(task !== null && { task: toTask(task) }),
+  };
+}
+
+function toTask({
+  headers,
+  ...task
+}: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {
+  return { ...task, ...(headers !== undefined && { headers: { ...headers } }) };
 }

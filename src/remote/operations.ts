@@ -64,4 +64,4 @@ export type Operation = keyof typeof operations;
 /** What it is asked with. */
 export type Request<Name extends Operation> = RequestOf<Routes[Name]>;
 /** What it answers. */
-export type Answer<Name extends Operation> = AnswerOf<Routes[Name]>;
+export type ResponseBody<Name extends Operation> = AnswerOf<Routes[Name]>;

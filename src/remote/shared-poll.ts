@@ -1,5 +1,3 @@
-import type { PollSlots } from './poll-slots.ts';
-
 /** What came of one thing that was waited for. */
 export type PollResult<Value> = { readonly key: string } & (
   { readonly value: Value } | { readonly error: Error }
@@ -167,5 +165,81 @@ export class SharedPoll<Request, Value> {
     } catch (error) {
       return keys.map((key) => ({ key, error: error as Error }));
     }
+  }
+}
+
+const isNode =
+  (globalThis as { process?: { versions?: { node?: unknown } } }).process?.versions?.node !==
+  undefined;
+
+/** How long the server may let a poll wait. Browsers share few connections, so there polls take turns more often. */
+export const pollMs = isNode ? 25_000 : 5_000;
+
+/** Browsers open six connections to a server; two are left for everything that must get through. */
+const browserSlots = 4;
+
+/** Bounds how many polls are under way at once, first come, first served. */
+export class PollSlots {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(count = isNode ? Number.POSITIVE_INFINITY : browserSlots) {
+    this.#free = count;
+  }
+
+  /** Does something when there is a slot for it. */
+  async hold<Value>(work: () => Promise<Value>): Promise<Value> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
+
+/** Waits on the server for some things of one session. */
+export type AskSession<Request, Value> = (
+  sessionId: string,
+  requests: readonly Request[],
+  signal: AbortSignal,
+) => Promise<readonly PollResult<Value>[]>;
+
+/** One shared poll for each session that somebody waits for something of. */
+export class SessionPolls<Request, Value> {
+  readonly #slots: PollSlots;
+  readonly #ask: AskSession<Request, Value>;
+  readonly #polls = new Map<string, { readonly poll: SharedPoll<Request, Value>; waits: number }>();
+
+  constructor(slots: PollSlots, ask: AskSession<Request, Value>) {
+    this.#slots = slots;
+    this.#ask = ask;
+  }
+
+  /** Resolves once it has come; rejects with the reason of the signal when that aborts first. */
+  async wait(
+    wanted: { readonly sessionId: string; readonly key: string; readonly request: Request },
+    signal: AbortSignal,
+  ): Promise<Value> {
+    const { sessionId, key, request } = wanted;
+    const shared = this.#polls.get(sessionId) ?? this.#begin(sessionId);
+    shared.waits += 1;
+    try {
+      return await shared.poll.wait(key, request, signal);
+    } finally {
+      shared.waits -= 1;
+      if (shared.waits === 0) this.#polls.delete(sessionId);
+    }
+  }
+
+  #begin(sessionId: string): { readonly poll: SharedPoll<Request, Value>; waits: number } {
+    const ask = (requests: readonly Request[], signal: AbortSignal) =>
+      this.#ask(sessionId, requests, signal);
+    const shared = { poll: new SharedPoll<Request, Value>(this.#slots, ask), waits: 0 };
+    this.#polls.set(sessionId, shared);
+    return shared;
   }
 }

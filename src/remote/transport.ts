@@ -1,11 +1,10 @@
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { writePath, type PathParams } from '../server/routes/path.ts';
-import { backoffMs } from './backoff.ts';
 import type { CheckedConnect } from './connect-options.ts';
-import { operations, type Answer, type Operation, type Request } from './operations.ts';
-import { readAnswer, readText } from './read-answer.ts';
-import { foreignPageOrigin, Unreachable, wasNeverSent } from './unreachable.ts';
+import { operations, type ResponseBody, type Operation, type Request } from './operations.ts';
+import { readResponse, readText } from './read-response.ts';
+import { foreignPageOrigin, UnreachableError, wasNeverSent } from './remote-error.ts';
 
 /** How one call is made. */
 export interface CallOptions {
@@ -55,14 +54,14 @@ export class Transport {
     name: Name,
     request: Request<Name>,
     options: CallOptions = {},
-  ): Promise<Answer<Name>> {
+  ): Promise<ResponseBody<Name>> {
     const { repeatable = operations[name].startsWith('GET ') } = options;
     const deadline = performance.now() + (options.retryForMs ?? this.#options.retryForMs);
     for (let attempt = 0; ; attempt++) {
       try {
-        return (await this.#attempt(name, request as Parts, options)) as Answer<Name>;
+        return (await this.#attempt(name, request as Parts, options)) as ResponseBody<Name>;
       } catch (error) {
-        if (!(error instanceof Unreachable)) throw error;
+        if (!(error instanceof UnreachableError)) throw error;
         if (error.outcomeUnknown && !repeatable) throw error;
         // An origin that is not allowed will not be allowed in a moment.
         if (error.maybeOrigin && !this.#wasReached) throw error;
@@ -83,14 +82,14 @@ export class Transport {
       const init = { ...this.#init(method, parts.body), signal };
       const response = await fetch(url, init);
       this.#wasReached = true;
-      return readAnswer(response, await readText(response, name, answerLimitBytes), name);
+      return readResponse(response, await readText(response, name, answerLimitBytes), name);
     };
     try {
       return await this.#bounded(exchange, timeoutMs + waitMs, options.signal);
     } catch (error) {
       if (error instanceof PerdureError || options.signal?.aborted === true) throw error;
       const origin = error instanceof TypeError ? foreignPageOrigin(baseUrl) : undefined;
-      throw new Unreachable({
+      throw new UnreachableError({
         operation: name,
         message: `The server at ${baseUrl} did not answer: ${reasonOf(error)}. Is it running, and is the address right?${adviceFor(origin)}`,
         outcomeUnknown: !isRead && !wasNeverSent(error),
@@ -175,4 +174,13 @@ function reasonOf(error: unknown): string {
   const inner =
     (cause as { readonly code?: unknown; readonly message?: unknown } | undefined) ?? {};
   return String(inner.code ?? inner.message ?? message);
+}
+
+const firstMs = 100;
+const longestMs = 3_000;
+
+/** How long to wait before the next attempt: longer each time, and never together with all the others. */
+export function backoffMs(attempt: number): number {
+  const fullMs = Math.min(longestMs, firstMs * 2 ** Math.min(attempt, 10));
+  return fullMs * (0.5 + Math.random() / 2);
 }

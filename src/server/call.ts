@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { HistoryExport } from '../client/reading/history.ts';
 import type { LocalJobs } from '../client/jobs/local-jobs.ts';
@@ -13,7 +13,7 @@ import type { Caller } from './access/tokens.ts';
 
 /** What stands behind the routes. */
 export interface Backstage {
-  readonly client: Client;
+  readonly client: LocalClient;
   readonly clock: Clock;
   /** Asks the store whether it answers, not more often than is sensible; rejects when it does not. */
   readonly checkHealth: () => Promise<void>;

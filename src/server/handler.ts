@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import { Admission } from './limits/admission.ts';
 import { makeBackstage } from './server-context.ts';
 import { readHandlerOptions, type CheckedOptions, type HandlerOptions } from './handler-options.ts';
@@ -13,12 +13,12 @@ export interface RequestHandler {
 }
 
 /** Makes a handler for the API of a store, to be mounted into a server of your own; `serve` brings one along. */
-export function createHandler(client: Client, options: HandlerOptions): RequestHandler {
+export function createHandler(client: LocalClient, options: HandlerOptions): RequestHandler {
   return makeHandler(client, readHandlerOptions(options));
 }
 
 /** Makes a handler from options that were checked. */
-export function makeHandler(client: Client, checked: CheckedOptions): RequestHandler {
+export function makeHandler(client: LocalClient, checked: CheckedOptions): RequestHandler {
   const admission = new Admission(checked.limits);
   const figures = new ServerFigures(admission.gauges);
   const backstage = makeBackstage(client, checked, figures);

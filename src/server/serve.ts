@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { Connections } from './http/connections.ts';
@@ -72,7 +72,7 @@ export class PerdureServer {
 
 /** Serves the API of a store over HTTP. */
 export async function serve(
-  perdure: { readonly client: Client },
+  perdure: { readonly client: LocalClient },
   options: ServeOptions = {},
 ): Promise<PerdureServer> {
   readFields(options, 'options', ['host', 'port', ...handlerOptionNames], 'INVALID_OPTION');

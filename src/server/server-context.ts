@@ -1,6 +1,5 @@
-import { Client } from '../client/client.ts';
+import { LocalClient } from '../client/local-client.ts';
 import { openHistoryExport } from '../client/reading/history.ts';
-import { LocalJobs } from '../client/jobs/local-jobs.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import type { Backstage } from './call.ts';
 import { ChangeFeed } from './reading/change-feed.ts';
@@ -17,12 +16,12 @@ const healthMs = 1_000;
 
 /** Puts together what stands behind the routes. */
 export function makeBackstage(
-  client: Client,
+  client: LocalClient,
   options: CheckedOptions,
   figures: ServerFigures,
 ): Backstage {
-  const { provider, clock, completions, payloadLimitBytes } = Client.internals(client);
-  const jobs = new LocalJobs({ provider, clock, completions });
+  const { backend, payloadLimitBytes } = LocalClient.internals(client);
+  const { provider, clock, completions, jobs } = backend;
   let openApi: Record<string, unknown> | undefined;
   return {
     client,

@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import type { Handle } from '../client/handle.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
@@ -43,7 +43,7 @@ export class TestEnvironment {
     this.#watched = parts.watched;
   }
 
-  get client(): Client {
+  get client(): LocalClient {
     return this.#perdure.client;
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import type { HistoryEvent } from '../../src/model/event.ts';
 import { encodeMessage } from '../../src/model/message.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
@@ -20,7 +20,11 @@ const notes = (count: number): HistoryEvent[] =>
     payload: String(index),
   }));
 
-async function startWith(client: Client, provider: Provider, history: readonly HistoryEvent[]) {
+async function startWith(
+  client: LocalClient,
+  provider: Provider,
+  history: readonly HistoryEvent[],
+) {
   await client.start('order', 1, { id: 'o-1' });
   await takeTurn(provider, 'o-1', { history });
 }
@@ -143,7 +147,7 @@ describe('an exported history', () => {
     const { client, provider, clock } = await openStore();
     await startWith(client, provider, [started]);
     let reads = 0;
-    const changing = new Client({
+    const changing = new LocalClient({
       provider: withChanges(provider, {
         getInstances: async (instanceIds) =>
           (await provider.getInstances(instanceIds)).map(

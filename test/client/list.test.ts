@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client/client.ts';
+import type { LocalClient } from '../../src/client/local-client.ts';
 import type { ListFilter, ListPage } from '../../src/client/reading/instance-list.ts';
 import { encodeMessage } from '../../src/model/message.ts';
 import { randomToken } from '../../src/model/values/random-id.ts';
 import { finish, openStore, takeTurn } from './store-fixture.ts';
 
-const ids = async (client: Client, filter?: ListFilter, page?: ListPage) =>
+const ids = async (client: LocalClient, filter?: ListFilter, page?: ListPage) =>
   (await client.list(filter, page)).items.map(({ id }) => id);
 
 describe('a list', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { InstanceStarter } from '../../src/client/starting/starts.ts';
+import type { InstanceStarter } from '../../src/client/local-backend.ts';
 import type { OrchestrationRef, StandardSchema } from '../../src/model/definition.ts';
 import { decodeMessage } from '../../src/model/message.ts';
 import type { NewInstance } from '../../src/providers/contract/instances.ts';
@@ -74,13 +74,13 @@ describe('start', () => {
   test.each<[string, string, unknown, string]>([
     ['another input', 'order', { sku: 'b', qty: 1 }, 'with another input'],
     ['no input', 'order', undefined, 'with another input'],
-    ['another orchestration', 'refund', input, 'with orchestration "order"'],
+    ['another orchestration', 'refund', input, 'with "order"'],
   ])('with the id of a start with %s says INSTANCE_ALREADY_EXISTS', async (_, name, other, why) => {
     const { client, provider } = await openStore();
     await client.start(order, input, { id: 'o-1' });
     const refused = {
       code: 'INSTANCE_ALREADY_EXISTS',
-      message: expect.stringContaining(`Instance "o-1" was started before ${why}`) as string,
+      message: expect.stringContaining(`Instance "o-1" was already started ${why}`) as string,
     };
     await expect(client.start(name, other, { id: 'o-1' })).rejects.toMatchObject(refused);
     await finish(provider, 'o-1');

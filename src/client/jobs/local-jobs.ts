@@ -1,7 +1,7 @@
 import type {
   ChunkPageRequest,
   JobBackend,
-  JobChunks,
+  ChunkPage,
   JobReply,
   JobRequest,
   JobStop,
@@ -10,22 +10,40 @@ import type {
 } from '../../jobs/backend.ts';
 import { sessionClosed, sessionDowngrade, sessionNotFound } from '../../jobs/job-errors.ts';
 import { pause } from '../../jobs/retrying.ts';
-import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../../jobs/session-info.ts';
-import { checkVariables } from '../../jobs/session-options.ts';
+import {
+  checkVariables,
+  type JobPage,
+  type SessionInfo,
+  type SessionPage,
+  type ShutdownMode,
+  type JobInfo,
+} from '../../jobs/session-info.ts';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
+import { encodeMessage } from '../../model/message.ts';
+import { encodeTaskOptions } from '../../model/task-options.ts';
+import { inputHash } from '../../model/values/input-hash.ts';
+import { randomToken } from '../../model/values/random-id.ts';
+import type { NewTask } from '../../providers/contract/tasks.ts';
+import type { TaskCall } from '../client-backend.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
+import type { Withheld } from '../../providers/contract/page-bytes.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
-import type { JobKey, SubmitJobResult } from '../../providers/contract/sessions.ts';
-import type { CompletionWaiter } from '../waiting/completion-waiter.ts';
+import type {
+  JobKey,
+  SubmitJobResult,
+  NewJob,
+  JobRecord,
+  SessionRecord,
+} from '../../providers/contract/sessions.ts';
 import { inspectInstance } from '../reading/inspect-instance.ts';
 import { toInstanceInfo, type InstanceInfo } from '../reading/instance-info.ts';
+import { maxPageBytes } from '../reading/instance-list.ts';
+import { toTaskTimes } from '../starting/task-request.ts';
+import type { CompletionWaiter } from '../waiting/completion-waiter.ts';
+import { HintWaiter } from '../waiting/hint-waiter.ts';
 import { takeResult } from '../waiting/instance-result.ts';
-import { toNewJob } from './new-job.ts';
-import { News } from '../waiting/hint-waiter.ts';
-import { maxPageBytes } from '../reading/page-bytes.ts';
-import { readAfter, toJobInfo, toPage, toSessionInfo } from '../reading/session-view.ts';
 
 export interface LocalJobsParams {
   readonly provider: Provider;
@@ -47,14 +65,14 @@ export class LocalJobs implements JobBackend {
   readonly clock: Clock;
   readonly #provider: Provider;
   readonly #completions: CompletionWaiter;
-  readonly #news: News;
+  readonly #news: HintWaiter;
   readonly #onSessionChanged: () => void;
 
   constructor(params: LocalJobsParams) {
     this.clock = params.clock;
     this.#provider = params.provider;
     this.#completions = params.completions;
-    this.#news = new News(params);
+    this.#news = new HintWaiter(params);
     this.#onSessionChanged = params.onSessionChanged ?? (() => undefined);
   }
 
@@ -155,23 +173,17 @@ export class LocalJobs implements JobBackend {
 
   /** Submits a job; returns whether this call created its run. */
   async create(request: JobRequest): Promise<boolean> {
-    const { instanceId, incarnation } = request.key;
-    const { births } = this.#completions;
-    // Whoever waits at once need not read first: the end of a run that is born here is heard.
-    const birth = births.announce(instanceId, incarnation);
-    let result: SubmitJobResult | undefined;
-    try {
-      [result] = await this.#provider.submitJobs([toNewJob(request, this.clock.now())]);
-    } finally {
-      if (result?.kind === 'created') births.confirm(birth);
-      else births.withdraw(birth);
-    }
+    const job = toNewJob(request, this.clock.now());
+    const result = await this.#completions.recentStarts.during(request.key, async () => {
+      const [created] = await this.#provider.submitJobs([job]);
+      return created;
+    });
     throwRefusal(request, result);
     return result?.kind === 'created';
   }
 
   async wait(key: JobKey, signal: AbortSignal): Promise<JobReply> {
-    const ending = await this.#completions.waitForLife(key, signal);
+    const ending = await this.#completions.waitForIncarnation(key, signal);
     if (ending.status === 'completed') return { kind: 'completed', output: ending.output };
     try {
       takeResult(ending);
@@ -217,8 +229,8 @@ export class LocalJobs implements JobBackend {
     { sessionId, instanceId, incarnation }: JobKey,
     { after, limit, wait }: ChunkPageRequest,
     signal: AbortSignal,
-    bounded: (read: () => Promise<JobChunks>) => Promise<JobChunks> = (read) => read(),
-  ): Promise<JobChunks> {
+    bounded: (read: () => Promise<ChunkPage>) => Promise<ChunkPage> = (read) => read(),
+  ): Promise<ChunkPage> {
     const concerns = (hint: Hint): boolean => mentions(hint, instanceId);
     for (;;) {
       signal.throwIfAborted();
@@ -277,4 +289,90 @@ function taken(what: string): PerdureError {
 function answered(result: StopResult | undefined): StopResult {
   if (result === undefined) throw new Error('The store answered nothing.');
   return result;
+}
+
+function toNewJob(request: JobRequest, nowMs: number): NewJob {
+  const { key, name, version, payload, disposable, task } = request;
+  const { sessionId, instanceId, incarnation } = key;
+  const job = { sessionId, disposable };
+  if (task !== null) {
+    const run = { ...task, id: instanceId, incarnation, name, payload };
+    return { ...job, kind: 'task', task: toNewTask(run, nowMs) };
+  }
+  const start = encodeMessage({ kind: 'start', name, version, payload });
+  const hash = inputHash(payload);
+  const instance = { instanceId, incarnation, name, inputHash: hash, version, start };
+  return { ...job, kind: 'orchestration', instance };
+}
+
+/** Converts a checked task run into a row; throws `INVALID_INPUT` for an expiry that leaves no time to start. */
+export function toNewTask(
+  run: Omit<TaskCall, 'hasGeneratedId'> & { readonly incarnation?: string },
+  nowMs: number,
+): NewTask {
+  const { id, incarnation = randomToken(), name, payload, priority, dedupeKey, onFail } = run;
+  const options = encodeTaskOptions(run.headers);
+  return {
+    instanceId: id,
+    incarnation,
+    name,
+    inputHash: inputHash(payload),
+    payload,
+    options,
+    priority,
+    ...toTaskTimes(run, nowMs),
+    ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(onFail && { onFail: { options } }),
+  };
+}
+
+/** A session as it is shown. */
+export function toSessionInfo(record: SessionRecord): SessionInfo {
+  const { label, owner, end, endedAt } = record;
+  return {
+    id: record.sessionId,
+    ...(label !== null && { label }),
+    ...(owner !== null && { owner }),
+    state: record.state,
+    ...(end !== null && { end }),
+    idleTimeoutMs: record.leaseMs,
+    createdAt: record.createdAt,
+    expiresAt: record.expiresAt,
+    ...(endedAt !== null && { endedAt }),
+    variables: record.variables,
+    openJobs: record.openJobs,
+  };
+}
+
+/** A job as operators see it. */
+export function toJobInfo(record: JobRecord): JobInfo {
+  const { instanceId, kind, name, status, createdAt, abandonedAt } = record;
+  return {
+    id: instanceId,
+    kind,
+    name,
+    status,
+    createdAt,
+    ...(abandonedAt !== null && { abandonedAt }),
+  };
+}
+
+/** The first items of one more than asked for, up to one that is withheld, and where the next page begins. */
+export function toPage<Row extends object, Item>(
+  rows: readonly Row[],
+  limit: number,
+  { show, keyOf }: { readonly show: (row: Row) => Item; readonly keyOf: (row: Row) => number },
+): { readonly items: readonly Item[]; readonly nextAfter?: string } {
+  const shown = rows.slice(0, limit).filter((row) => (row as Withheld).withheld !== true);
+  const items = shown.map(show);
+  const last = shown.at(-1);
+  if (last === undefined || rows.length === shown.length) return { items };
+  return { items, nextAfter: String(keyOf(last)) };
+}
+
+/** Where a page begins, as the page before told. */
+export function readAfter(after: string | undefined): { readonly after?: number } {
+  if (after === undefined) return {};
+  if (/^\d{1,15}$/.test(after)) return { after: Number(after) };
+  throw new PerdureError('INVALID_INPUT', 'after must be the nextAfter of the page before.');
 }

@@ -2,7 +2,7 @@ import { isTerminal } from '../../model/status.ts';
 import type { HistoryOptions, HistoryPage } from './history.ts';
 import type { InstanceInfo } from './instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
-import type { PendingWork } from './pending-work.ts';
+import type { PendingWork } from './inspect-instance.ts';
 
 /** What a description is made from: a client, of a store or of a server. */
 export interface WaitReader {

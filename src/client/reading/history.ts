@@ -1,14 +1,11 @@
+import { decodeEvent, type HistoryEvent } from '../../model/event.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
-import { decodeEvent, type HistoryEvent } from '../../model/event.ts';
-import type { InstanceRecord } from '../../providers/contract/instances.ts';
-import type { Provider } from '../../providers/contract/provider.ts';
-
-import { pendingOfExecution } from './inspect-instance.ts';
-import type { PendingWork } from './pending-work.ts';
-import { maxPageLimit, readLimit } from './instance-list.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
-import { maxPageBytes } from './page-bytes.ts';
+import type { InstanceRecord, ExecutionRecord } from '../../providers/contract/instances.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import { pendingOfExecution, type PendingWork } from './inspect-instance.ts';
+import { maxPageLimit, readLimit, maxPageBytes } from './instance-list.ts';
 
 /** Which part of a history. */
 export interface HistoryOptions {
@@ -45,27 +42,47 @@ export interface ExportedHistory {
   readonly events: readonly HistoryEvent[];
 }
 
+/** `HistoryOptions`, checked. */
+export interface HistoryCall {
+  /** `undefined`: the current execution. */
+  readonly executionId?: number | undefined;
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** Checks the options of `history` and `listExecutions`, of which `keys` are allowed. */
+export function readHistoryOptions(
+  options: unknown,
+  keys: readonly ('executionId' | 'after' | 'limit')[] = ['executionId', 'after', 'limit'],
+): HistoryCall {
+  const { executionId, after, limit } = readFields(options, 'options', keys);
+  return {
+    executionId: readExecutionId(executionId),
+    after: readCount('after', after ?? 0, 0),
+    limit: readLimit(limit),
+  };
+}
+
+/** Checks the id of an execution, if one was given. */
+export function readExecutionId(executionId: unknown): number | undefined {
+  return executionId === undefined ? undefined : readCount('executionId', executionId, 1);
+}
+
 /** Reads one page of a history. */
 export async function readHistoryPage(
   provider: Provider,
   instanceId: string,
-  options?: HistoryOptions,
+  { executionId: wanted, after, limit }: HistoryCall,
 ): Promise<HistoryPage> {
-  const given = readFields(options, 'options', ['executionId', 'after', 'limit'] as const);
-  const after = readCount('after', given.after ?? 0, 0);
-  const limit = readLimit(given.limit);
-  const found = await findExecution(provider, instanceId, given.executionId);
-  const { executionId } = found;
-  // One more than asked tells whether there is a next page.
-  const wanted = { instanceId, executionId, after, limit: limit + 1 };
-  const { entries, more } = await readEntries(provider, wanted);
+  const { executionId, isCurrent } = await findExecution(provider, instanceId, wanted);
+  // One extra entry shows whether there is a next page.
+  const request = { instanceId, executionId, after, limit: limit + 1 };
+  const { entries, more } = await readEntries(provider, request);
   if (entries.length === 0) await assertNotPruned(provider, instanceId, executionId);
   const items = entries.slice(0, limit);
   const page = { executionId, items };
   if (more || entries.length > limit) return { ...page, nextAfter: after + items.length };
-  const pending = found.isCurrent
-    ? await pendingOfExecution(provider, instanceId, executionId)
-    : [];
+  const pending = isCurrent ? await pendingOfExecution(provider, instanceId, executionId) : [];
   return pending.length > 0 ? { ...page, pending } : page;
 }
 
@@ -114,9 +131,8 @@ export async function openHistoryExport(
 async function findExecution(
   provider: Provider,
   instanceId: string,
-  executionId: unknown,
+  wanted: number | undefined,
 ): Promise<Pick<InstanceRecord, 'incarnation' | 'executionId'> & { readonly isCurrent: boolean }> {
-  const wanted = executionId === undefined ? undefined : readCount('executionId', executionId, 1);
   const [record] = await provider.getInstances([instanceId]);
   if (record === undefined) throw notFound(instanceId);
   const { incarnation, executionId: current } = record;
@@ -169,4 +185,39 @@ async function readEntries(
 function readCount(key: string, value: unknown, min: number): number {
   if (Number.isSafeInteger(value) && (value as number) >= min) return value as number;
   throw invalid(key, value, `a whole number of ${min} or more`);
+}
+
+/** Which executions of an instance. */
+export interface ExecutionListOptions {
+  /** Only executions with a greater id. Default 0. */
+  readonly after?: number | undefined;
+  /** 1 to 1,000. Default 100. */
+  readonly limit?: number | undefined;
+}
+
+/** Some executions of one instance, oldest first. Those that were pruned are missing. */
+export interface ExecutionPage {
+  readonly items: readonly ExecutionRecord[];
+  /** The `after` of the next page; absent on the last. */
+  readonly nextAfter?: number;
+}
+
+/** Reads one page of an instance's executions. */
+export async function listExecutions(
+  provider: Provider,
+  instanceId: string,
+  { after, limit }: Omit<HistoryCall, 'executionId'>,
+): Promise<ExecutionPage> {
+  // One extra entry shows whether there is a next page.
+  const executions = await provider.listExecutions({ instanceId, after, limit: limit + 1 });
+  if (executions.length === 0) await assertExists(provider, instanceId);
+  const items = executions.slice(0, limit);
+  const last = items.at(-1);
+  if (last === undefined || executions.length <= limit) return { items };
+  return { items, nextAfter: last.executionId };
+}
+
+async function assertExists(provider: Provider, instanceId: string): Promise<void> {
+  const [record] = await provider.getInstances([instanceId]);
+  if (record === undefined) throw notFound(instanceId);
 }

@@ -1,8 +1,11 @@
+import { decodeActivityOptions } from '../../model/activity-options.ts';
+import type { CancelTrigger } from '../../model/failures/errors.ts';
+import { decodeFailure } from '../../model/failures/failure.ts';
 import { decodePayload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
+import type { PendingItem } from '../../providers/contract/inspection.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
-import { toPendingWork, type PendingWork } from './pending-work.ts';
 
 /** How much pending work `get` and `history` show. */
 const maxShown = 20;
@@ -65,4 +68,94 @@ export async function pendingOfExecution(
   const details = await provider.inspectInstance({ instanceId, maxPending: maxShown });
   const own = (details?.pending ?? []).filter((item) => item.executionId === executionId);
   return own.map(toPendingWork);
+}
+
+/** An activity, a task run or its failure handler that has no outcome yet. Times are milliseconds since the epoch. */
+export interface PendingWork {
+  readonly kind: 'activity' | 'task' | 'onFail';
+  readonly operation: number;
+  readonly name: string;
+  /** `queued`: no attempt has ended yet and none runs. `running`: a worker holds it. `retrying`: between two attempts. */
+  readonly state: 'queued' | 'running' | 'retrying';
+  /** The attempt that runs or comes next, from 1. */
+  readonly attempt: number;
+  /**
+   * The limit that was stored with the call of an activity. Where the call has no `retry`, as by name, and for tasks,
+   * the definition decides, which is known to the workers alone.
+   */
+  readonly maxAttempts?: number;
+  /** Why the last attempt failed. */
+  readonly lastFailure?: FailureSummary;
+  /** Unless it runs: when a worker may start the next attempt. */
+  readonly nextTryAt?: number;
+  /** What the handler last reported, unless it is longer than 64 KiB. */
+  readonly heartbeat?: unknown;
+  /** The worker that runs it. */
+  readonly worker?: string;
+  /** While it runs: when the worker claimed it, and until when unless the lease is renewed. */
+  readonly claimedAt?: number;
+  readonly lockedUntil?: number;
+  /** A request to stop it. */
+  readonly cancel?: { readonly reason: string; readonly trigger: CancelTrigger };
+}
+
+/** A failure without stack, details and causes. */
+export interface FailureSummary {
+  readonly name: string;
+  /** At most 1,000 characters of it. */
+  readonly message: string;
+  readonly code?: string;
+}
+
+const maxMessageLength = 1_000;
+
+/** Decodes a stored item; what is damaged is left out. */
+export function toPendingWork(item: PendingItem): PendingWork {
+  const { kind, operation, name, failures, held, cancel, dueAt } = item;
+  const idle = failures > 0 ? 'retrying' : 'queued';
+  return {
+    kind,
+    operation,
+    name,
+    state: held === null ? idle : 'running',
+    attempt: failures + 1,
+    ...(kind === 'activity' && readMaxAttempts(item.options)),
+    ...(item.lastFailure !== null && { lastFailure: summarize(item.lastFailure) }),
+    ...(held === null && { nextTryAt: dueAt }),
+    ...(item.heartbeat !== null && decode(item.heartbeat)),
+    ...(held !== null && {
+      ...(held.worker !== null && { worker: held.worker }),
+      claimedAt: held.claimedAt,
+      lockedUntil: held.lockedUntil,
+    }),
+    ...(cancel !== null && { cancel }),
+  };
+}
+
+function readMaxAttempts(options: string | null): { readonly maxAttempts?: number } {
+  try {
+    const { retry } = decodeActivityOptions(options);
+    const limit = retry?.maxAttempts ?? undefined;
+    return limit === undefined ? {} : { maxAttempts: limit };
+  } catch {
+    return {};
+  }
+}
+
+function summarize(stored: string): FailureSummary {
+  if (stored === '') return { name: 'Error', message: 'The failure is too large to be shown.' };
+  const { name, message, code } = decodeFailure(stored);
+  const shown =
+    message.length <= maxMessageLength
+      ? message
+      : `${message.slice(0, maxMessageLength).toWellFormed()}…`;
+  return { name, message: shown, ...(code !== undefined && { code }) };
+}
+
+function decode(heartbeat: string): { readonly heartbeat?: unknown } {
+  try {
+    return { heartbeat: decodePayload(heartbeat) };
+  } catch {
+    return {};
+  }
 }

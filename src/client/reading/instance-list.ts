@@ -1,15 +1,13 @@
+import { invalid, readFields } from '../../model/option-fields.ts';
+import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
 import { byteLength } from '../../model/values/byte-length.ts';
 import { flowVersion } from '../../model/values/flow-version.ts';
 import { maxIdBytes, maxNameBytes } from '../../model/values/names.ts';
-import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
-import type {
-  InstanceConditions,
-  ListInstancesParams,
-} from '../../providers/contract/instances.ts';
+import type { InstanceConditions } from '../../providers/contract/instances.ts';
+import type { AuditRecord } from '../../providers/contract/management.ts';
+import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
-import { invalid, readFields } from '../../model/option-fields.ts';
-import { maxPageBytes } from './page-bytes.ts';
 
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
@@ -66,32 +64,36 @@ const defaultLimit = 100;
 /** No page is longer. */
 export const maxPageLimit = 1_000;
 
+/** A page of a list, checked. */
+export interface PageCall {
+  readonly limit: number;
+  readonly beforeKey?: number;
+}
+
+/** The arguments of `list`, checked. */
+export interface ListCall extends PageCall {
+  readonly filter: InstanceConditions;
+  readonly payloads: boolean;
+}
+
 /** Reads one page of instances. */
-export async function listInstances(
-  provider: Provider,
-  filter: unknown,
-  page: unknown,
-): Promise<InstancePage> {
-  const params = readListParams(filter, page);
+export async function listInstances(provider: Provider, call: ListCall): Promise<InstancePage> {
   const records = await provider.listInstances({
-    ...params,
-    // One more than asked tells whether there is a next page.
-    limit: params.limit + 1,
+    ...call,
+    // One extra entry shows whether there is a next page.
+    limit: call.limit + 1,
     maxBytes: maxPageBytes,
   });
-  // An entry that is withheld is that one more.
-  const shown = records.slice(0, params.limit).filter(({ withheld }) => withheld !== true);
-  const items = shown.map(params.payloads ? toInstanceInfo : toSummary);
+  // A withheld entry is that extra one.
+  const shown = records.slice(0, call.limit).filter(({ withheld }) => withheld !== true);
+  const items = shown.map(call.payloads ? toInstanceInfo : toSummary);
   const last = shown.at(-1);
   if (last === undefined || records.length === shown.length) return { items };
   return { items, nextCursor: toCursor(last.instanceKey) };
 }
 
-/** Turns what a caller asks for into what a provider understands; bad values are `INVALID_INPUT`. */
-export function readListParams(
-  filter: unknown,
-  page: unknown,
-): ListInstancesParams & { readonly payloads: boolean } {
+/** Checks the arguments of `list`. */
+export function readListArguments(filter: unknown, page: unknown): ListCall {
   const keys = ['limit', 'cursor', 'payloads'] as const;
   const { payloads = false, ...rest } = readFields(page, 'page', keys);
   return {
@@ -101,8 +103,8 @@ export function readListParams(
   };
 }
 
-/** Reads which page of a list. */
-export function readPage(page: unknown): { readonly limit: number; readonly beforeKey?: number } {
+/** Checks which page of a list to read. */
+export function readPage(page: unknown): PageCall {
   const { limit, cursor } = readFields(page, 'page', ['limit', 'cursor'] as const);
   const beforeKey = readCursor(cursor);
   return { limit: readLimit(limit), ...(beforeKey !== undefined && { beforeKey }) };
@@ -174,4 +176,47 @@ function readTime(key: string, value: unknown): number {
 function readFlag(key: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
   throw invalid(key, value, 'true or false');
+}
+
+/**
+ * The most bytes of payloads in one page of a list or a history: 8 MiB. A page ends earlier than its `limit` where it would
+ * be larger, and says where the next one begins. An entry that is larger comes alone.
+ */
+export const maxPageBytes = 8 * 1024 * 1024;
+
+/** A page of the records of what was deleted and pruned, the newest first. It may be shorter than `limit` and not the last. */
+export interface AuditPage {
+  readonly items: readonly AuditRecord[];
+  /** Where the next page begins; absent on the last. */
+  readonly nextCursor?: string;
+}
+
+// A record names up to 100 definitions in its filter, so few are read at once.
+const readAtOnce = 100;
+
+/** Reads one page of audit records, which ends at 8 MiB. */
+export async function listAudit(
+  provider: Provider,
+  { limit, beforeKey: from }: PageCall,
+): Promise<AuditPage> {
+  const items: AuditRecord[] = [];
+  let bytes = 0;
+  let beforeKey = from;
+  for (;;) {
+    // One more than asked tells whether there is a next page.
+    const wanted = Math.min(limit + 1 - items.length, readAtOnce);
+    const records = await provider.listAudit({
+      limit: wanted,
+      ...(beforeKey !== undefined && { beforeKey }),
+    });
+    for (const record of records) {
+      bytes += bytesOfTexts(record.filter, record.actor);
+      const last = items.at(-1);
+      const isFull = items.length === limit || bytes > maxPageBytes;
+      if (isFull && last !== undefined) return { items, nextCursor: toCursor(last.auditKey) };
+      items.push(record);
+    }
+    if (records.length < wanted) return { items };
+    beforeKey = items.at(-1)?.auditKey;
+  }
 }

@@ -1,7 +1,38 @@
 import type { EventToken, OrchestrationRef, StandardSchema } from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { readFields } from '../../model/option-fields.ts';
+import { checkInstanceId, checkName } from '../../model/values/names.ts';
+import { encodePayload, type Payload } from '../../model/values/payload.ts';
+import { validateEvent, validateInput } from '../../model/values/validate-input.ts';
+import type { StartCall } from '../client-backend.ts';
+import type { ClientSurface } from '../client.ts';
+import type { Handle } from '../handle.ts';
+
+// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
+
+/** The arguments of `start` after the definition: the input may be left out where `undefined` is one. */
+export type StartArguments<Input, Options = StartOptions> = undefined extends Input
+  ? [input?: NoInfer<Input>, options?: Options]
+  : [input: NoInfer<Input>, options?: Options];
+
+/** The arguments of `raiseEvent` after the event: the payload may be left out where `undefined` is one. */
+export type EventArguments<Value> = undefined extends Value
+  ? [payload?: NoInfer<Value>]
+  : [payload: NoInfer<Value>];
+
+/** How an instance is started. */
+export interface StartOptions {
+  /** Chosen by the caller, so that the same start made twice is one instance. Default: generated. */
+  readonly id?: string | undefined;
+  /** The version to run on. Default: that of the definition; for a plain name the newest that a worker has. */
+  readonly version?: string | undefined;
+}
+
+/** How a run of a flow is started. */
+export interface RunFlowOptions extends StartOptions {
+  /** That of its steps that have none of their own: from 0 to 100, higher first. Default 0. */
+  readonly priority?: number | undefined;
+}
 
 /** What a start needs to know of its orchestration. */
 export interface StartTarget {
@@ -39,8 +70,34 @@ export function readStartOptions(options: unknown): {
   };
 }
 
+/** Checks and encodes a start; its id is `undefined` unless the caller chose one. */
+export async function readStart(
+  definition: unknown,
+  input: unknown,
+  options: unknown,
+  limitBytes: number,
+): Promise<Omit<StartCall, 'id'> & { readonly id: string | undefined }> {
+  const { name, schema, ...target } = readTarget(definition);
+  const { id, version = target.version } = readStartOptions(options);
+  const what = `Orchestration ${JSON.stringify(name)}`;
+  const payload = await encodeInput(input, { what, schema, limitBytes });
+  return { id, name, version, payload };
+}
+
+/** Checks and encodes an event. The schema only validates: the orchestration parses the payload again. */
+export function readEventCall(
+  event: unknown,
+  value: unknown,
+  limitBytes: number,
+): { readonly name: string; readonly payload: Payload | null } {
+  const { name, schema } = readEvent(event);
+  validateEvent(schema, value, name);
+  const what = `The payload of event ${JSON.stringify(name)}`;
+  return { name, payload: encodePayload(value, what, limitBytes) };
+}
+
 /** Reads an event token or a plain name. */
-export function readEvent(event: unknown): {
+function readEvent(event: unknown): {
   readonly name: string;
   readonly schema: StandardSchema | undefined;
 } {
@@ -86,4 +143,39 @@ function describe(value: unknown): string {
   }
   if (value === null || value === undefined) return String(value);
   return typeof value === 'object' ? 'another object' : `a ${typeof value}`;
+}
+
+/**
+ * Encodes what something is to be started with. Refused early, but stored as it was given: what the schema makes of it
+ * is made anew wherever the code runs.
+ */
+export async function encodeInput(
+  input: unknown,
+  target: {
+    readonly what: string;
+    readonly schema: StandardSchema | undefined;
+    readonly limitBytes: number;
+  },
+): Promise<Payload | null> {
+  const { what, schema, limitBytes } = target;
+  if (schema !== undefined) await validateInput(schema, input, what);
+  return encodePayload(input, `The input of ${what}`, limitBytes);
+}
+
+/** What a client needs of a flow: how to start a run of it, and its types. */
+export interface StartableFlow<Input = unknown, Output = unknown> {
+  readonly kind: 'flow';
+  readonly name: string;
+  readonly '~input'?: readonly [Input];
+  readonly '~output'?: readonly [Output];
+  // A method, so that flows of all inputs are references.
+  start(client: ClientSurface, input: Input, options?: RunFlowOptions): Promise<Handle>;
+}
+
+/** Something that cannot be run as a flow. */
+export function notAFlow(): PerdureError {
+  return new PerdureError(
+    'INVALID_INPUT',
+    'runFlow takes a flow that flow(name) began and output() ended.',
+  );
 }

@@ -5,6 +5,9 @@ import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/n
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { checkPriority } from '../../model/values/priority.ts';
 import { isHeaders, type Headers } from '../../model/task-options.ts';
+import type { TaskCall } from '../client-backend.ts';
+import type { TaskHandle } from '../handle.ts';
+import { encodeInput } from './start-request.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** How a task is run. */
@@ -30,6 +33,30 @@ export interface RunTaskOptions {
   readonly headers?: Headers | undefined;
 }
 
+// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
+
+/** The arguments of `runTask` after the definition: the input may be left out where `undefined` is one. */
+export type RunTaskArguments<Input> = undefined extends Input
+  ? [input?: NoInfer<Input>, options?: RunTaskOptions]
+  : [input: NoInfer<Input>, options?: RunTaskOptions];
+
+/** One request of a batch. */
+export type TaskRequest<Task extends TaskRef | string = TaskRef | string> = {
+  readonly task: Task;
+  readonly options?: RunTaskOptions | undefined;
+} & InputField<Task extends TaskRef<infer Input> ? Input : unknown>;
+
+type InputField<Input> = undefined extends Input
+  ? { readonly input?: Input }
+  : { readonly input: Input };
+
+/** The handles of a batch, in the order of its requests. */
+export type TaskHandles<Tasks extends readonly (TaskRef | string)[]> = {
+  readonly [Index in keyof Tasks]: TaskHandle<
+    Tasks[Index] extends TaskRef<infer _Input, infer Output> ? Output : unknown
+  >;
+};
+
 /** What a run needs to know of its task. */
 export interface TaskTarget {
   readonly name: string;
@@ -37,16 +64,17 @@ export interface TaskTarget {
   readonly defaults: TaskRunDefaults | undefined;
 }
 
-/** Options of a run that have been checked; times are still relative. */
-export interface ChosenRun {
-  readonly id: string | undefined;
+/** Options of a task run, checked. Durations count from the time the store gets the call. */
+export interface TaskSettings {
   readonly priority: number;
-  readonly delayMs: number | undefined;
-  readonly runAt: number | undefined;
-  readonly expiresInMs: number | undefined;
-  readonly expiresAt: number | undefined;
-  readonly dedupeKey: string | undefined;
-  readonly headers: Headers | undefined;
+  readonly delayMs?: number | undefined;
+  readonly runAt?: number | undefined;
+  readonly expiresInMs?: number | undefined;
+  readonly expiresAt?: number | undefined;
+  readonly dedupeKey?: string | undefined;
+  readonly headers?: Headers | undefined;
+  /** Whether a handler runs after a failure. */
+  readonly onFail: boolean;
 }
 
 const optionNames = [
@@ -77,12 +105,14 @@ export function readTask(task: unknown): TaskTarget {
 }
 
 /** Reads the options of a run. */
-export function readRunTaskOptions(options: unknown, target: TaskTarget): ChosenRun {
+export function readRunTaskOptions(
+  options: unknown,
+  { defaults }: Pick<TaskTarget, 'defaults'>,
+): TaskSettings & { readonly id: string | undefined } {
   const given = readFields(options, 'options', optionNames);
   const { id, priority, delay, runAt, expiresIn, expiresAt, dedupeKey, headers } = given;
   refuseBoth('delay', delay, 'runAt', runAt);
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
-  const { defaults } = target;
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
     priority: priority === undefined ? (defaults?.priority ?? 0) : checkPriority(priority),
@@ -92,18 +122,16 @@ export function readRunTaskOptions(options: unknown, target: TaskTarget): Chosen
     expiresAt: readTime('expiresAt', expiresAt),
     dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
     headers: readHeaders(headers),
+    onFail: defaults?.onFail === true,
   };
 }
-
-/** The times of a new run. */
-export type ChosenTimes = Pick<ChosenRun, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'>;
 
 /**
  * The times of a run as the store takes them: durations stay durations, which the store counts by its own clock. Throws
  * `INVALID_INPUT` for an expiry that leaves no time to start; `nowMs` is only used for that.
  */
 export function toTaskTimes(
-  { delayMs, runAt, expiresInMs, expiresAt }: ChosenTimes,
+  { delayMs, runAt, expiresInMs, expiresAt }: TaskSettings,
   nowMs: number,
 ): Pick<NewTask, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'> {
   const startsAt = Math.max(nowMs, delayMs === undefined ? (runAt ?? nowMs) : nowMs + delayMs);
@@ -144,4 +172,27 @@ function refuseBoth(one: string, first: unknown, other: string, second: unknown)
 function describe(value: unknown): unknown {
   const kind = (value as { readonly kind?: unknown } | null | undefined)?.kind;
   return typeof kind === 'string' ? `something of kind ${kind}` : value;
+}
+
+/** Checks and encodes a task run; its id is `undefined` unless the caller chose one. */
+export async function readTaskRun(
+  { task, input, options }: Readonly<Partial<Record<'task' | 'input' | 'options', unknown>>>,
+  limitBytes: number,
+): Promise<Omit<TaskCall, 'id' | 'hasGeneratedId'> & { readonly id: string | undefined }> {
+  const target = readTask(task);
+  const settings = readRunTaskOptions(options, target);
+  const { name, schema } = target;
+  const what = `Task ${JSON.stringify(name)}`;
+  const payload = await encodeInput(input, { what, schema, limitBytes });
+  return { ...settings, name, payload };
+}
+
+/** Reads the requests of a batch. */
+export function readTaskRequests(
+  requests: unknown,
+): readonly { readonly task?: unknown; readonly input?: unknown; readonly options?: unknown }[] {
+  if (!Array.isArray(requests)) throw invalid('The batch', requests, 'an array of requests');
+  return requests.map((request: unknown) =>
+    readFields(request, 'A request', ['task', 'input', 'options'] as const),
+  );
 }

@@ -1,13 +1,13 @@
 import { systemClock, type Clock } from '../../model/clock.ts';
 import { ProviderError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
-import type { Payload } from '../../model/values/payload.ts';
 import { isTerminal } from '../../model/status.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { CompletedOutput, Hint, Provider } from '../../providers/contract/provider.ts';
-import { Births } from '../starting/recent-starts.ts';
-import { clientClosed, notOverInTime, replaced } from './instance-errors.ts';
-import { InstanceReader } from '../reading/instance-reader.ts';
+import { maxPageBytes } from '../reading/instance-list.ts';
+import { RecentStarts } from './recent-starts.ts';
+import { clientClosed, waitTimedOut, instanceReplaced } from './instance-errors.ts';
 
 export interface CompletionWaiterParams {
   readonly provider: Provider;
@@ -61,7 +61,7 @@ const maxDescribeMs = 1_000;
  */
 export class CompletionWaiter {
   /** Instances that are being created here. */
-  readonly births: Births;
+  readonly recentStarts: RecentStarts;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #recheckClock: Clock;
@@ -82,7 +82,7 @@ export class CompletionWaiter {
     this.#recheckClock = recheckClock;
     this.#recheckMs = recheckMs;
     this.#describeWait = params.describeWait;
-    this.births = new Births({
+    this.recentStarts = new RecentStarts({
       onFirst: () => this.#listen(),
       onNoneLeft: () => this.#rest(),
     });
@@ -115,7 +115,7 @@ export class CompletionWaiter {
    * Resolves once one life of an id is over, with its output alone if it completed; rejects with `INSTANCE_NOT_FOUND`
    * when that is no more, whoever has the id now.
    */
-  async waitForLife(
+  async waitForIncarnation(
     { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
     signal: AbortSignal,
   ): Promise<InstanceRecord | Completion> {
@@ -168,7 +168,7 @@ export class CompletionWaiter {
       wait.reject(clientClosed());
       return undefined;
     }
-    const born = this.births.newAndAlive(instanceId);
+    const born = this.recentStarts.liveIncarnation(instanceId);
     const incarnation = life ?? born;
     const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
     this.#add(instanceId, waiter);
@@ -195,7 +195,7 @@ export class CompletionWaiter {
   #onHint(hint: Hint): void {
     if (hint.kind === 'changed') this.#sweep();
     if (hint.kind !== 'finished') return;
-    this.births.markOver(hint.instanceIds);
+    this.recentStarts.markEnded(hint.instanceIds);
     for (const [instanceId, completed] of hint.outputs ?? []) this.#onOutput(instanceId, completed);
     this.#readWaiting(hint.instanceIds);
   }
@@ -252,7 +252,7 @@ export class CompletionWaiter {
       if (waiter.incarnation === incarnation) continue;
       waiter.cancelAlarm?.();
       this.#remove(instanceId, waiter);
-      waiter.reject(replaced(instanceId));
+      waiter.reject(instanceReplaced(instanceId));
     }
     this.#rest();
   }
@@ -310,7 +310,7 @@ export class CompletionWaiter {
 
   async #rejectTimedOut(instanceId: string, waiter: Waiter, cause?: Error): Promise<void> {
     const waitsFor = cause === undefined ? await this.#describe(instanceId) : undefined;
-    waiter.reject(notOverInTime(instanceId, waiter.timeoutMs ?? 0, { cause, waitsFor }));
+    waiter.reject(waitTimedOut(instanceId, waiter.timeoutMs ?? 0, { cause, waitsFor }));
   }
 
   /** A store that does not answer soon must not hold up the error. */
@@ -350,8 +350,77 @@ export class CompletionWaiter {
     this.#cancelRecheck = undefined;
     this.#cancelSweep?.();
     this.#cancelSweep = undefined;
-    if (this.births.size > 0 && !this.#closed) return;
+    if (this.recentStarts.size > 0 && !this.#closed) return;
     this.#stopListening?.();
     this.#stopListening = undefined;
+  }
+}
+
+const maxBatch = 1_000;
+// So few are read whatever their size: measuring them costs more than it saves.
+const fewRows = 4;
+
+export interface InstanceReaderParams {
+  readonly provider: Provider;
+  readonly onRecord: (instanceId: string, record: InstanceRecord | undefined) => void;
+  readonly onError: (instanceId: string, error: Error) => void;
+  /** Whether a row is still waited for: others need not be read. */
+  readonly isWanted: (instanceId: string) => boolean;
+}
+
+/**
+ * Reads rows, at most 1,000 and about 8 MiB at a time. Reads never overlap: what is asked for during one is read together in the
+ * next, so that a burst of hints costs two reads and not one each.
+ */
+export class InstanceReader {
+  readonly #params: InstanceReaderParams;
+  readonly #due = new Set<string>();
+  #reading = false;
+
+  constructor(params: InstanceReaderParams) {
+    this.#params = params;
+  }
+
+  /** Reads a row soon, and after this moment, even when a read of it is under way. */
+  request(instanceId: string): void {
+    this.#due.add(instanceId);
+    if (this.#reading) return;
+    this.#reading = true;
+    // Waits that begin in the same tick share a read.
+    queueMicrotask(() => void this.#readAll());
+  }
+
+  async #readAll(): Promise<void> {
+    while (this.#due.size > 0) await this.#read(this.#takeBatch());
+    this.#reading = false;
+  }
+
+  #takeBatch(): readonly string[] {
+    const batch: string[] = [];
+    for (const instanceId of this.#due) {
+      if (batch.length === maxBatch) break;
+      if (this.#params.isWanted(instanceId)) batch.push(instanceId);
+      this.#due.delete(instanceId);
+    }
+    return batch;
+  }
+
+  async #read(instanceIds: readonly string[]): Promise<void> {
+    const { provider, onRecord, onError } = this.#params;
+    if (instanceIds.length === 0) return;
+    try {
+      const hasFew = instanceIds.length <= fewRows;
+      const records = await (hasFew
+        ? provider.getInstances(instanceIds)
+        : provider.getInstances(instanceIds, maxPageBytes));
+      const count = hasFew ? instanceIds.length : Math.max(1, records.length);
+      // What was not read, because it did not fit, is read next.
+      for (const instanceId of instanceIds.slice(count)) this.#due.add(instanceId);
+      for (const [index, instanceId] of instanceIds.slice(0, count).entries()) {
+        onRecord(instanceId, records[index]);
+      }
+    } catch (error) {
+      for (const instanceId of instanceIds) onError(instanceId, error as Error);
+    }
   }
 }

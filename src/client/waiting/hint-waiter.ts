@@ -8,7 +8,7 @@ interface Watch {
 }
 
 /** Tells when it is time to look again: something may have happened, or long enough has passed that hints may be lost. */
-export class News {
+export class HintWaiter {
   readonly #provider: Provider;
   readonly #recheckMs: number;
   readonly #clock: Clock;

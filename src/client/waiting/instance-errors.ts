@@ -1,20 +1,22 @@
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
 import { formatMs } from '../reading/describe-wait.ts';
-import type { EnqueueResult, NewInstance } from '../../providers/contract/instances.ts';
-import type { NewTask } from '../../providers/contract/tasks.ts';
+import type { EnqueueResult } from '../../providers/contract/instances.ts';
 
-/** The id belongs to another start. */
-export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {
-  const other = takenBy === name ? 'another input' : `orchestration ${JSON.stringify(takenBy)}`;
+/** The id is taken by a run of `takenBy`, or by one with another input. */
+export function alreadyExists(
+  { instanceId, name }: { readonly instanceId: string; readonly name: string },
+  takenBy: string,
+): PerdureError {
+  const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);
   return new PerdureError(
     'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
+    `Instance ${JSON.stringify(instanceId)} was already started with ${other}. Choose another id, or get a handle of that instance with handle().`,
   );
 }
 
 /** The instance was deleted, and its id was given to another one. */
-export function replaced(instanceId: string): PerdureError {
+export function instanceReplaced(instanceId: string): PerdureError {
   return new PerdureError(
     'INSTANCE_NOT_FOUND',
     `Instance ${JSON.stringify(instanceId)} was deleted while it was waited for, and another one has its id now. Wait again to wait for that one.`,
@@ -22,7 +24,7 @@ export function replaced(instanceId: string): PerdureError {
 }
 
 /** A wait that has taken long enough. */
-export function notOverInTime(
+export function waitTimedOut(
   instanceId: string,
   timeoutMs: number,
   {
@@ -38,17 +40,8 @@ export function notOverInTime(
   );
 }
 
-/** The id belongs to another run or instance. */
-export function taskAlreadyExists({ instanceId, name }: NewTask, takenBy: string): PerdureError {
-  const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);
-  return new PerdureError(
-    'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
-  );
-}
-
 /** An event that found nobody to read it. */
-export function refusedEvent(
+export function eventRejected(
   instanceId: string,
   event: string,
   why: Exclude<EnqueueResult, 'enqueued'> | undefined,

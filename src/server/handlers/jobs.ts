@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { LocalJobs } from '../../client/jobs/local-jobs.ts';
 import { readRunTaskOptions } from '../../client/starting/task-request.ts';
-import type { JobChunks, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
+import type { ChunkPage, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
@@ -31,8 +31,8 @@ interface NamedJobs {
 }
 
 const cleanupMs = 5 * 60_000;
-const noChunks: JobChunks = { chunks: [], over: true };
-const nothingYet: JobChunks = { chunks: [], over: false };
+const noChunks: ChunkPage = { chunks: [], over: true };
+const nothingYet: ChunkPage = { chunks: [], over: false };
 // As many as a store serves at once; more would only hold more pages in memory.
 const readsAtOnce = 8;
 const chunksAtOnce = 100;
@@ -227,21 +227,19 @@ function toRequest(
       kind === 'task' || version === undefined ? null : checkName(version, 'Orchestration version'),
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
-    task: kind === 'task' ? toTaskOptions(name, job.task ?? {}) : null,
+    task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
   };
 }
 
-function toTaskOptions(
-  name: string,
-  { delayMs, expiresInMs, onFail = false, ...rest }: NonNullable<z.output<typeof newJob>['task']>,
-): JobRequest['task'] {
+function toTaskOptions({
+  delayMs,
+  expiresInMs,
+  onFail = false,
+  ...rest
+}: NonNullable<z.output<typeof newJob>['task']>): JobRequest['task'] {
   const options = { ...rest, delay: delayMs, expiresIn: expiresInMs };
-  const { id: _, ...chosen } = readRunTaskOptions(options, {
-    name,
-    schema: undefined,
-    defaults: undefined,
-  });
-  return { ...chosen, onFail };
+  const { id: _, ...chosen } = readRunTaskOptions(options, { defaults: { onFail } });
+  return chosen;
 }
 
 function toStop(
@@ -278,7 +276,7 @@ function showReply(reply: JobReply, showStacks: boolean) {
   return { kind: 'completed' as const, ...(output !== undefined && { output }) };
 }
 
-function showChunks({ chunks, over }: JobChunks) {
+function showChunks({ chunks, over }: ChunkPage) {
   return {
     chunks: chunks.map(({ seq, payload }) => ({ seq, value: decodePayload(payload) })),
     over,
@@ -289,6 +287,6 @@ function lengthOf(reply: JobReply): number {
   return reply.kind === 'completed' ? (reply.output?.length ?? 0) : 0;
 }
 
-function lengthOfPage({ chunks }: JobChunks): number {
+function lengthOfPage({ chunks }: ChunkPage): number {
   return chunks.reduce((sum, { payload }) => sum + payload.length, 0);
 }

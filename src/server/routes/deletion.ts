@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { AuditPage } from '../../client/reading/audit-list.ts';
+import type { AuditPage } from '../../client/reading/instance-list.ts';
 import type { DeleteInstanceResult, PruneResult } from '../../providers/contract/management.ts';
 import { actor, byId, cursor, id, limit, moment, name, terminalStatus } from './fields.ts';
 import { route } from './route.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Client } from '../../../src/index.ts';
-import type { CancelOptions } from '../../../src/client/managing/stopping.ts';
+import type { CancelOptions } from '../../../src/client/managing/stop-request.ts';
 import { activity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine, modesWithoutTurns } from '../describe-engine.ts';

@@ -9,7 +9,7 @@ import type { Transport } from './transport.ts';
 const again = { repeatable: true };
 
 /** The retention of a store that a server has open. */
-export class RemoteRetention implements Pick<RetentionControl, keyof RetentionControl> {
+export class HttpRetention implements Pick<RetentionControl, keyof RetentionControl> {
   readonly #transport: Transport;
   readonly #assertOpen: () => void;
 

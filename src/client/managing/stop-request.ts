@@ -2,8 +2,7 @@ import { cleanReason } from '../../model/cancel.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
-import type { StopResult, TerminateInstance } from '../../providers/contract/cancellation.ts';
-import type { Provider } from '../../providers/contract/provider.ts';
+import type { TerminateInstance } from '../../providers/contract/cancellation.ts';
 import { readFields } from '../../model/option-fields.ts';
 
 /** How to ask an instance to stop. */
@@ -28,17 +27,6 @@ export interface TerminateOptions {
 
 const defaultCleanup: Duration = '5m';
 
-/** Asks for the cancellation of an instance. */
-export async function requestCancel(
-  provider: Provider,
-  id: string,
-  options: CancelOptions | undefined,
-): Promise<StopResult> {
-  const { wait: _, ...stop } = readCancelOptions(options);
-  const [result] = await provider.requestCancel([{ instanceId: checkInstanceId(id), ...stop }]);
-  return answered(result);
-}
-
 /** Reads how something is to be asked to stop. */
 export function readCancelOptions(options: CancelOptions | undefined): {
   readonly reason: string;
@@ -60,16 +48,6 @@ export function readCancelOptions(options: CancelOptions | undefined): {
   };
 }
 
-/** Ends an instance without its code. */
-export async function terminate(
-  provider: Provider,
-  id: string,
-  options: TerminateOptions | undefined,
-): Promise<StopResult> {
-  const [result] = await provider.terminate([readTerminate(id, options)]);
-  return answered(result);
-}
-
 /** Reads who is to be ended at once, and why. */
 export function readTerminate(id: unknown, options: unknown): TerminateInstance {
   const given = readFields(options, 'options', ['reason', 'actor', 'tree'] as const);
@@ -82,16 +60,11 @@ export function readTerminate(id: unknown, options: unknown): TerminateInstance 
 }
 
 /** A yes or no, by default no. */
-export function readFlag(option: string, value: unknown): boolean {
+function readFlag(option: string, value: unknown): boolean {
   if (value === undefined || typeof value === 'boolean') return value ?? false;
   throw new PerdureError('INVALID_INPUT', `${option} must be true or false.`);
 }
 
 function readActor(actor: unknown): string | null {
   return actor === undefined || actor === null ? null : checkName(actor, 'Actor');
-}
-
-function answered(result: StopResult | undefined): StopResult {
-  if (result === undefined) throw new Error('The store answered nothing.');
-  return result;
 }

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import type { AuditRecord } from '../../providers/contract/management.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { listAudit } from './audit-list.ts';
-import { maxPageBytes } from './page-bytes.ts';
+import { listAudit, readPage, maxPageBytes } from './instance-list.ts';
 
 /** A provider with some audit records, whose filters have a length, and the most that one read gave. */
 function providerWith(count: number, filterLength: number) {
@@ -33,7 +32,7 @@ async function pagesOf(provider: Provider, limit: number): Promise<readonly (rea
   const pages: (readonly number[])[] = [];
   let cursor: string | undefined;
   do {
-    const { items, nextCursor } = await listAudit(provider, { limit, cursor });
+    const { items, nextCursor } = await listAudit(provider, readPage({ limit, cursor }));
     pages.push(items.map(({ auditKey }) => auditKey));
     cursor = nextCursor;
   } while (cursor !== undefined);

@@ -1,3 +1,4 @@
+import type { DeletionBackend } from '../client/client-backend.ts';
 import type { BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
 import type { DeleteOptions } from '../management/delete-instance.ts';
 import {
@@ -12,11 +13,11 @@ import type { PruneOptions } from '../management/prune-executions.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
-import type { Answer, Request } from './operations.ts';
+import type { ResponseBody, Request } from './operations.ts';
 import type { Transport } from './transport.ts';
 
 type Filter = NonNullable<Request<'deleteInstances'>['body']['filter']>;
-type DeleteAnswer = Answer<'deleteInstances'>;
+type DeleteAnswer = ResponseBody<'deleteInstances'>;
 
 const invalidAs = 'INVALID_OPTION';
 const bulkDeleteKeys = ['all', 'dryRun', 'actor', 'onProgress', 'signal'] as const;
@@ -27,7 +28,7 @@ const bulkPruneKeys = [...pruneKeys, 'all', 'includeRunning', 'onProgress'] as c
  * Deletes and prunes. A deletion whose answer was lost is not made again: its id may have been given to another
  * instance meanwhile. Bulk operations come in parts, as long as the server takes for a request.
  */
-export class RemoteDeletion {
+export class HttpDeletion implements DeletionBackend {
   readonly #transport: Transport;
 
   constructor(transport: Transport) {

@@ -1,32 +1,31 @@
 import { ProviderError } from '../model/failures/errors.ts';
 import { parseJson } from '../model/values/payload.ts';
 import { TextGatherer } from '../model/values/text-gatherer.ts';
-import { answerShapes } from './answer-shapes.ts';
+import { responseShapes } from './response-shapes.ts';
 import type { Operation } from './operations.ts';
-import { readWireError, toTypedError } from './remote-error.ts';
-import { Unreachable } from './unreachable.ts';
+import { readWireError, toTypedError, UnreachableError } from './remote-error.ts';
 
 const bodyTooSlow = 408;
 const tooMany = 429;
 const unavailable = 503;
 
 /** What an answer of the server says; throws the typed error that it carries. */
-export function readAnswer(
+export function readResponse(
   response: { readonly ok: boolean; readonly status: number; readonly headers: Headers },
   text: string,
   operation: Operation,
 ): unknown {
   const body = tryParse(text);
   if (response.ok && body !== undefined) {
-    const wrong = answerShapes[operation](body, 'answer');
+    const wrong = responseShapes[operation](body, 'answer');
     if (wrong === undefined) return body;
-    throw badAnswer(operation, `${wrong} is missing or of another type`);
+    throw badResponse(operation, `${wrong} is missing or of another type`);
   }
   const error = readWireError(body);
   const { status } = response;
   const isRefused = status === bodyTooSlow || status === tooMany || status === unavailable;
   if (isRefused || (status > 500 && error === undefined)) {
-    throw new Unreachable({
+    throw new UnreachableError({
       operation,
       message:
         error?.message ??
@@ -45,7 +44,7 @@ export function readAnswer(
 }
 
 /** An answer that no server of Perdure gives: final, because the next one would be no better. */
-function badAnswer(operation: string, problem: string): ProviderError {
+function badResponse(operation: string, problem: string): ProviderError {
   return new ProviderError({
     operation,
     message: `The answer to ${operation} is not one of a server of Perdure: ${problem}. Check the address and the version of the server. The call may have had its effect.`,
@@ -60,7 +59,7 @@ export function assertEach(
   requests: readonly unknown[],
 ): void {
   if (answers.length === requests.length) return;
-  throw badAnswer(operation, `it has ${answers.length} results for ${requests.length} requests`);
+  throw badResponse(operation, `it has ${answers.length} results for ${requests.length} requests`);
 }
 
 /** Reads the text of an answer, up to a limit. */
@@ -77,7 +76,7 @@ export async function readText(
     if (Math.max(bytes, announced) > limitBytes) {
       // Closes the connection; what it ends with is of no interest.
       reader?.cancel().catch(() => undefined);
-      throw badAnswer(operation, `it is larger than ${limitBytes} bytes (\`answerLimitBytes\`)`);
+      throw badResponse(operation, `it is larger than ${limitBytes} bytes (\`answerLimitBytes\`)`);
     }
     const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
     if (done || value === undefined) return text.end();
