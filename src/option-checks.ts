@@ -1,6 +1,7 @@
 import { toMs } from './model/values/duration.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
+import { unknownOption } from './model/option-fields.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { Provider } from './providers/contract/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
@@ -117,11 +118,11 @@ function checkLogger(logger: Logger | undefined): void {
 
 function checkKeys(options: unknown, what: string, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {
-    throw invalid(`${what} was given options that are no object.`);
+    throw invalid(`Invalid options in ${what}(): ${String(options)}. Pass an object.`);
   }
   const unknown = Object.keys(options).find((key) => !known.includes(key));
   if (unknown === undefined) return;
-  throw invalid(`${what} has no option ${JSON.stringify(unknown)}. It has: ${known.join(', ')}.`);
+  throw unknownOption(unknown, `${what}()`, known);
 }
 
 function invalid(message: string): PerdureError {

@@ -41,6 +41,7 @@ import {
 } from './managing/stop-request.ts';
 import {
   readExecutionId,
+  readExecutionListOptions,
   readHistoryOptions,
   type ExecutionListOptions,
   type ExecutionPage,
@@ -277,7 +278,7 @@ export abstract class Client implements Submitter {
   /** Waits until an instance has ended, in any status. A remote client also waits while the server is unreachable. */
   async wait(id: string, options?: WaitOptions): Promise<InstanceInfo> {
     this.assertOpen();
-    const timeoutMs = readWaitOptions(options);
+    const timeoutMs = readWaitOptions(options, 'wait()');
     return this.#backend.wait(checkInstanceId(id), timeoutMs);
   }
 
@@ -296,7 +297,7 @@ export abstract class Client implements Submitter {
   /** Lists the executions of an instance, oldest first, one page at a time. */
   async listExecutions(id: string, options?: ExecutionListOptions): Promise<ExecutionPage> {
     this.assertOpen();
-    const call = readHistoryOptions(options, ['after', 'limit']);
+    const call = readExecutionListOptions(options);
     return this.#backend.listExecutions(checkInstanceId(id), call);
   }
 
@@ -357,7 +358,7 @@ export abstract class Client implements Submitter {
   /** Lists deletions and prunes, newest first, one page at a time: who, when and how much, without instance ids. */
   async listAudit(page?: ListPage): Promise<AuditPage> {
     this.assertOpen();
-    return this.#backend.listAudit(readPage(page));
+    return this.#backend.listAudit(readPage(page, 'listAudit()'));
   }
 
   /** Counts queued work and returns the age of the oldest entries. */
@@ -418,7 +419,7 @@ export abstract class Client implements Submitter {
 
   async #result(id: string, options?: WaitOptions): Promise<unknown> {
     this.assertOpen();
-    return this.#backend.result(checkInstanceId(id), readWaitOptions(options));
+    return this.#backend.result(checkInstanceId(id), readWaitOptions(options, 'result()'));
   }
 }
 

@@ -15,8 +15,11 @@ export interface WaitOptions {
 }
 
 /** Returns the timeout in milliseconds; `undefined` if there is none. */
-export function readWaitOptions(options: WaitOptions | undefined): number | undefined {
-  const { timeout } = readFields(options, 'options', ['timeout'] as const);
+export function readWaitOptions(
+  options: WaitOptions | undefined,
+  where: 'wait()' | 'result()',
+): number | undefined {
+  const { timeout } = readFields(options, where, ['timeout'] as const);
   return timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
 }
 

@@ -98,7 +98,7 @@ function readOrchestration(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const { name, version, schema } = readTarget(definition);
-  const chosen = readStartOptions(options);
+  const chosen = readStartOptions(options, 'submit()');
   return {
     kind: 'orchestration',
     name,
@@ -116,7 +116,7 @@ function readTaskRun(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const target = readTask(definition);
-  const { id, ...task } = readRunTaskOptions(options, target);
+  const { id, ...task } = readRunTaskOptions(options, target, 'submit()');
   return {
     kind: 'task',
     name: target.name,

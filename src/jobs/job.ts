@@ -30,7 +30,7 @@ export class Job<Output = unknown> implements AsyncDisposable {
    * goes on and may be closed or asked again; after `close()` it rejects with `JOB_CLOSED`.
    */
   async result(options?: WaitOptions): Promise<Output> {
-    const timeoutMs = readWaitOptions(options);
+    const timeoutMs = readWaitOptions(options, 'result()');
     this.#waiting += 1;
     if (!this.#hasReader) this.#chunks.discard();
     try {

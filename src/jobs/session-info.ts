@@ -82,7 +82,7 @@ const maxValueLength = 65_536;
 
 /** Reads how a session is to be opened. */
 export function readSessionOptions(options: OpenSessionOptions | undefined): ChosenSession {
-  const { label, idleTimeout, variables, maxInFlight } = readFields(options, 'options', [
+  const { label, idleTimeout, variables, maxInFlight } = readFields(options, 'openSession()', [
     'label',
     'idleTimeout',
     'variables',

@@ -117,7 +117,10 @@ function readFilter(filter: unknown): {
   readonly state?: readonly SessionState[];
   readonly label?: string;
 } {
-  const { state, label } = readFields(filter, 'filter', ['state', 'label'] as const);
+  const { state, label } = readFields(filter, 'the filter of sessions.list()', [
+    'state',
+    'label',
+  ] as const);
   return {
     ...(state !== undefined && { state: readStates(state) }),
     ...(label !== undefined && { label: checkName(label, 'Session label') }),
@@ -132,7 +135,7 @@ function readStates(state: unknown): readonly SessionState[] {
 }
 
 function readPage(page: unknown): { readonly limit: number; readonly after?: string } {
-  const { limit = 100, after } = readFields(page, 'page', ['limit', 'after'] as const);
+  const { limit = 100, after } = readFields(page, 'the page', ['limit', 'after'] as const);
   if (!Number.isSafeInteger(limit) || (limit as number) < 1 || (limit as number) > 1_000) {
     throw invalid('limit', limit, 'a whole number from 1 to 1,000');
   }

@@ -40,7 +40,7 @@ export async function deleteInstanceBulk(
   options?: BulkDeleteOptions,
 ): Promise<DeleteInstanceResult> {
   const { limit, shape, ...selection } = readInstanceFilter(filter);
-  const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  const given = readFields(options, 'deleteInstanceBulk()', optionKeys);
   assertMeant(filter, given.all);
   const dryRun = readFlag('dryRun', given.dryRun);
   checkCallback('onProgress', given.onProgress);

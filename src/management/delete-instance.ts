@@ -30,7 +30,7 @@ export async function deleteInstance(
   options?: DeleteOptions,
 ): Promise<DeleteInstanceResult> {
   const instanceId = checkInstanceId(id);
-  const given = readFields(options, 'options', ['force', 'actor'] as const, 'INVALID_OPTION');
+  const given = readFields(options, 'deleteInstance()', ['force', 'actor'] as const);
   const force = readFlag('force', given.force);
   const audit = newAuditEntry('delete', readActor(given.actor), { instanceIds: 1, force });
   for (let tries = 1; tries <= maxTries; tries += 1) {

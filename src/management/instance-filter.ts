@@ -55,12 +55,13 @@ export function assertMeant(
 
 /** Checks a filter; bad values are `INVALID_OPTION`, bad ids `INVALID_ID`. */
 export function readInstanceFilter(filter: unknown): CheckedFilter {
-  const given = readFields(
-    filter,
-    'filter',
-    ['instanceIds', 'completedBefore', 'status', 'name', 'limit'] as const,
-    'INVALID_OPTION',
-  );
+  const given = readFields(filter, 'the filter', [
+    'instanceIds',
+    'completedBefore',
+    'status',
+    'name',
+    'limit',
+  ] as const);
   const { completedBefore, status, name } = given;
   // No ids where some were meant would select everything.
   if (Object.hasOwn(Object(filter) as object, 'instanceIds') && given.instanceIds === undefined) {

@@ -42,7 +42,7 @@ export async function pruneExecutionsBulk(
   options?: BulkPruneOptions,
 ): Promise<PruneResult> {
   const { limit, shape, statuses, ...selection } = readInstanceFilter(filter);
-  const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  const given = readFields(options, 'pruneExecutionsBulk()', optionKeys);
   const conditions = readPruneConditions(given);
   const { keepLast, completedBefore } = given;
   assertMeant(filter, given.all, { keepLast, completedBefore });

@@ -29,7 +29,7 @@ export async function pruneExecutions(
   options?: PruneOptions,
 ): Promise<PruneResult> {
   const instanceId = checkInstanceId(id);
-  const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  const given = readFields(options, 'pruneExecutions()', optionKeys);
   const conditions = readPruneConditions(given);
   const dryRun = readFlag('dryRun', given.dryRun);
   const shape = { instanceIds: 1, ...pruneShape(conditions) };

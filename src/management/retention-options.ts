@@ -30,12 +30,7 @@ const minIntervalMs = 1_000;
 
 /** Fills in the defaults and refuses what makes no sense with `INVALID_OPTION`. */
 export function resolveRetention(options: unknown): ResolvedRetention {
-  const given = readFields(
-    options,
-    'retention',
-    ['policies', 'interval', 'dryRun'] as const,
-    'INVALID_OPTION',
-  );
+  const given = readFields(options, 'retention', ['policies', 'interval', 'dryRun'] as const);
   const interval = (given.interval ?? '1h') as Duration;
   const intervalMs = toMs(interval, 'retention.interval');
   if (intervalMs < minIntervalMs) {

@@ -84,7 +84,7 @@ function isForExecutions(policy: unknown): boolean {
 }
 
 function readInstanceRule(policy: unknown, what: string): InstanceRule {
-  const given = readFields(policy, what, instanceKeys, 'INVALID_OPTION');
+  const given = readFields(policy, what, instanceKeys);
   const names = readNamePatterns(`${what}.names`, given.names);
   if (given.keepFor === undefined) {
     throw invalidOption(what, 'without keepFor and keepExecutions', 'one of the two');
@@ -101,7 +101,7 @@ function readInstanceRule(policy: unknown, what: string): InstanceRule {
 }
 
 function readExecutionRule(policy: unknown, what: string): ExecutionRule {
-  const given = readFields(policy, what, executionKeys, 'INVALID_OPTION');
+  const given = readFields(policy, what, executionKeys);
   const names = readNamePatterns(`${what}.names`, given.names);
   const { keepExecutionsFor = 0 } = given;
   return {

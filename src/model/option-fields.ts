@@ -1,28 +1,62 @@
 import { PerdureError } from './failures/errors.ts';
 
 type Fields<Key extends string> = Readonly<Partial<Record<Key, unknown>>>;
-type Code = 'INVALID_INPUT' | 'INVALID_OPTION';
 
-/** Reads an object of options. A misspelt one must not be ignored, so what does not exist is refused. */
+/** Checks an object of options. Throws `INVALID_OPTION` for an unknown one, so that a typo is not ignored. */
 export function readFields<Key extends string>(
   value: unknown,
-  what: string,
+  where: string,
   allowed: readonly Key[],
-  code: Code = 'INVALID_INPUT',
 ): Fields<Key> {
   if (value === undefined) return {} as Fields<Key>;
-  const refuse = (found: unknown): PerdureError =>
-    new PerdureError(code, sentence(what, found, `an object with ${allowed.join(', ')}`));
-  if (typeof value !== 'object' || value === null) throw refuse(value);
-  const keys = ownKeys(value);
-  if (keys === undefined) throw refuse(value);
+  const keys = typeof value === 'object' && value !== null ? ownKeys(value) : undefined;
+  if (keys === undefined) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `Invalid options in ${where}: ${show(value)}. Pass an object with ${allowed.join(', ')}.`,
+    );
+  }
   const unknown = keys.find((key) => !allowed.includes(key as Key));
-  if (unknown !== undefined) throw refuse(`{ ${unknown} }`);
+  if (unknown !== undefined) throw unknownOption(unknown, where, allowed);
   return value as Fields<Key>;
 }
 
-// An array, a set or a promise has no keys either: taken for a filter without conditions it would select everything.
-// A revoked proxy cannot even be asked.
+/** An option that does not exist, with the closest one that does. */
+export function unknownOption(
+  option: string,
+  where: string,
+  allowed: readonly string[],
+): PerdureError {
+  const byDistance = allowed
+    .map((name) => ({ name, distance: editDistance(option, name) }))
+    .sort((one, other) => one.distance - other.distance);
+  const [closest] = byDistance.filter(
+    ({ name, distance }) => distance <= 2 && distance < name.length,
+  );
+  const hint = closest === undefined ? '' : ` Did you mean \`${closest.name}\`?`;
+  const valid = allowed.length === 0 ? 'none' : allowed.join(', ');
+  return new PerdureError(
+    'INVALID_OPTION',
+    `Unknown option \`${option.slice(0, 80)}\` in ${where}.${hint} Valid options: ${valid}.`,
+  );
+}
+
+/** How many characters must be added, removed or replaced to turn one name into the other. */
+function editDistance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [index, letter] of [...one.slice(0, 80)].entries()) {
+    const next = [index + 1];
+    for (const [at, wanted] of [...other].entries()) {
+      const replaced = (row[at] ?? 0) + (letter === wanted ? 0 : 1);
+      next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+// Arrays, sets and promises have no keys: as a filter without conditions they would select everything.
+// A revoked proxy throws.
 function ownKeys(value: object): readonly string[] | undefined {
   try {
     const isFields = Object.prototype.toString.call(value) === '[object Object]';
@@ -32,17 +66,21 @@ function ownKeys(value: object): readonly string[] | undefined {
   }
 }
 
-/** Says what a value is and what it should be. */
+/** An argument with a wrong value. */
 export function invalid(what: string, value: unknown, expected: string): PerdureError {
   return new PerdureError('INVALID_INPUT', sentence(what, value, expected));
 }
 
-/** Says what an option is and what it should be. */
+/** An option with a wrong value. */
 export function invalidOption(what: string, value: unknown, expected: string): PerdureError {
   return new PerdureError('INVALID_OPTION', sentence(what, value, expected));
 }
 
 function sentence(what: string, value: unknown, expected: string): string {
+  return `${what} is ${show(value)}; use ${expected}.`;
+}
+
+function show(value: unknown): string {
   const shown = typeof value === 'object' && value !== null ? 'an object' : String(value);
-  return `${what} is ${shown.slice(0, 80)}; use ${expected}.`;
+  return shown.slice(0, 80);
 }

@@ -50,7 +50,7 @@ const defaultAnswerLimitBytes = 64 * 1024 * 1024;
 
 /** Checks where and how to connect; bad values are `INVALID_OPTION`. */
 export function readConnect(url: unknown, options: unknown): CheckedConnect {
-  const given = readFields(options, 'options', keys, 'INVALID_OPTION');
+  const given = readFields(options, 'connect()', keys);
   const { token, allowInsecureHttp = false, fetch } = given;
   // What a header cannot carry would only be found by the first request, in words about headers.
   if (token !== undefined && !(typeof token === 'string' && /^[\x21-\x7e]+$/.test(token))) {

@@ -19,7 +19,6 @@ import type { Transport } from './transport.ts';
 type Filter = NonNullable<Request<'deleteInstances'>['body']['filter']>;
 type DeleteAnswer = ResponseBody<'deleteInstances'>;
 
-const invalidAs = 'INVALID_OPTION';
 const bulkDeleteKeys = ['all', 'dryRun', 'actor', 'onProgress', 'signal'] as const;
 const pruneKeys = ['keepLast', 'completedBefore', 'dryRun', 'actor', 'signal'] as const;
 const bulkPruneKeys = [...pruneKeys, 'all', 'includeRunning', 'onProgress'] as const;
@@ -36,7 +35,7 @@ export class HttpDeletion implements DeletionBackend {
   }
 
   async deleteInstance(id: unknown, options?: DeleteOptions): Promise<DeleteInstanceResult> {
-    const given = readFields(options, 'options', ['force', 'actor'] as const, invalidAs);
+    const given = readFields(options, 'deleteInstance()', ['force', 'actor'] as const);
     const body = { force: readFlag('force', given.force), actor: actorOf(given.actor) };
     return this.#transport.call('deleteInstance', { params: { id: checkInstanceId(id) }, body });
   }
@@ -46,7 +45,7 @@ export class HttpDeletion implements DeletionBackend {
     options?: BulkDeleteOptions,
   ): Promise<DeleteInstanceResult> {
     const { limit, ...selection } = toWireFilter(filter);
-    const given = readFields(options, 'options', bulkDeleteKeys, invalidAs);
+    const given = readFields(options, 'deleteInstanceBulk()', bulkDeleteKeys);
     assertMeant(filter, given.all);
     checkCallback('onProgress', given.onProgress);
     const common = {
@@ -70,7 +69,7 @@ export class HttpDeletion implements DeletionBackend {
   }
 
   async pruneExecutions(id: unknown, options?: PruneOptions): Promise<PruneResult> {
-    const given = readFields(options, 'options', pruneKeys, invalidAs);
+    const given = readFields(options, 'pruneExecutions()', pruneKeys);
     const request = { params: { id: checkInstanceId(id) }, body: toWirePrune(given) };
     const signal = readSignal(given.signal);
     return this.#transport.call('pruneExecutions', request, { repeatable: true, signal });
@@ -80,7 +79,7 @@ export class HttpDeletion implements DeletionBackend {
     filter?: InstanceFilter,
     options?: BulkPruneOptions,
   ): Promise<PruneResult> {
-    const given = readFields(options, 'options', bulkPruneKeys, invalidAs);
+    const given = readFields(options, 'pruneExecutionsBulk()', bulkPruneKeys);
     const { keepLast, completedBefore } = given;
     assertMeant(filter, given.all, { keepLast, completedBefore });
     checkCallback('onProgress', given.onProgress);

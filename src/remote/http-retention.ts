@@ -25,7 +25,7 @@ export class HttpRetention implements Pick<RetentionControl, keyof RetentionCont
 
   async pause(options?: { readonly actor?: string | undefined }): Promise<void> {
     this.#assertOpen();
-    const { actor } = readFields(options, 'options', ['actor'] as const, 'INVALID_OPTION');
+    const { actor } = readFields(options, 'retention.pause()', ['actor'] as const);
     const body = { actor: readActor(actor) ?? undefined };
     await this.#transport.call('pauseRetention', { body }, again);
   }
@@ -37,12 +37,12 @@ export class HttpRetention implements Pick<RetentionControl, keyof RetentionCont
 
   async run(options?: RunRetentionOptions): Promise<RetentionReport | null> {
     this.#assertOpen();
-    const given = readFields(
-      options,
-      'options',
-      ['policies', 'dryRun', 'actor', 'signal'] as const,
-      'INVALID_OPTION',
-    );
+    const given = readFields(options, 'retention.run()', [
+      'policies',
+      'dryRun',
+      'actor',
+      'signal',
+    ] as const);
     if (given.policies !== undefined) readRetentionPolicies(given.policies);
     const body = {
       policies: given.policies,

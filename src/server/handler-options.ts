@@ -76,7 +76,7 @@ export function readHandlerOptions(
   // A server that listens on loopback alone needs no authentication, unless a proxy extends its reach.
   { isLocal = false }: { readonly isLocal?: boolean } = {},
 ): CheckedOptions {
-  readFields(options, 'options', handlerOptionNames, 'INVALID_OPTION');
+  readFields(options, 'createHandler()', handlerOptionNames);
   const { insecure, flows = [] } = options;
   const isOpen = !hasAuthentication(options);
   if (isOpen && insecure !== true && !isLocal) {

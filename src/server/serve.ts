@@ -75,7 +75,7 @@ export async function serve(
   perdure: { readonly client: LocalClient },
   options: ServeOptions = {},
 ): Promise<PerdureServer> {
-  readFields(options, 'options', ['host', 'port', ...handlerOptionNames], 'INVALID_OPTION');
+  readFields(options, 'serve()', ['host', 'port', ...handlerOptionNames]);
   const { host, port = defaultPort, ...rest } = options;
   if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
     throw invalidOption('port', port, 'a whole number from 0 to 65535');

@@ -93,9 +93,9 @@ describe('the result of an instance', () => {
     [{ timeout: -1 }, 'INVALID_DURATION'],
     [{ timeout: 'soon' }, 'INVALID_DURATION'],
     [{ timeout: null }, 'INVALID_DURATION'],
-    [{ timeoutMs: 5 }, 'INVALID_INPUT'],
-    [5, 'INVALID_INPUT'],
-    [null, 'INVALID_INPUT'],
+    [{ timeoutMs: 5 }, 'INVALID_OPTION'],
+    [5, 'INVALID_OPTION'],
+    [null, 'INVALID_OPTION'],
   ])('waited for with %j is refused', async (options, code) => {
     const { client } = await openStore();
     const handle = await client.start('order');

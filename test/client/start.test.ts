@@ -178,10 +178,10 @@ describe('start refuses', () => {
   });
 
   test.each<[string, unknown, string]>([
-    ['null', null, 'INVALID_INPUT'],
-    ['text', 'o-1', 'INVALID_INPUT'],
-    ['a misspelt id', { instanceId: 'o-1' }, 'INVALID_INPUT'],
-    ['a revoked proxy', revoked, 'INVALID_INPUT'],
+    ['null', null, 'INVALID_OPTION'],
+    ['text', 'o-1', 'INVALID_OPTION'],
+    ['a misspelt id', { instanceId: 'o-1' }, 'INVALID_OPTION'],
+    ['a revoked proxy', revoked, 'INVALID_OPTION'],
     ['an empty id', { id: '' }, 'INVALID_ID'],
     ['an id of 1,001 bytes', { id: 'x'.repeat(1_001) }, 'INVALID_ID'],
     ['an id with a quote', { id: "o'1" }, 'INVALID_ID'],

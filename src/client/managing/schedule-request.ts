@@ -70,6 +70,7 @@ const fieldNames = [
 type Fields = Readonly<Partial<Record<(typeof fieldNames)[number], unknown>>>;
 
 const minEveryMs = 1_000;
+const optionsOf = 'the options of schedules.put()';
 
 /** The work that each tick starts, checked and encoded. */
 export type ScheduledWork =
@@ -99,7 +100,7 @@ export async function readSchedule(
   schedule: unknown,
   payloadLimitBytes: number,
 ): Promise<ScheduleRequest> {
-  const fields = readFields(schedule, 'The schedule', fieldNames);
+  const fields = readFields(schedule, 'schedules.put()', fieldNames);
   const startAt = readTime('startAt', fields.startAt);
   const endAt = readTime('endAt', fields.endAt);
   return {
@@ -160,7 +161,7 @@ function readWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   if (typeof given !== 'object' || given?.kind !== 'flow') {
     throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
   }
-  readFields(options, 'options', [] as const);
+  readFields(options, optionsOf, [] as const);
   const flowInput = { flow: given.graph, input };
   const started = { orchestration: given.orchestration, input: flowInput };
   return readOrchestrationWork(started, limitBytes);
@@ -168,7 +169,7 @@ function readWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
 
 async function readTaskWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   const target = readTask(fields.task);
-  readFields(fields.options, 'options', ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
+  readFields(fields.options, optionsOf, ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
   const chosen = readRunTaskOptions(fields.options, target);
   const { priority, expiresInMs, dedupeKey, headers, onFail } = chosen;
   if (expiresInMs === 0) {
@@ -186,7 +187,7 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
 
 async function readOrchestrationWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   const { name, schema, ...target } = readTarget(fields.orchestration);
-  readFields(fields.options, 'options', ['version'] as const);
+  readFields(fields.options, optionsOf, ['version'] as const);
   const { version = target.version } = readStartOptions(fields.options);
   const what = `Orchestration ${JSON.stringify(name)}`;
   const payload = await encodeInput(fields.input, { what, schema, limitBytes });

@@ -109,7 +109,7 @@ export class Schedules {
     readonly after?: string | undefined;
   }): Promise<SchedulePage> {
     const backend = this.#open();
-    const { limit, after } = readFields(page, 'page', ['limit', 'after'] as const);
+    const { limit, after } = readFields(page, 'schedules.list()', ['limit', 'after'] as const);
     return backend.list({
       limit: readCount('limit', limit ?? 100),
       after: after === undefined ? undefined : checkScheduleName(after),

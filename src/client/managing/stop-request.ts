@@ -34,7 +34,7 @@ export function readCancelOptions(options: CancelOptions | undefined): {
   readonly cleanupMs: number;
   readonly wait: boolean;
 } {
-  const { reason, actor, cleanupTimeout, wait } = readFields(options, 'options', [
+  const { reason, actor, cleanupTimeout, wait } = readFields(options, 'cancel()', [
     'reason',
     'actor',
     'cleanupTimeout',
@@ -50,7 +50,7 @@ export function readCancelOptions(options: CancelOptions | undefined): {
 
 /** Reads who is to be ended at once, and why. */
 export function readTerminate(id: unknown, options: unknown): TerminateInstance {
-  const given = readFields(options, 'options', ['reason', 'actor', 'tree'] as const);
+  const given = readFields(options, 'terminate()', ['reason', 'actor', 'tree'] as const);
   return {
     instanceId: checkInstanceId(id),
     reason: given.reason === undefined ? 'terminated' : cleanReason(given.reason),

@@ -50,17 +50,26 @@ export interface HistoryCall {
   readonly limit: number;
 }
 
-/** Checks the options of `history` and `listExecutions`, of which `keys` are allowed. */
-export function readHistoryOptions(
-  options: unknown,
-  keys: readonly ('executionId' | 'after' | 'limit')[] = ['executionId', 'after', 'limit'],
-): HistoryCall {
-  const { executionId, after, limit } = readFields(options, 'options', keys);
-  return {
-    executionId: readExecutionId(executionId),
-    after: readCount('after', after ?? 0, 0),
-    limit: readLimit(limit),
-  };
+/** Checks the options of `history()`. */
+export function readHistoryOptions(options: unknown): HistoryCall {
+  const keys = ['executionId', 'after', 'limit'] as const;
+  const { executionId, ...page } = readFields(options, 'history()', keys);
+  return { executionId: readExecutionId(executionId), ...readEntryPage(page) };
+}
+
+/** Checks the options of `listExecutions()`. */
+export function readExecutionListOptions(options: unknown): Omit<HistoryCall, 'executionId'> {
+  return readEntryPage(readFields(options, 'listExecutions()', ['after', 'limit'] as const));
+}
+
+function readEntryPage({
+  after = 0,
+  limit,
+}: {
+  readonly after?: unknown;
+  readonly limit?: unknown;
+}) {
+  return { after: readCount('after', after, 0), limit: readLimit(limit) };
 }
 
 /** Checks the id of an execution, if one was given. */

@@ -32,7 +32,10 @@ async function pagesOf(provider: Provider, limit: number): Promise<readonly (rea
   const pages: (readonly number[])[] = [];
   let cursor: string | undefined;
   do {
-    const { items, nextCursor } = await listAudit(provider, readPage({ limit, cursor }));
+    const { items, nextCursor } = await listAudit(
+      provider,
+      readPage({ limit, cursor }, 'listAudit()'),
+    );
     pages.push(items.map(({ auditKey }) => auditKey));
     cursor = nextCursor;
   } while (cursor !== undefined);

@@ -95,17 +95,18 @@ export async function listInstances(provider: Provider, call: ListCall): Promise
 /** Checks the arguments of `list`. */
 export function readListArguments(filter: unknown, page: unknown): ListCall {
   const keys = ['limit', 'cursor', 'payloads'] as const;
-  const { payloads = false, ...rest } = readFields(page, 'page', keys);
+  const { payloads = false, ...rest } = readFields(page, 'the page of list()', keys);
   return {
     filter: readFilter(filter),
-    ...readPage(rest),
+    ...readPage(rest, 'list()'),
     payloads: readFlag('payloads', payloads),
   };
 }
 
 /** Checks which page of a list to read. */
-export function readPage(page: unknown): PageCall {
-  const { limit, cursor } = readFields(page, 'page', ['limit', 'cursor'] as const);
+export function readPage(page: unknown, call: string): PageCall {
+  const keys = ['limit', 'cursor'] as const;
+  const { limit, cursor } = readFields(page, `the page of ${call}`, keys);
   const beforeKey = readCursor(cursor);
   return { limit: readLimit(limit), ...(beforeKey !== undefined && { beforeKey }) };
 }
@@ -134,7 +135,7 @@ function readCursor(cursor: unknown): number | undefined {
 }
 
 function readFilter(given: unknown): InstanceConditions {
-  const filter = readFields(given, 'filter', filterKeys);
+  const filter = readFields(given, 'the filter of list()', filterKeys);
   const { status, kind, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
   return {
     ...(status !== undefined && { status: readStatus(status) }),

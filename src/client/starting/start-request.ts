@@ -59,11 +59,14 @@ export function readTarget(definition: unknown): StartTarget {
 }
 
 /** Reads the options of a start. */
-export function readStartOptions(options: unknown): {
+export function readStartOptions(
+  options: unknown,
+  where = 'start()',
+): {
   readonly id: string | undefined;
   readonly version: string | undefined;
 } {
-  const { id, version } = readFields(options, 'options', ['id', 'version'] as const);
+  const { id, version } = readFields(options, where, ['id', 'version'] as const);
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
     version: version === undefined ? undefined : checkName(version, 'Orchestration version'),

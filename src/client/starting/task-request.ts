@@ -108,8 +108,9 @@ export function readTask(task: unknown): TaskTarget {
 export function readRunTaskOptions(
   options: unknown,
   { defaults }: Pick<TaskTarget, 'defaults'>,
+  where = 'runTask()',
 ): TaskSettings & { readonly id: string | undefined } {
-  const given = readFields(options, 'options', optionNames);
+  const given = readFields(options, where, optionNames);
   const { id, priority, delay, runAt, expiresIn, expiresAt, dedupeKey, headers } = given;
   refuseBoth('delay', delay, 'runAt', runAt);
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
@@ -193,6 +194,6 @@ export function readTaskRequests(
 ): readonly { readonly task?: unknown; readonly input?: unknown; readonly options?: unknown }[] {
   if (!Array.isArray(requests)) throw invalid('The batch', requests, 'an array of requests');
   return requests.map((request: unknown) =>
-    readFields(request, 'A request', ['task', 'input', 'options'] as const),
+    readFields(request, 'a request of runTasks()', ['task', 'input', 'options'] as const),
   );
 }

@@ -63,6 +63,6 @@ export class Authentication {
     const answer: unknown = await authorize(describe());
     if (answer === null || answer === undefined) return undefined;
     const keys = ['name', 'role', 'definitions'] as const;
-    return readCaller(readFields(answer, 'authorize()', keys, 'INVALID_OPTION'), 'authorize()');
+    return readCaller(readFields(answer, 'authorize()', keys), 'authorize()');
   }
 }

@@ -75,8 +75,8 @@ describeEngine(
     });
 
     it.each<[string, CancelOptions, string]>([
-      ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_INPUT'],
-      ['options that are text', 'stop' as CancelOptions, 'INVALID_INPUT'],
+      ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_OPTION'],
+      ['options that are text', 'stop' as CancelOptions, 'INVALID_OPTION'],
       ['a wait that is no yes or no', { wait: 'yes' as never }, 'INVALID_INPUT'],
       ['a negative time to clean up', { cleanupTimeout: -1 }, 'INVALID_DURATION'],
       ['a time to clean up that never ends', { cleanupTimeout: Infinity }, 'INVALID_DURATION'],
