@@ -26,8 +26,8 @@ import type {
   TaskCall,
   TaskRun,
 } from './client-backend.ts';
-import { LocalJobs, toNewTask } from './jobs/local-jobs.ts';
-import { LocalSchedules } from './managing/local-schedules.ts';
+import { LocalJobs, toNewTask } from './local-jobs.ts';
+import { LocalSchedules } from './local-schedules.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import {
   exportHistory,
@@ -96,7 +96,8 @@ export class LocalBackend implements ClientBackend {
     this.provider = provider;
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
     this.#starter = options.starter ?? (() => undefined);
-    const describe = (id: string) => describeWait(this, id, clock.now());
+    const describe = (id: string) =>
+      describeWait(this, id, { nowMs: clock.now(), timeoutMs: 1_000 });
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);

@@ -1,77 +1,37 @@
-import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { TransactionConnection } from '../providers/contract/transactional.ts';
-import type {
-  EventArguments,
-  RunFlowOptions,
-  StartArguments,
-  StartOptions,
-  StartableFlow,
-} from './starting/start-request.ts';
-import type { Handle, TaskHandle } from './handle.ts';
+import type { ClientSurface } from './client.ts';
 import type { CancelOptions } from './managing/stop-request.ts';
-import type { RunTaskOptions } from './starting/task-request.ts';
-import type { RunTaskArguments, TaskHandles, TaskRequest } from './starting/task-request.ts';
 
 /**
- * Writes as a part of the application's own transaction: what it starts, runs, raises and cancels happens when that
- * commits, and has never happened when it is rolled back.
+ * Writes as part of a transaction of the application: starts, task runs, events and cancels commit or roll back with it.
+ * Wait for results only after the commit.
  */
-export interface TransactionClient {
-  /** Starts an instance; wait for its result only after the commit. */
-  start<Input, Output>(
-    definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input>
-  ): Promise<Handle<Output>>;
-  start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
-
-  /** Creates a task run, which may start once the transaction has committed. */
-  runTask<Input, Output>(
-    task: TaskRef<Input, Output>,
-    ...args: RunTaskArguments<Input>
-  ): Promise<TaskHandle<Output>>;
-  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
-
-  /** Creates many task runs at the cost of few statements. */
-  runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
-    readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
-  }): Promise<TaskHandles<Tasks>>;
-
-  /** Starts a run of a flow. */
-  runFlow<Input, Output>(
-    flow: StartableFlow<Input, Output>,
-    ...args: StartArguments<Input, RunFlowOptions>
-  ): Promise<Handle<Output>>;
-
-  /** Sends an external event to an instance. */
-  raiseEvent<Value>(
-    id: string,
-    event: EventToken<Value, unknown>,
-    ...payload: EventArguments<Value>
-  ): Promise<void>;
-  raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;
-
+export interface TransactionClient extends Pick<
+  ClientSurface,
+  'start' | 'runTask' | 'runTasks' | 'runFlow' | 'raiseEvent'
+> {
   /** Asks an instance to stop. */
   cancel(id: string, options?: Omit<CancelOptions, 'wait'>): Promise<StopResult>;
 }
 
-/** The same provider, but for the writes that are to be a part of a transaction. */
+/** Returns the provider with writes that are part of the transaction. Throws `INVALID_INPUT` if it has none. */
 export function providerWithin(provider: Provider, transaction: ApplicationTransaction): Provider {
   const connection = connectionOf(transaction);
   if (connection === undefined) {
     throw new PerdureError(
       'INVALID_INPUT',
-      'withTransaction takes a transaction of drizzle or kysely, a client of pg on which a transaction was begun, or something with its query().',
+      'Invalid transaction in withTransaction(): pass a drizzle or kysely transaction, a `pg` client inside a transaction, or an object with its query().',
     );
   }
   const writes = provider.within?.(connection);
   if (writes === undefined) {
     throw new PerdureError(
       'INVALID_INPUT',
-      `The store (${provider.name}) cannot take part in a transaction of yours. Open a PostgreSQL, or call the client itself.`,
+      `The store (${provider.name}) cannot join a transaction. Open a PostgreSQL store, or call the client without withTransaction().`,
     );
   }
   return Object.assign(Object.create(provider) as Provider, writes, {
@@ -79,7 +39,7 @@ export function providerWithin(provider: Provider, transaction: ApplicationTrans
   });
 }
 
-/** A transaction of kysely. */
+/** A kysely transaction. */
 interface KyselyTransaction {
   readonly isTransaction: true;
   withoutPlugins(): {
@@ -90,20 +50,20 @@ interface KyselyTransaction {
   };
 }
 
-/** A transaction of drizzle, on the `pg` driver. */
+/** A drizzle transaction on the `pg` driver. */
 interface DrizzleTransaction {
   readonly _: { readonly session: object };
 }
 
-/** A transaction of the application: of `pg`, drizzle or kysely, or anything that queries like a client of `pg`. */
+/** A transaction of the application: a `pg` client, a drizzle or kysely transaction, or an object with the `query` of `pg`. */
 export type ApplicationTransaction = TransactionConnection | KyselyTransaction | DrizzleTransaction;
 
-/** What Perdure writes on; `undefined` for something that is no transaction. */
-export function connectionOf(transaction: unknown): TransactionConnection | undefined {
+/** Returns the connection of a transaction; `undefined` if the value is not one. */
+function connectionOf(transaction: unknown): TransactionConnection | undefined {
   if (typeof transaction !== 'object' || transaction === null) return undefined;
   if (isConnection(transaction)) return transaction;
   if (isKysely(transaction)) return overKysely(transaction);
-  // The driver's own client, which drizzle has begun the transaction on.
+  // The `pg` client on which drizzle began the transaction.
   const { client } = ((transaction as Partial<DrizzleTransaction>)._?.session ?? {}) as {
     readonly client?: object | null;
   };
@@ -121,7 +81,7 @@ function isKysely(value: object): value is KyselyTransaction {
 }
 
 function overKysely(transaction: KyselyTransaction): TransactionConnection {
-  // Plugins may rename columns, which are none of theirs.
+  // Plugins must not rename Perdure's columns.
   const plain = transaction.withoutPlugins();
   return {
     async query({ text, values }) {
@@ -131,7 +91,7 @@ function overKysely(transaction: KyselyTransaction): TransactionConnection {
   };
 }
 
-/** What `CompiledQuery.raw` of kysely makes. */
+/** Builds the object that `CompiledQuery.raw` of kysely returns. */
 function compiled(sql: string, parameters: readonly unknown[]): object {
   return {
     sql,

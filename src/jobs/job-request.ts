@@ -3,6 +3,7 @@ import {
   readTarget,
   type StartOptions,
   type RunFlowOptions,
+  type StartArguments,
 } from '../client/starting/start-request.ts';
 import {
   readRunTaskOptions,
@@ -149,13 +150,6 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return (typeof value === 'object' || typeof value === 'function') && value !== null;
 }
 
-// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
-
-/** The arguments of `submit` after the definition: the input may be left out where `undefined` is one. */
-type Arguments<Input, Options> = undefined extends Input
-  ? [input?: NoInfer<Input>, options?: Options]
-  : [input: NoInfer<Input>, options?: Options];
-
 /** What submits jobs: a client, in a session of its own, or a session. */
 export interface Submitter {
   /**
@@ -164,15 +158,15 @@ export interface Submitter {
    */
   submit<Input, Output>(
     definition: OrchestrationRef<Input, Output>,
-    ...args: Arguments<Input, StartOptions>
+    ...args: StartArguments<Input, StartOptions>
   ): Job<Output>;
   submit<Input, Output>(
     task: TaskRef<Input, Output>,
-    ...args: Arguments<Input, RunTaskOptions>
+    ...args: StartArguments<Input, RunTaskOptions>
   ): Job<Output>;
   submit<Input, Output>(
     flow: FlowRef<Input, Output>,
-    ...args: Arguments<Input, RunFlowOptions>
+    ...args: StartArguments<Input, RunFlowOptions>
   ): Job<Output>;
   submit(name: string, input?: unknown, options?: SubmitOptions): Job;
 }

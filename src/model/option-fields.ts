@@ -44,10 +44,10 @@ export function unknownOption(
 /** How many characters must be added, removed or replaced to turn one name into the other. */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [index, letter] of [...one.slice(0, 80)].entries()) {
+  for (let index = 0; index < Math.min(one.length, 80); index += 1) {
     const next = [index + 1];
-    for (const [at, wanted] of [...other].entries()) {
-      const replaced = (row[at] ?? 0) + (letter === wanted ? 0 : 1);
+    for (let at = 0; at < other.length; at += 1) {
+      const replaced = (row[at] ?? 0) + (one[index] === other[at] ? 0 : 1);
       next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
     }
     row = next;

@@ -6,8 +6,6 @@ import { pollMs, SharedPoll, type PollSlots, type PollResult } from './shared-po
 import { toTypedError } from './remote-error.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
-const maxDescribeMs = 2_000;
-
 /** Waits for instances to be over, all waits of a client together. */
 export class CompletionPoll {
   readonly #transport: Transport;
@@ -64,18 +62,6 @@ export class CompletionPoll {
     );
   }
 
-  /** A server that does not answer soon must not hold up the error. */
-  async #describe(id: string): Promise<string | undefined> {
-    let cancelAlarm = (): void => undefined;
-    const late = new Promise<undefined>((resolve) => {
-      cancelAlarm = systemClock.setTimer(maxDescribeMs, () => resolve(undefined));
-    });
-    const described = this.#describeWait(id).catch(() => undefined);
-    const text = await Promise.race([described, late]);
-    cancelAlarm();
-    return text;
-  }
-
   /** A wait that has timed out looks once more, so that a lost answer is not taken for a slow instance. */
   async #readLast(id: string, timeoutMs: number): Promise<InstanceInfo> {
     let result: PollResult<InstanceInfo> | undefined;
@@ -86,7 +72,7 @@ export class CompletionPoll {
       throw error;
     }
     if (result === undefined) {
-      const waitsFor = await this.#describe(id);
+      const waitsFor = await this.#describeWait(id);
       throw waitTimedOut(id, timeoutMs, { waitsFor });
     }
     if ('error' in result) throw result.error;

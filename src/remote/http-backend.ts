@@ -58,7 +58,8 @@ export class HttpBackend implements ClientBackend {
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
     this.deletion = new HttpDeletion(transport);
-    const describe = (id: string) => describeWait(this, id, systemClock.now());
+    const describe = (id: string) =>
+      describeWait(this, id, { nowMs: systemClock.now(), timeoutMs: 2_000 });
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 

@@ -217,7 +217,7 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 /** A job as it travels. */
-export function toWireJob(request: JobRequest): NewJob {
+function toWireJob(request: JobRequest): NewJob {
   const { key, kind, name, version, payload, disposable, task } = request;
   return {
     id: key.instanceId,

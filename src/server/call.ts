@@ -1,7 +1,7 @@
 import type { LocalClient } from '../client/local-client.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { HistoryExport } from '../client/reading/history.ts';
-import type { LocalJobs } from '../client/jobs/local-jobs.ts';
+import type { LocalJobs } from '../client/local-jobs.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ChangeFeed } from './reading/change-feed.ts';

@@ -1,22 +1,35 @@
+import { systemClock } from '../../model/clock.ts';
 import { isTerminal } from '../../model/status.ts';
-import type { HistoryOptions, HistoryPage } from './history.ts';
-import type { InstanceInfo } from './instance-info.ts';
+import type { ClientBackend } from '../client-backend.ts';
+import type { HistoryPage } from './history.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
 import type { PendingWork } from './inspect-instance.ts';
 
-/** What a description is made from: a client, of a store or of a server. */
-export interface WaitReader {
-  get(id: string): Promise<InstanceInfo | undefined>;
-  history(id: string, options: HistoryOptions): Promise<HistoryPage>;
-}
+type WaitReader = Pick<ClientBackend, 'get' | 'history'>;
 
 // A longer history is not read for a message: what is known from the row has to do.
 const maxPages = 10;
 const pageLimit = 200;
 const maxNamed = 3;
 
-/** What an instance waits for, as part of a sentence; `undefined` where that is unknown or it has ended. */
+/**
+ * Describes what an instance waits for, as part of a sentence. Resolves with `undefined` if that is unknown, fails or
+ * takes longer than `timeoutMs`: it must not delay an error.
+ */
 export async function describeWait(
+  reader: WaitReader,
+  id: string,
+  { nowMs, timeoutMs }: { readonly nowMs: number; readonly timeoutMs: number },
+): Promise<string | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const cancelTimer = systemClock.setTimer(timeoutMs, () => late.resolve(undefined));
+  const described = describe(reader, id, nowMs).catch(() => undefined);
+  const text = await Promise.race([described, late.promise]);
+  cancelTimer();
+  return text;
+}
+
+async function describe(
   reader: WaitReader,
   id: string,
   nowMs: number,

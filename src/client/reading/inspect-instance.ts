@@ -110,7 +110,7 @@ export interface FailureSummary {
 const maxMessageLength = 1_000;
 
 /** Decodes a stored item; what is damaged is left out. */
-export function toPendingWork(item: PendingItem): PendingWork {
+function toPendingWork(item: PendingItem): PendingWork {
   const { kind, operation, name, failures, held, cancel, dueAt } = item;
   const idle = failures > 0 ? 'retrying' : 'queued';
   return {

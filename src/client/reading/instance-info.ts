@@ -123,7 +123,7 @@ export interface TaskInfo {
 }
 
 /** Decodes the task part of a row. */
-export function toTaskInfo(record: TaskRecord): TaskInfo {
+function toTaskInfo(record: TaskRecord): TaskInfo {
   return {
     priority: record.priority,
     ...(record.dedupeKey !== null && { dedupeKey: record.dedupeKey }),

@@ -7,7 +7,7 @@ import { checkPriority } from '../../model/values/priority.ts';
 import { isHeaders, type Headers } from '../../model/task-options.ts';
 import type { TaskCall } from '../client-backend.ts';
 import type { TaskHandle } from '../handle.ts';
-import { encodeInput } from './start-request.ts';
+import { encodeInput, type StartArguments } from './start-request.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** How a task is run. */
@@ -33,12 +33,8 @@ export interface RunTaskOptions {
   readonly headers?: Headers | undefined;
 }
 
-// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
-
-/** The arguments of `runTask` after the definition: the input may be left out where `undefined` is one. */
-export type RunTaskArguments<Input> = undefined extends Input
-  ? [input?: NoInfer<Input>, options?: RunTaskOptions]
-  : [input: NoInfer<Input>, options?: RunTaskOptions];
+/** The arguments of `runTask` after the definition. */
+export type RunTaskArguments<Input> = StartArguments<Input, RunTaskOptions>;
 
 /** One request of a batch. */
 export type TaskRequest<Task extends TaskRef | string = TaskRef | string> = {

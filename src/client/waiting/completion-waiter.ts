@@ -17,7 +17,7 @@ export interface CompletionWaiterParams {
   readonly recheckClock?: Clock;
   /** How often waits read their rows when no hint comes. Default 1 s. */
   readonly recheckMs?: number | undefined;
-  /** Describes what an instance waits for, for the error of a wait that has timed out. */
+  /** Describes what an instance waits for, for the error of a timed-out wait. Never rejects. */
   readonly describeWait?: (instanceId: string) => Promise<string | undefined>;
 }
 
@@ -46,7 +46,6 @@ const waitsSweptPerMs = 50;
 // A recheck reads its rows in slices with pauses, so that many waits never hold up the process: 2,000 rows a second.
 const recheckSlice = 100;
 const recheckPauseMs = 50;
-const maxDescribeMs = 1_000;
 
 /**
  * Waits for instances to be over, all waits of a client together, by hints and never by reading history.
@@ -309,21 +308,8 @@ export class CompletionWaiter {
   }
 
   async #rejectTimedOut(instanceId: string, waiter: Waiter, cause?: Error): Promise<void> {
-    const waitsFor = cause === undefined ? await this.#describe(instanceId) : undefined;
+    const waitsFor = cause === undefined ? await this.#describeWait?.(instanceId) : undefined;
     waiter.reject(waitTimedOut(instanceId, waiter.timeoutMs ?? 0, { cause, waitsFor }));
-  }
-
-  /** A store that does not answer soon must not hold up the error. */
-  async #describe(instanceId: string): Promise<string | undefined> {
-    if (this.#describeWait === undefined) return undefined;
-    let cancelAlarm = (): void => undefined;
-    const late = new Promise<undefined>((resolve) => {
-      cancelAlarm = this.#recheckClock.setTimer(maxDescribeMs, () => resolve(undefined));
-    });
-    const described = this.#describeWait(instanceId).catch(() => undefined);
-    const text = await Promise.race([described, late]);
-    cancelAlarm();
-    return text;
   }
 
   #end(instanceId: string, settle: (waiter: Waiter) => void): void {

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { LocalJobs } from '../../client/jobs/local-jobs.ts';
+import type { LocalJobs } from '../../client/local-jobs.ts';
 import { readRunTaskOptions } from '../../client/starting/task-request.ts';
 import type { ChunkPage, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';

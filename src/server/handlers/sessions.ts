@@ -1,4 +1,4 @@
-import type { LocalJobs } from '../../client/jobs/local-jobs.ts';
+import type { LocalJobs } from '../../client/local-jobs.ts';
 import { sessionNotFound } from '../../jobs/job-errors.ts';
 import { readVariable, readVariables, type SessionInfo } from '../../jobs/session-info.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';

@@ -7,9 +7,9 @@ import type {
   JobStop,
   SessionQuery,
   SessionRequest,
-} from '../../jobs/backend.ts';
-import { sessionClosed, sessionDowngrade, sessionNotFound } from '../../jobs/job-errors.ts';
-import { pause } from '../../jobs/retrying.ts';
+} from '../jobs/backend.ts';
+import { sessionClosed, sessionDowngrade, sessionNotFound } from '../jobs/job-errors.ts';
+import { pause } from '../jobs/retrying.ts';
 import {
   checkVariables,
   type JobPage,
@@ -17,33 +17,33 @@ import {
   type SessionPage,
   type ShutdownMode,
   type JobInfo,
-} from '../../jobs/session-info.ts';
-import type { Clock } from '../../model/clock.ts';
-import { PerdureError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
-import { encodeMessage } from '../../model/message.ts';
-import { encodeTaskOptions } from '../../model/task-options.ts';
-import { inputHash } from '../../model/values/input-hash.ts';
-import { randomToken } from '../../model/values/random-id.ts';
-import type { NewTask } from '../../providers/contract/tasks.ts';
-import type { TaskCall } from '../client-backend.ts';
-import type { StopResult } from '../../providers/contract/cancellation.ts';
-import type { Withheld } from '../../providers/contract/page-bytes.ts';
-import type { Hint, Provider } from '../../providers/contract/provider.ts';
+} from '../jobs/session-info.ts';
+import type { Clock } from '../model/clock.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { notFound } from '../model/failures/not-found.ts';
+import { encodeMessage } from '../model/message.ts';
+import { encodeTaskOptions } from '../model/task-options.ts';
+import { inputHash } from '../model/values/input-hash.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { NewTask } from '../providers/contract/tasks.ts';
+import type { TaskCall } from './client-backend.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { Withheld } from '../providers/contract/page-bytes.ts';
+import type { Hint, Provider } from '../providers/contract/provider.ts';
 import type {
   JobKey,
   SubmitJobResult,
   NewJob,
   JobRecord,
   SessionRecord,
-} from '../../providers/contract/sessions.ts';
-import { inspectInstance } from '../reading/inspect-instance.ts';
-import { toInstanceInfo, type InstanceInfo } from '../reading/instance-info.ts';
-import { maxPageBytes } from '../reading/instance-list.ts';
-import { toTaskTimes } from '../starting/task-request.ts';
-import type { CompletionWaiter } from '../waiting/completion-waiter.ts';
-import { HintWaiter } from '../waiting/hint-waiter.ts';
-import { takeResult } from '../waiting/instance-result.ts';
+} from '../providers/contract/sessions.ts';
+import { inspectInstance } from './reading/inspect-instance.ts';
+import { toInstanceInfo, type InstanceInfo } from './reading/instance-info.ts';
+import { maxPageBytes } from './reading/instance-list.ts';
+import { toTaskTimes } from './starting/task-request.ts';
+import type { CompletionWaiter } from './waiting/completion-waiter.ts';
+import { HintWaiter } from './waiting/hint-waiter.ts';
+import { takeResult } from './waiting/instance-result.ts';
 
 export interface LocalJobsParams {
   readonly provider: Provider;
@@ -327,7 +327,7 @@ export function toNewTask(
 }
 
 /** A session as it is shown. */
-export function toSessionInfo(record: SessionRecord): SessionInfo {
+function toSessionInfo(record: SessionRecord): SessionInfo {
   const { label, owner, end, endedAt } = record;
   return {
     id: record.sessionId,
@@ -345,7 +345,7 @@ export function toSessionInfo(record: SessionRecord): SessionInfo {
 }
 
 /** A job as operators see it. */
-export function toJobInfo(record: JobRecord): JobInfo {
+function toJobInfo(record: JobRecord): JobInfo {
   const { instanceId, kind, name, status, createdAt, abandonedAt } = record;
   return {
     id: instanceId,
@@ -358,7 +358,7 @@ export function toJobInfo(record: JobRecord): JobInfo {
 }
 
 /** The first items of one more than asked for, up to one that is withheld, and where the next page begins. */
-export function toPage<Row extends object, Item>(
+function toPage<Row extends object, Item>(
   rows: readonly Row[],
   limit: number,
   { show, keyOf }: { readonly show: (row: Row) => Item; readonly keyOf: (row: Row) => number },
@@ -371,7 +371,7 @@ export function toPage<Row extends object, Item>(
 }
 
 /** Where a page begins, as the page before told. */
-export function readAfter(after: string | undefined): { readonly after?: number } {
+function readAfter(after: string | undefined): { readonly after?: number } {
   if (after === undefined) return {};
   if (/^\d{1,15}$/.test(after)) return { after: Number(after) };
   throw new PerdureError('INVALID_INPUT', 'after must be the nextAfter of the page before.');

@@ -1,16 +1,16 @@
-import { PerdureError } from '../../model/failures/errors.ts';
-import { encodeTaskOptions } from '../../model/task-options.ts';
-import { inputHash } from '../../model/values/input-hash.ts';
-import type { Provider } from '../../providers/contract/provider.ts';
-import type { SchedulePlan, ScheduleRecord } from '../../providers/contract/schedules.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { encodeTaskOptions } from '../model/task-options.ts';
+import { inputHash } from '../model/values/input-hash.ts';
+import type { Provider } from '../providers/contract/provider.ts';
+import type { SchedulePlan, ScheduleRecord } from '../providers/contract/schedules.ts';
 import {
   decodeSchedule,
   timingOf,
   type ScheduleDefinition,
-} from '../../schedules/schedule-definition.ts';
-import { maxPageBytes } from '../reading/instance-list.ts';
-import type { ScheduleRequest } from './schedule-request.ts';
-import type { ScheduleBackend, ScheduleInfo, SchedulePage } from './schedules.ts';
+} from '../schedules/schedule-definition.ts';
+import { maxPageBytes } from './reading/instance-list.ts';
+import type { ScheduleRequest } from './managing/schedule-request.ts';
+import type { ScheduleBackend, ScheduleInfo, SchedulePage } from './managing/schedules.ts';
 
 /** Schedules in a store that is open in this process. */
 export class LocalSchedules implements ScheduleBackend {
@@ -198,7 +198,7 @@ function scheduleNotFound(name: string): PerdureError {
 }
 
 /** Decodes a record; a damaged definition is left out. */
-export function toScheduleInfo(record: ScheduleRecord): ScheduleInfo {
+function toScheduleInfo(record: ScheduleRecord): ScheduleInfo {
   const definition = readDefinition(record);
   return {
     name: record.name,
