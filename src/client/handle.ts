@@ -8,9 +8,9 @@ import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts
 import type { InstanceInfo } from './reading/instance-info.ts';
 import type { EventArguments } from './starting/start-request.ts';
 
-/** How long to wait for an instance. */
+/** Options of a wait for an instance. */
 export interface WaitOptions {
-  /** How long to wait before giving up with `TIMEOUT`. Default: for ever. */
+  /** Reject with `TIMEOUT` after this time. Default: no timeout. */
   readonly timeout?: Duration | undefined;
 }
 
@@ -23,7 +23,7 @@ export function readWaitOptions(
   return timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
 }
 
-/** What a handle asks of its client. */
+/** The calls that a handle makes on its client. */
 export interface InstanceAccess {
   result(instanceId: string, options?: WaitOptions): Promise<unknown>;
   status(instanceId: string): Promise<InstanceInfo>;
@@ -33,7 +33,7 @@ export interface InstanceAccess {
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
 }
 
-/** One instance, as seen from a client. It holds nothing but the id: any number of handles may name one instance. */
+/** A reference to one instance by its id. Several handles may refer to the same instance. */
 export class Handle<Output = unknown> {
   readonly id: string;
   readonly #access: InstanceAccess;
@@ -44,19 +44,19 @@ export class Handle<Output = unknown> {
   }
 
   /**
-   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`, or `POISON`) when
-   * it failed, a `CanceledError` when it was canceled, and with `TIMEOUT` when it is not over in time.
+   * Waits until the instance has ended and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED` or
+   * `POISON`) if it failed, with a `CanceledError` if it was canceled, and with `TIMEOUT` if it has not ended in time.
    */
   result(options?: WaitOptions): Promise<Output> {
     return this.#access.result(this.id, options) as Promise<Output>;
   }
 
-  /** Reads what is known of the instance; rejects with `INSTANCE_NOT_FOUND` when there is none with this id. */
+  /** Reads the instance. Rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#access.status(this.id) as Promise<InstanceInfo<Output>>;
   }
 
-  /** Sends an external event to the instance, where it waits until the code asks for it. */
+  /** Sends an external event to the instance, which buffers it until its code waits for it. */
   raiseEvent<Value>(
     event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
@@ -71,7 +71,7 @@ export class Handle<Output = unknown> {
     return this.#access.cancel(this.id, options);
   }
 
-  /** Ends the instance at once, without running its code: see `Client.terminate`. */
+  /** Ends the instance immediately, without running its code: see `Client.terminate`. */
   terminate(options?: TerminateOptions): Promise<StopResult> {
     return this.#access.terminate(this.id, options);
   }
@@ -82,9 +82,9 @@ export class Handle<Output = unknown> {
   }
 }
 
-/** One task run, as seen from a client. */
+/** A reference to one task run by its id. */
 export class TaskHandle<Output = unknown> extends Handle<Output> {
-  /** Whether this request created the run; otherwise one with its id or its dedupe key was there. */
+  /** Whether this call created the run; otherwise a run with its id or dedupe key existed. */
   readonly created: boolean;
 
   constructor(id: string, created: boolean, access: InstanceAccess) {

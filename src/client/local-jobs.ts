@@ -49,15 +49,15 @@ export interface LocalJobsParams {
   readonly provider: Provider;
   readonly clock: Clock;
   readonly completions: CompletionWaiter;
-  /** How often waits look when no hint comes. Default 1 s. */
+  /** Polling interval of waits without a hint. Default 1 s. */
   readonly recheckMs?: number | undefined;
-  /** Tells those who look after sessions that there is one more to look after. */
+  /** Wakes the session reapers of this process. */
   readonly onSessionChanged?: (() => void) | undefined;
 }
 
-// As many jobs as one transaction abandons.
+// Jobs abandoned per transaction.
 const settleLimit = 500;
-// A busy process makes a hint for every end: a session is settled no more often than this.
+// A busy process sends a hint per ended run: limits how often a session is settled.
 const settlePauseMs = 10;
 
 /** Jobs and sessions in a store that is open in this process. */
@@ -65,14 +65,14 @@ export class LocalJobs implements JobBackend {
   readonly clock: Clock;
   readonly #provider: Provider;
   readonly #completions: CompletionWaiter;
-  readonly #news: HintWaiter;
+  readonly #hints: HintWaiter;
   readonly #onSessionChanged: () => void;
 
   constructor(params: LocalJobsParams) {
     this.clock = params.clock;
     this.#provider = params.provider;
     this.#completions = params.completions;
-    this.#news = new HintWaiter(params);
+    this.#hints = new HintWaiter(params);
     this.#onSessionChanged = params.onSessionChanged ?? (() => undefined);
   }
 
@@ -103,10 +103,10 @@ export class LocalJobs implements JobBackend {
     return toSessionInfo(settled ?? session);
   }
 
-  /** Takes the steps that need nobody else: all jobs are told, and a session without any ends. */
+  /** Signals all jobs of a session, and ends a session without jobs. */
   async #settle(sessionId: string, openJobs: number) {
     let settled = await this.#provider.settleSession(sessionId, settleLimit);
-    for (let told = settleLimit; told < openJobs; told += settleLimit) {
+    for (let signaled = settleLimit; signaled < openJobs; signaled += settleLimit) {
       settled = await this.#provider.settleSession(sessionId, settleLimit);
     }
     return settled;
@@ -114,14 +114,14 @@ export class LocalJobs implements JobBackend {
 
   async waitForEnd(sessionId: string, signal: AbortSignal): Promise<void> {
     for (;;) {
-      const news = this.#news.next(isEnd, signal);
+      const hint = this.#hints.next(isEnd, signal);
       try {
         const session = await this.#provider.settleSession(sessionId, settleLimit);
         if (session === undefined || session.state === 'ended') return;
         signal.throwIfAborted();
-        await news.come;
+        await hint.come;
       } finally {
-        news.end();
+        hint.end();
       }
       signal.throwIfAborted();
       await pause({ signal }, settlePauseMs);
@@ -141,7 +141,7 @@ export class LocalJobs implements JobBackend {
       ...(state !== undefined && { state }),
       ...(label !== undefined && { label }),
     });
-    return toPage(records, limit, { show: toSessionInfo, keyOf: ({ sessionKey }) => sessionKey });
+    return toPage(records, limit, { toItem: toSessionInfo, keyOf: ({ sessionKey }) => sessionKey });
   }
 
   async listJobs(query: {
@@ -152,7 +152,7 @@ export class LocalJobs implements JobBackend {
     const { sessionId, limit, after } = query;
     const params = { sessionId, limit: limit + 1, ...readAfter(after) };
     const records = await this.#provider.listJobs(params);
-    return toPage(records, limit, { show: toJobInfo, keyOf: ({ jobKey }) => jobKey });
+    return toPage(records, limit, { toItem: toJobInfo, keyOf: ({ jobKey }) => jobKey });
   }
 
   async setVariables(
@@ -171,14 +171,14 @@ export class LocalJobs implements JobBackend {
     await this.create(request);
   }
 
-  /** Submits a job; returns whether this call created its run. */
+  /** Submits a job and returns whether this call created its run. */
   async create(request: JobRequest): Promise<boolean> {
     const job = toNewJob(request, this.clock.now());
     const result = await this.#completions.recentStarts.during(request.key, async () => {
       const [created] = await this.#provider.submitJobs([job]);
       return created;
     });
-    throwRefusal(request, result);
+    throwIfRejected(request, result);
     return result?.kind === 'created';
   }
 
@@ -190,7 +190,7 @@ export class LocalJobs implements JobBackend {
     } catch (error) {
       return { kind: 'error', error: error as Error };
     }
-    throw new Error('A run that is not completed has no output.');
+    throw new Error('A run that did not complete has an output.');
   }
 
   async take(key: JobKey): Promise<void> {
@@ -199,15 +199,15 @@ export class LocalJobs implements JobBackend {
 
   async abandon(key: JobKey, stop: JobStop): Promise<StopResult> {
     const [result] = await this.#provider.abandonJobs([{ ...key, ...stop }]);
-    return answered(result);
+    return theOnly(result);
   }
 
-  /** Abandons jobs together; answers each, in their order. */
+  /** Abandons several jobs; resolves with their results, in order. */
   async abandonAll(keys: readonly JobKey[], stop: JobStop): Promise<readonly StopResult[]> {
     try {
       return await this.#provider.abandonJobs(keys.map((key) => ({ ...key, ...stop })));
     } catch {
-      // One of them may be at fault: that must not keep the others from being stopped.
+      // One bad job must not prevent the others from being stopped.
       return Promise.all(keys.map((key) => this.abandon(key, stop)));
     }
   }
@@ -215,7 +215,7 @@ export class LocalJobs implements JobBackend {
   async cancel({ instanceId, incarnation }: JobKey, stop: JobStop): Promise<StopResult> {
     const request = { instanceId, incarnation, ...stop };
     const [result] = await this.#provider.requestCancel([request]);
-    return answered(result);
+    return theOnly(result);
   }
 
   async status({ instanceId, incarnation }: JobKey): Promise<InstanceInfo> {
@@ -224,7 +224,7 @@ export class LocalJobs implements JobBackend {
     return (await inspectInstance(this.#provider, instanceId)) ?? toInstanceInfo(record);
   }
 
-  /** `bounded` makes each read of the store, or returns an empty page in its place. */
+  /** `bounded` runs each read of the store, or returns an empty page instead. */
   async read(
     { sessionId, instanceId, incarnation }: JobKey,
     { after, limit, wait }: ChunkPageRequest,
@@ -234,14 +234,14 @@ export class LocalJobs implements JobBackend {
     const concerns = (hint: Hint): boolean => mentions(hint, instanceId);
     for (;;) {
       signal.throwIfAborted();
-      const news = this.#news.next(concerns, signal);
+      const hint = this.#hints.next(concerns, signal);
       try {
         const request = { sessionId, instanceId, incarnation, after, limit };
         const page = await bounded(() => this.#provider.readChunks(request));
         if (page.chunks.length > 0 || page.over || !wait) return page;
-        await news.come;
+        await hint.come;
       } finally {
-        news.end();
+        hint.end();
       }
     }
   }
@@ -252,21 +252,23 @@ function isEnd(hint: Hint): boolean {
 }
 
 function mentions(hint: Hint, instanceId: string): boolean {
-  const tells = hint.kind === 'emitted' || hint.kind === 'finished';
-  return tells && hint.instanceIds.includes(instanceId);
+  const isRelevant = hint.kind === 'emitted' || hint.kind === 'finished';
+  return isRelevant && hint.instanceIds.includes(instanceId);
 }
 
-function throwRefusal({ key, name }: JobRequest, result: SubmitJobResult | undefined): void {
+function throwIfRejected({ key, name }: JobRequest, result: SubmitJobResult | undefined): void {
   const { sessionId, instanceId } = key;
   switch (result?.kind) {
     case 'created':
     case 'exists':
       return;
     case 'conflict':
-      throw taken(`The id ${JSON.stringify(instanceId)} belongs to a run of ${result.name}`);
+      throw alreadyTaken(
+        `The id ${JSON.stringify(instanceId)} belongs to a run of ${JSON.stringify(result.name)}`,
+      );
     case 'active':
-      throw taken(
-        `Run ${JSON.stringify(result.instanceId)} of ${name} is active and has the dedupe key`,
+      throw alreadyTaken(
+        `Run ${JSON.stringify(result.instanceId)} of ${JSON.stringify(name)} is active and has the dedupe key`,
       );
     case 'sessionClosed':
       throw result.state === 'missing'
@@ -275,19 +277,19 @@ function throwRefusal({ key, name }: JobRequest, result: SubmitJobResult | undef
     case 'refused':
       throw result.error;
     case undefined:
-      throw new Error('submitJobs answered nothing.');
+      throw new Error('submitJobs returned no result.');
   }
 }
 
-function taken(what: string): PerdureError {
+function alreadyTaken(what: string): PerdureError {
   return new PerdureError(
     'INSTANCE_ALREADY_EXISTS',
-    `${what}, and a job is never attached to a run that it did not create. Choose another one, or reach that run with handle().`,
+    `${what}, and a job cannot attach to an existing run. Choose another id or key, or get a handle of that run with handle().`,
   );
 }
 
-function answered(result: StopResult | undefined): StopResult {
-  if (result === undefined) throw new Error('The store answered nothing.');
+function theOnly(result: StopResult | undefined): StopResult {
+  if (result === undefined) throw new Error('The store returned no result.');
   return result;
 }
 
@@ -326,7 +328,6 @@ export function toNewTask(
   };
 }
 
-/** A session as it is shown. */
 function toSessionInfo(record: SessionRecord): SessionInfo {
   const { label, owner, end, endedAt } = record;
   return {
@@ -344,7 +345,6 @@ function toSessionInfo(record: SessionRecord): SessionInfo {
   };
 }
 
-/** A job as operators see it. */
 function toJobInfo(record: JobRecord): JobInfo {
   const { instanceId, kind, name, status, createdAt, abandonedAt } = record;
   return {
@@ -357,22 +357,24 @@ function toJobInfo(record: JobRecord): JobInfo {
   };
 }
 
-/** The first items of one more than asked for, up to one that is withheld, and where the next page begins. */
+/** Converts `limit + 1` rows into a page, up to the first withheld one. */
 function toPage<Row extends object, Item>(
   rows: readonly Row[],
   limit: number,
-  { show, keyOf }: { readonly show: (row: Row) => Item; readonly keyOf: (row: Row) => number },
+  { toItem, keyOf }: { readonly toItem: (row: Row) => Item; readonly keyOf: (row: Row) => number },
 ): { readonly items: readonly Item[]; readonly nextAfter?: string } {
   const shown = rows.slice(0, limit).filter((row) => (row as Withheld).withheld !== true);
-  const items = shown.map(show);
+  const items = shown.map(toItem);
   const last = shown.at(-1);
   if (last === undefined || rows.length === shown.length) return { items };
   return { items, nextAfter: String(keyOf(last)) };
 }
 
-/** Where a page begins, as the page before told. */
 function readAfter(after: string | undefined): { readonly after?: number } {
   if (after === undefined) return {};
   if (/^\d{1,15}$/.test(after)) return { after: Number(after) };
-  throw new PerdureError('INVALID_INPUT', 'after must be the nextAfter of the page before.');
+  throw new PerdureError(
+    'INVALID_INPUT',
+    'Invalid `after`: must be the `nextAfter` of the previous page.',
+  );
 }

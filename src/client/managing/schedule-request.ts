@@ -14,23 +14,23 @@ import {
   type TaskSettings,
 } from '../starting/task-request.ts';
 
-/** When a schedule fires, and what it does about ticks that it missed. */
+/** When a schedule fires, and how it handles missed ticks. */
 export interface ScheduleTiming {
-  /** Five fields (minute hour day month weekday), six with seconds first, or `@hourly`, `@daily` and the like. */
+  /** Five fields (minute hour day month weekday), six with seconds first, or a nickname such as `@daily`. */
   readonly cron?: string | undefined;
   /** The time zone of the cron expression. Default `'UTC'`. */
   readonly timeZone?: string | undefined;
-  /** Instead of cron: once in so long, counted from when the schedule was first put. At least 1 s. */
+  /** An interval instead of cron, counted from the first `put`. At least 1 s. */
   readonly every?: Duration | undefined;
-  /** No tick is earlier. */
+  /** No tick fires before this time. */
   readonly startAt?: Date | number | undefined;
-  /** No tick is later. */
+  /** No tick fires after this time. */
   readonly endAt?: Date | number | undefined;
-  /** What to do about ticks that no worker was there for. Default `'one'`: a single run stands for all. */
+  /** How to handle missed ticks. Default `'one'`: a single run for all of them. */
   readonly catchUp?: CatchUp | undefined;
 }
 
-/** The input of what a schedule starts: it may be left out where `undefined` is one. */
+/** The input of a scheduled run. It is optional if it may be `undefined`. */
 export type ScheduledInput<Input> = undefined extends Input
   ? { readonly input?: NoInfer<Input> }
   : { readonly input: NoInfer<Input> };
@@ -48,7 +48,7 @@ export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
   readonly options?: { readonly version?: string | undefined } | undefined;
 } & ScheduledInput<Input>;
 
-/** A schedule that starts a flow at each tick, as it was defined when the schedule was put. */
+/** A schedule that starts a flow at each tick, with its definition at the time of `put`. */
 export type FlowSchedule<Input = unknown> = ScheduleTiming & {
   readonly flow: FlowRef<Input>;
 } & ScheduledInput<Input>;

@@ -5,29 +5,29 @@ import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import type { TerminateInstance } from '../../providers/contract/cancellation.ts';
 import { readFields } from '../../model/option-fields.ts';
 
-/** How to ask an instance to stop. */
+/** Options of a cancel. */
 export interface CancelOptions {
-  /** Why, for whoever looks later; handlers and code see it too. Text above 4,096 characters is cut. */
+  /** Why. Stored with the instance and passed to its code and handlers. Cut to 4,096 characters. */
   readonly reason?: string | undefined;
-  /** Who asks. */
+  /** Who requests it. */
   readonly actor?: string | undefined;
-  /** How long its code may clean up before the instance is ended without it. Default 5 minutes. */
+  /** Time that its code has to clean up; then the instance ends without it. Default 5 minutes. */
   readonly cleanupTimeout?: Duration | undefined;
-  /** Resolve only when the instance is over and nothing of it runs any more. */
+  /** Resolve only when the instance has ended and none of its work runs. */
   readonly wait?: boolean | undefined;
 }
 
-/** How to end an instance at once. */
+/** Options of a termination. */
 export interface TerminateOptions {
   readonly reason?: string | undefined;
   readonly actor?: string | undefined;
-  /** Also terminate its children, and theirs; by default they are asked to stop. */
+  /** Also terminate all its descendants. Default: false, they are canceled. */
   readonly tree?: boolean | undefined;
 }
 
 const defaultCleanup: Duration = '5m';
 
-/** Reads how something is to be asked to stop. */
+/** Checks the options of a cancel. */
 export function readCancelOptions(options: CancelOptions | undefined): {
   readonly reason: string;
   readonly actor: string | null;
@@ -48,7 +48,7 @@ export function readCancelOptions(options: CancelOptions | undefined): {
   };
 }
 
-/** Reads who is to be ended at once, and why. */
+/** Checks the arguments of a termination. */
 export function readTerminate(id: unknown, options: unknown): TerminateInstance {
   const given = readFields(options, 'terminate()', ['reason', 'actor', 'tree'] as const);
   return {
@@ -59,10 +59,9 @@ export function readTerminate(id: unknown, options: unknown): TerminateInstance 
   };
 }
 
-/** A yes or no, by default no. */
 function readFlag(option: string, value: unknown): boolean {
   if (value === undefined || typeof value === 'boolean') return value ?? false;
-  throw new PerdureError('INVALID_INPUT', `${option} must be true or false.`);
+  throw new PerdureError('INVALID_INPUT', `Invalid \`${option}\`: must be true or false.`);
 }
 
 function readActor(actor: unknown): string | null {

@@ -7,7 +7,7 @@ import type { PendingWork } from './inspect-instance.ts';
 
 type WaitReader = Pick<ClientBackend, 'get' | 'history'>;
 
-// A longer history is not read for a message: what is known from the row has to do.
+// A longer history is not read for a message.
 const maxPages = 10;
 const pageLimit = 200;
 const maxNamed = 3;
@@ -45,7 +45,7 @@ async function describe(
   const others = open.filter(({ kind }) => kind !== 'activity');
   const parts = [
     ...pending.map((work) => describeWork(work, nowMs)),
-    // Beyond those that are shown with the instance.
+    // Activities beyond the 20 pending entries of the instance.
     ...open.flatMap(({ kind, operation, name }) =>
       kind === 'activity' && !known.has(operation) ? `activity ${JSON.stringify(name)}` : [],
     ),
@@ -65,7 +65,7 @@ async function readOpen(reader: WaitReader, id: string): Promise<readonly OpenOp
     for (const { event } of read.items) operations.add(event);
     after = read.nextAfter;
   }
-  // A part of a history does not show which operations are still open.
+  // A part of a history does not show which operations are open.
   return after === undefined ? operations.all : [];
 }
 
@@ -98,7 +98,7 @@ function describeOperation(operation: OpenOperation, nowMs: number): string {
   return `${kind} ${JSON.stringify(name)}${toStop}`;
 }
 
-/** A duration for a sentence: `250 ms`, `12 s`, `3 min`, `2 h`, `14 d`. */
+/** Formats a duration: `250 ms`, `12 s`, `3 min`, `2 h`, `14 d`. */
 export function formatMs(ms: number): string {
   if (ms < 1_000) return `${Math.ceil(ms)} ms`;
   if (ms < 120_000) return `${Math.round(ms / 100) / 10} s`;

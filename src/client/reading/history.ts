@@ -7,7 +7,7 @@ import type { Provider } from '../../providers/contract/provider.ts';
 import { pendingOfExecution, type PendingWork } from './inspect-instance.ts';
 import { maxPageLimit, readLimit, maxPageBytes } from './instance-list.ts';
 
-/** Which part of a history. */
+/** Options of `history`. */
 export interface HistoryOptions {
   /** Default: the current execution. */
   readonly executionId?: number | undefined;
@@ -17,24 +17,24 @@ export interface HistoryOptions {
   readonly limit?: number | undefined;
 }
 
-/** An event with its id: its place in its execution's history, from 1. */
+/** An event with its id: its position in the history of its execution, from 1. */
 export interface HistoryEntry {
   readonly id: number;
   readonly event: HistoryEvent;
 }
 
-/** Some events of one execution, in order. */
+/** A page of the events of one execution, in order. */
 export interface HistoryPage {
   readonly executionId: number;
-  /** May be fewer than `limit` also where there are more: a page ends at 8 MiB. */
+  /** May be fewer than `limit` before the last page: a page ends at 8 MiB. */
   readonly items: readonly HistoryEntry[];
-  /** The `after` of the next page; absent when there are no more events yet. */
+  /** The `after` of the next page; absent if there are no more events yet. */
   readonly nextAfter?: number;
-  /** On the last page of a current execution: its work that has no outcome yet, the first 20 entries. */
+  /** On the last page of the current execution: the first 20 entries of its pending work. */
   readonly pending?: readonly PendingWork[];
 }
 
-/** One execution as plain JSON: keep it in a repository and replay today's code against it. */
+/** One execution as plain JSON, to replay newer code against. */
 export interface ExportedHistory {
   readonly instanceId: string;
   readonly incarnation: string;
@@ -95,9 +95,9 @@ export async function readHistoryPage(
   return pending.length > 0 ? { ...page, pending } : page;
 }
 
-/** A whole history that is read as it is asked for, one page after the other. */
+/** A whole history that is read lazily, page by page. */
 export interface HistoryExport extends Omit<ExportedHistory, 'events'> {
-  /** Rejects where the instance or the execution was deleted meanwhile. */
+  /** Rejects if the instance or the execution is deleted during the export. */
   readonly pages: AsyncGenerator<readonly HistoryEvent[], void, undefined>;
 }
 
@@ -113,7 +113,7 @@ export async function exportHistory(
   return { ...of, events };
 }
 
-/** Begins to read a whole history; never more of it is in memory than one page. */
+/** Opens a whole history; holds at most one page in memory. */
 export async function openHistoryExport(
   provider: Provider,
   instanceId: string,
@@ -125,7 +125,7 @@ export async function openHistoryExport(
     for (;;) {
       const wanted = { instanceId, executionId, after, limit: maxPageLimit };
       const { entries, more } = await readEntries(provider, wanted);
-      // The id may be given to another instance meanwhile, whose events are none of this one's.
+      // The id may have been reused by another instance.
       const [now] = await provider.getInstances([instanceId]);
       if (now?.incarnation !== incarnation) throw notFound(instanceId);
       after += entries.length;
@@ -149,23 +149,23 @@ async function findExecution(
   if (wanted <= current) return { incarnation, executionId: wanted, isCurrent: wanted === current };
   throw new PerdureError(
     'INVALID_INPUT',
-    `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}; the current one is ${record.executionId}.`,
+    `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}. The current one is ${record.executionId}.`,
   );
 }
 
-/** An execution that went while its pages were read must not look like one that was short. */
+/** Throws if the execution was pruned while its pages were read: it would look like a short one. */
 async function assertNotPruned(
   provider: Provider,
   instanceId: string,
   executionId: number,
 ): Promise<void> {
   const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
-  // There is always a current one, and none of its life is later than the one that was read.
+  // An instance always has a current execution, so none means that it was deleted.
   if (found === undefined) throw notFound(instanceId);
   if (found.executionId === executionId) return;
   throw new PerdureError(
     'INVALID_INPUT',
-    `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. See with listExecutions() which are left.`,
+    `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. List the remaining executions with listExecutions().`,
   );
 }
 
@@ -174,7 +174,7 @@ async function readEntries(
   params: Parameters<Provider['readInstanceHistory']>[0],
 ): Promise<{ readonly entries: readonly HistoryEntry[]; readonly more: boolean }> {
   const read = await provider.readInstanceHistory({ ...params, maxBytes: maxPageBytes });
-  // The event at which the page ended comes last, and without its data.
+  // The event at which the page ended is last and has no data.
   const stored = read.filter(({ withheld }) => withheld !== true);
   const entries = stored.map((event, index) => {
     const id = params.after + index + 1;
@@ -183,7 +183,7 @@ async function readEntries(
     } catch (cause) {
       throw new PerdureError(
         'UNDECODABLE',
-        `Event ${id} of execution ${params.executionId} of instance ${JSON.stringify(params.instanceId)} cannot be decoded. Read on with after: ${id}.`,
+        `Event ${id} of execution ${params.executionId} of instance ${JSON.stringify(params.instanceId)} cannot be decoded. Continue with after: ${id}.`,
         { cause },
       );
     }
@@ -196,7 +196,7 @@ function readCount(key: string, value: unknown, min: number): number {
   throw invalid(key, value, `a whole number of ${min} or more`);
 }
 
-/** Which executions of an instance. */
+/** Options of `listExecutions`. */
 export interface ExecutionListOptions {
   /** Only executions with a greater id. Default 0. */
   readonly after?: number | undefined;
@@ -204,7 +204,7 @@ export interface ExecutionListOptions {
   readonly limit?: number | undefined;
 }
 
-/** Some executions of one instance, oldest first. Those that were pruned are missing. */
+/** A page of the executions of one instance, oldest first, without pruned ones. */
 export interface ExecutionPage {
   readonly items: readonly ExecutionRecord[];
   /** The `after` of the next page; absent on the last. */

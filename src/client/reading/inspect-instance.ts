@@ -7,9 +7,9 @@ import type { PendingItem } from '../../providers/contract/inspection.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
 
-/** How much pending work `get` and `history` show. */
+/** Maximum pending entries of `get` and `history`. */
 const maxShown = 20;
-/** How much pending work `running` lists. */
+/** Maximum pending entries of `running`. */
 const maxListed = 1_000;
 
 /** Reads an instance with its input and its pending work; `undefined` for an unknown id. */
@@ -35,7 +35,7 @@ export async function inspectInstance(
   }
 }
 
-/** Lists the first 1,000 entries of work that has no outcome yet, and what runs beyond; none for an unknown id. */
+/** Lists the first 1,000 pending entries, plus all that run; none for an unknown id. */
 export async function listPendingWork(
   provider: Provider,
   instanceId: string,
@@ -43,7 +43,7 @@ export async function listPendingWork(
   const details = await provider.inspectInstance({ instanceId, maxPending: maxListed });
   const pending = (details?.pending ?? []).map(toPendingWork);
   if (pending.length < maxListed) return pending;
-  // What runs is listed, wherever it stands among the rest.
+  // Running entries beyond the first 1,000.
   const listed = new Set(pending.map(({ operation }) => operation));
   const running = await provider.listRunningItems(instanceId);
   return [...pending, ...running.filter(({ operation }) => !listed.has(operation)).map(toRunning)];
@@ -59,7 +59,7 @@ function toRunning({ worker, cancel, ...item }: RunningItem): PendingWork {
   };
 }
 
-/** The pending work of one execution, as a page of its history shows it. */
+/** Reads the pending work of one execution, for a page of its history. */
 export async function pendingOfExecution(
   provider: Provider,
   instanceId: string,
@@ -70,29 +70,29 @@ export async function pendingOfExecution(
   return own.map(toPendingWork);
 }
 
-/** An activity, a task run or its failure handler that has no outcome yet. Times are milliseconds since the epoch. */
+/** An activity, a task run or its failure handler without an outcome. Times are milliseconds since the epoch. */
 export interface PendingWork {
   readonly kind: 'activity' | 'task' | 'onFail';
   readonly operation: number;
   readonly name: string;
-  /** `queued`: no attempt has ended yet and none runs. `running`: a worker holds it. `retrying`: between two attempts. */
+  /** `queued`: before the first attempt. `running`: a worker holds it. `retrying`: between two attempts. */
   readonly state: 'queued' | 'running' | 'retrying';
-  /** The attempt that runs or comes next, from 1. */
+  /** The current or next attempt, from 1. */
   readonly attempt: number;
   /**
-   * The limit that was stored with the call of an activity. Where the call has no `retry`, as by name, and for tasks,
-   * the definition decides, which is known to the workers alone.
+   * The limit stored with the call of an activity. Absent for tasks and for calls without `retry`: only the definition
+   * has their limit.
    */
   readonly maxAttempts?: number;
   /** Why the last attempt failed. */
   readonly lastFailure?: FailureSummary;
-  /** Unless it runs: when a worker may start the next attempt. */
+  /** When a worker may start the next attempt; absent while it runs. */
   readonly nextTryAt?: number;
-  /** What the handler last reported, unless it is longer than 64 KiB. */
+  /** The last heartbeat of the handler, unless it is longer than 64 KiB. */
   readonly heartbeat?: unknown;
   /** The worker that runs it. */
   readonly worker?: string;
-  /** While it runs: when the worker claimed it, and until when unless the lease is renewed. */
+  /** While it runs: when the worker claimed it, and when its lease expires. */
   readonly claimedAt?: number;
   readonly lockedUntil?: number;
   /** A request to stop it. */
@@ -102,14 +102,14 @@ export interface PendingWork {
 /** A failure without stack, details and causes. */
 export interface FailureSummary {
   readonly name: string;
-  /** At most 1,000 characters of it. */
+  /** Cut to 1,000 characters. */
   readonly message: string;
   readonly code?: string;
 }
 
 const maxMessageLength = 1_000;
 
-/** Decodes a stored item; what is damaged is left out. */
+/** Decodes a stored item; leaves out damaged values. */
 function toPendingWork(item: PendingItem): PendingWork {
   const { kind, operation, name, failures, held, cancel, dueAt } = item;
   const idle = failures > 0 ? 'retrying' : 'queued';
@@ -143,7 +143,7 @@ function readMaxAttempts(options: string | null): { readonly maxAttempts?: numbe
 }
 
 function summarize(stored: string): FailureSummary {
-  if (stored === '') return { name: 'Error', message: 'The failure is too large to be shown.' };
+  if (stored === '') return { name: 'Error', message: 'The failure is too large to show.' };
   const { name, message, code } = decodeFailure(stored);
   const shown =
     message.length <= maxMessageLength

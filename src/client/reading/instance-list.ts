@@ -12,20 +12,20 @@ import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
   readonly status?: InstanceStatus | readonly InstanceStatus[] | undefined;
-  /** `'orchestration'` includes the runs of flows, `'flow'` is those alone. */
+  /** `'orchestration'` includes runs of flows; `'flow'` selects only those. */
   readonly kind?: 'orchestration' | 'task' | 'flow' | undefined;
   readonly name?: string | undefined;
   readonly idPrefix?: string | undefined;
   readonly parentId?: string | undefined;
-  /** Created at this moment or later. */
+  /** Created at this time or later. */
   readonly createdFrom?: Date | number | undefined;
-  /** Created before this moment. */
+  /** Created before this time. */
   readonly createdBefore?: Date | number | undefined;
-  /** Whether its turns are held back. */
+  /** Whether the instance is blocked. */
   readonly blocked?: boolean | undefined;
 }
 
-/** Which page of a list. */
+/** Selects a page of a list. */
 export interface ListPage {
   /** 1 to 1,000. Default 100. */
   readonly limit?: number | undefined;
@@ -33,19 +33,19 @@ export interface ListPage {
   readonly cursor?: string | undefined;
 }
 
-/** Which page of a list of instances, and how much of each. */
+/** Selects a page of a list of instances. */
 export interface InstanceListPage extends ListPage {
   /**
-   * Whether entries have their `output` and `customStatus`, and all of their `failure`. Default `false`: a failure then has
-   * its name, message and code. A page with payloads may be shorter than `limit`: it ends at 8 MiB.
+   * Include `output`, `customStatus` and the whole `failure`. Default false: a failure has only its name, message and
+   * code. A page with payloads may be shorter than `limit`: it ends at 8 MiB.
    */
   readonly payloads?: boolean | undefined;
 }
 
-/** A page of a list, and where the next one begins. It may have fewer entries than `limit` and still not be the last. */
+/** A page of a list. It may have fewer entries than `limit` before the last page. */
 export interface InstancePage {
   readonly items: readonly InstanceInfo[];
-  /** Where the next page begins; absent on the last. */
+  /** The `cursor` of the next page; absent on the last. */
   readonly nextCursor?: string;
 }
 
@@ -61,7 +61,7 @@ const filterKeys = [
 ] as const satisfies readonly (keyof ListFilter)[];
 
 const defaultLimit = 100;
-/** No page is longer. */
+/** Maximum entries of a page. */
 export const maxPageLimit = 1_000;
 
 /** A page of a list, checked. */
@@ -111,12 +111,12 @@ export function readPage(page: unknown, call: string): PageCall {
   return { limit: readLimit(limit), ...(beforeKey !== undefined && { beforeKey }) };
 }
 
-/** Names where a page ended, in a way that nobody counts on. */
+/** Encodes the end of a page as an opaque cursor. */
 export function toCursor(key: number): string {
   return `k${key.toString(36)}`;
 }
 
-/** Reads how many entries a page may have. */
+/** Checks the number of entries of a page. */
 export function readLimit(limit: unknown): number {
   if (limit === undefined) return defaultLimit;
   const valid = Number.isSafeInteger(limit) && (limit as number) >= 1;
@@ -131,7 +131,7 @@ function readCursor(cursor: unknown): number | undefined {
       ? Number.parseInt(cursor.slice(1), 36)
       : Number.NaN;
   if (Number.isSafeInteger(key)) return key;
-  throw invalid('cursor', cursor, 'the nextCursor of the page before, as it was given');
+  throw invalid('cursor', cursor, 'the unchanged `nextCursor` of the previous page');
 }
 
 function readFilter(given: unknown): InstanceConditions {
@@ -167,7 +167,7 @@ function readText(key: string, value: unknown, maxBytes: number): string {
   throw invalid(key, value, `text of 1 to ${maxBytes} bytes`);
 }
 
-// Times are stored as whole milliseconds, so rounding up changes neither "from" nor "before".
+// Times are stored in whole milliseconds, so rounding up changes neither "from" nor "before".
 function readTime(key: string, value: unknown): number {
   const time = value instanceof Date ? value.getTime() : value;
   if (typeof time === 'number' && Math.abs(time) <= 8.64e15) return Math.ceil(time);
@@ -185,14 +185,14 @@ function readFlag(key: string, value: unknown): boolean {
  */
 export const maxPageBytes = 8 * 1024 * 1024;
 
-/** A page of the records of what was deleted and pruned, the newest first. It may be shorter than `limit` and not the last. */
+/** A page of deletions and prunes, newest first. It may be shorter than `limit` before the last page. */
 export interface AuditPage {
   readonly items: readonly AuditRecord[];
-  /** Where the next page begins; absent on the last. */
+  /** The `cursor` of the next page; absent on the last. */
   readonly nextCursor?: string;
 }
 
-// A record names up to 100 definitions in its filter, so few are read at once.
+// The filter of a record may name 100 definitions, so few are read at a time.
 const readAtOnce = 100;
 
 /** Reads one page of audit records, which ends at 8 MiB. */
@@ -204,7 +204,7 @@ export async function listAudit(
   let bytes = 0;
   let beforeKey = from;
   for (;;) {
-    // One more than asked tells whether there is a next page.
+    // One extra entry shows whether there is a next page.
     const wanted = Math.min(limit + 1 - items.length, readAtOnce);
     const records = await provider.listAudit({
       limit: wanted,

@@ -8,46 +8,46 @@ import type { StartCall } from '../client-backend.ts';
 import type { ClientSurface } from '../client.ts';
 import type { Handle } from '../handle.ts';
 
-// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
+// NoInfer: only the definition sets the type, so a wrong argument is a compile error instead of widening it.
 
-/** The arguments of `start` after the definition: the input may be left out where `undefined` is one. */
+/** The arguments of a start after the definition. The input is optional if it may be `undefined`. */
 export type StartArguments<Input, Options = StartOptions> = undefined extends Input
   ? [input?: NoInfer<Input>, options?: Options]
   : [input: NoInfer<Input>, options?: Options];
 
-/** The arguments of `raiseEvent` after the event: the payload may be left out where `undefined` is one. */
+/** The arguments of `raiseEvent` after the event. The payload is optional if it may be `undefined`. */
 export type EventArguments<Value> = undefined extends Value
   ? [payload?: NoInfer<Value>]
   : [payload: NoInfer<Value>];
 
-/** How an instance is started. */
+/** Options of a start. */
 export interface StartOptions {
-  /** Chosen by the caller, so that the same start made twice is one instance. Default: generated. */
+  /** The id of the instance; it makes the start idempotent. Default: generated. */
   readonly id?: string | undefined;
-  /** The version to run on. Default: that of the definition; for a plain name the newest that a worker has. */
+  /** The version to run. Default: the version of the definition; for a plain name, the newest version of a worker. */
   readonly version?: string | undefined;
 }
 
-/** How a run of a flow is started. */
+/** Options of a run of a flow. */
 export interface RunFlowOptions extends StartOptions {
-  /** That of its steps that have none of their own: from 0 to 100, higher first. Default 0. */
+  /** Priority of the steps that set none: 0 to 100, higher first. Default 0. */
   readonly priority?: number | undefined;
 }
 
-/** What a start needs to know of its orchestration. */
+/** The orchestration of a start. */
 export interface StartTarget {
   readonly name: string;
-  /** `null`: the worker that takes the first turn picks its newest. */
+  /** `null`: the worker that runs the first turn chooses its newest version. */
   readonly version: string | null;
   readonly schema: StandardSchema | undefined;
 }
 
-/** Reads a definition or a plain name; whatever else it is given is refused. */
+/** Reads a definition or a plain name. Throws `INVALID_INPUT` for any other value. */
 export function readTarget(definition: unknown): StartTarget {
   if (typeof definition === 'string') {
     return { name: checkName(definition, 'Orchestration name'), version: null, schema: undefined };
   }
-  return guarded('start takes an orchestration or its name', definition, () => {
+  return guarded('Expected an orchestration or its name', definition, () => {
     if (!isOfKind(definition, 'orchestration')) return undefined;
     const { name, version, inputSchema } = definition as OrchestrationRef;
     return {
@@ -58,7 +58,7 @@ export function readTarget(definition: unknown): StartTarget {
   });
 }
 
-/** Reads the options of a start. */
+/** Checks the options of a start. */
 export function readStartOptions(
   options: unknown,
   where = 'start()',
@@ -107,7 +107,7 @@ function readEvent(event: unknown): {
   if (typeof event === 'string') {
     return { name: checkName(event, 'Event name'), schema: undefined };
   }
-  return guarded('raiseEvent takes an event or its name', event, () => {
+  return guarded('Expected an event or its name', event, () => {
     if (!isOfKind(event, 'event')) return undefined;
     const { name, schema } = event as EventToken;
     return { name: checkName(name, 'Event name'), schema };
@@ -120,7 +120,7 @@ function isOfKind(value: unknown, kind: string): boolean {
   return holdsProperties && (value as { kind?: unknown }).kind === kind;
 }
 
-/** Runs a reader over what a caller passed, which may be a proxy that throws at every question. */
+/** Reads a value from the caller, which may be a proxy that throws on every access. */
 function guarded<Value>(expected: string, value: unknown, read: () => Value | undefined): Value {
   let cause: unknown;
   try {
@@ -132,7 +132,7 @@ function guarded<Value>(expected: string, value: unknown, read: () => Value | un
   }
   throw new PerdureError(
     'INVALID_INPUT',
-    `${expected}; it was given ${describe(value)}.`,
+    `${expected}, got ${describe(value)}.`,
     cause === undefined ? undefined : { cause },
   );
 }
@@ -149,8 +149,7 @@ function describe(value: unknown): string {
 }
 
 /**
- * Encodes what something is to be started with. Refused early, but stored as it was given: what the schema makes of it
- * is made anew wherever the code runs.
+ * Validates and encodes an input. Stores the input, not the output of the schema: the worker parses it again.
  */
 export async function encodeInput(
   input: unknown,
@@ -165,20 +164,20 @@ export async function encodeInput(
   return encodePayload(input, `The input of ${what}`, limitBytes);
 }
 
-/** What a client needs of a flow: how to start a run of it, and its types. */
+/** A flow that a client can start. */
 export interface StartableFlow<Input = unknown, Output = unknown> {
   readonly kind: 'flow';
   readonly name: string;
   readonly '~input'?: readonly [Input];
   readonly '~output'?: readonly [Output];
-  // A method, so that flows of all inputs are references.
+  // A method, so that its parameters are bivariant: a flow of any input is assignable.
   start(client: ClientSurface, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
 
-/** Something that cannot be run as a flow. */
+/** The argument of `runFlow` is not a flow. */
 export function notAFlow(): PerdureError {
   return new PerdureError(
     'INVALID_INPUT',
-    'runFlow takes a flow that flow(name) began and output() ended.',
+    'Invalid flow in runFlow(): pass a flow built with flow(name) and output().',
   );
 }

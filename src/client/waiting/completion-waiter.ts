@@ -11,11 +11,11 @@ import { clientClosed, waitTimedOut, instanceReplaced } from './instance-errors.
 
 export interface CompletionWaiterParams {
   readonly provider: Provider;
-  /** Decides when a wait has timed out. */
+  /** Times the timeouts of waits. */
   readonly clock: Clock;
-  /** Decides when to read without a hint: not the injected clock, which may skip a month and would read for each second of it. */
+  /** Times the polls without a hint. Not the injected clock: a skipped month would poll once per second of it. */
   readonly recheckClock?: Clock;
-  /** How often waits read their rows when no hint comes. Default 1 s. */
+  /** Polling interval of waits without a hint. Default 1 s. */
   readonly recheckMs?: number | undefined;
   /** Describes what an instance waits for, for the error of a timed-out wait. Never rejects. */
   readonly describeWait?: (instanceId: string) => Promise<string | undefined>;
@@ -24,42 +24,42 @@ export interface CompletionWaiterParams {
 interface Waiter {
   readonly timeoutMs: number | undefined;
   readonly resolve: (record: InstanceRecord) => void;
-  /** Where the output is all that is asked for: a hint that brings it saves the read. */
+  /** Set if only the output is needed: a hint that carries it saves the read. */
   readonly resolveOutput: ((output: Payload | null) => void) | undefined;
   readonly reject: (error: Error) => void;
-  /** The life of the id that is waited for, once it is known. */
+  /** The incarnation that is waited for, once it is known. */
   incarnation: string | undefined;
-  cancelAlarm: (() => void) | undefined;
+  cancelTimer: (() => void) | undefined;
   timedOut: boolean;
 }
 
-/** The end of a completed instance, without the rest of its row. */
+/** A completed instance, without the rest of its row. */
 export interface Completion {
   readonly status: 'completed';
   readonly output: Payload | null;
 }
 
 const defaultRecheckMs = 1_000;
-// Reading 1,000 rows of SQLite takes 6.5 ms, and a busy process next door makes a hint every 5: at most a third of
-// the time goes into reading them again.
-const waitsSweptPerMs = 50;
-// A recheck reads its rows in slices with pauses, so that many waits never hold up the process: 2,000 rows a second.
+// Limits reads after `changed` hints, which another busy process may send every 5 ms, to a third of the time: SQLite
+// reads 1,000 rows in 6.5 ms.
+const waitsReadPerMs = 50;
+// A recheck reads slices with pauses, so that many waits do not block the event loop: 2,000 rows per second.
 const recheckSlice = 100;
 const recheckPauseMs = 50;
 
 /**
- * Waits for instances to be over, all waits of a client together, by hints and never by reading history.
+ * Waits for instances to end, for all waits of a client, by hints and by reading rows.
  *
- * W1. A wait reads its row once it listens, so an end just before is not missed; unless the instance was born
- *     while we listened, because then an end would have been heard.
- * W2. Hints may all be lost: the rows of all waits are read again every second (by default), or every n/2,000
- *     seconds where n waits are more than 2,000.
+ * W1. A wait starts to listen, then reads its row, so it misses no end. It skips the read if the instance was created
+ *     while the client listened.
+ * W2. Hints may be lost: the rows of all waits are read again every second by default. With n > 2,000 waits, every
+ *     n/2,000 seconds.
  * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
- * W4. When nobody waits, no listener and no timer is left.
- * W5. A wait is for one life of an id: when that is deleted it ends, though the id may be in use again.
+ * W4. Without waits there is no listener and no timer.
+ * W5. A wait is for one incarnation of an id: it rejects when that is deleted, even if the id is reused.
  */
 export class CompletionWaiter {
-  /** Instances that are being created here. */
+  /** Instances that this client creates. */
   readonly recentStarts: RecentStarts;
   readonly #provider: Provider;
   readonly #clock: Clock;
@@ -71,8 +71,8 @@ export class CompletionWaiter {
   #closed = false;
   #stopListening: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
-  #nextSweepAt = Number.NEGATIVE_INFINITY;
-  #cancelSweep: (() => void) | undefined;
+  #nextReadAt = Number.NEGATIVE_INFINITY;
+  #cancelDelayedRead: (() => void) | undefined;
 
   constructor(params: CompletionWaiterParams) {
     const { provider, clock, recheckClock = systemClock, recheckMs = defaultRecheckMs } = params;
@@ -83,7 +83,7 @@ export class CompletionWaiter {
     this.#describeWait = params.describeWait;
     this.recentStarts = new RecentStarts({
       onFirst: () => this.#listen(),
-      onNoneLeft: () => this.#rest(),
+      onNoneLeft: () => this.#stopIfIdle(),
     });
     this.#reader = new InstanceReader({
       provider,
@@ -93,7 +93,7 @@ export class CompletionWaiter {
     });
   }
 
-  /** Resolves with the row of an instance once it is over; rejects with the reason of the signal when that aborts first. */
+  /** Resolves with the row of an instance once it has ended. Rejects with the reason of the signal if that aborts first. */
   async wait(
     instanceId: string,
     timeoutMs?: number,
@@ -111,8 +111,8 @@ export class CompletionWaiter {
   }
 
   /**
-   * Resolves once one life of an id is over, with its output alone if it completed; rejects with `INSTANCE_NOT_FOUND`
-   * when that is no more, whoever has the id now.
+   * Resolves once one incarnation of an id has ended, with its output alone if it completed. Rejects with
+   * `INSTANCE_NOT_FOUND` if that incarnation was deleted.
    */
   async waitForIncarnation(
     { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
@@ -136,9 +136,9 @@ export class CompletionWaiter {
     const { instanceId, waiter, promise, signal } = wait;
     if (signal === undefined || waiter === undefined) return promise;
     const giveUp = (): void => {
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       this.#remove(instanceId, waiter);
-      this.#rest();
+      this.#stopIfIdle();
       waiter.reject(signal.reason as Error);
     };
     signal.addEventListener('abort', giveUp, { once: true });
@@ -149,7 +149,7 @@ export class CompletionWaiter {
     }
   }
 
-  /** Resolves with the row of an instance once it is over, or with its output alone if it completed. */
+  /** Resolves with the row of an instance once it has ended, or with its output alone if it completed. */
   waitForOutput(instanceId: string, timeoutMs?: number): Promise<InstanceRecord | Completion> {
     return new Promise((resolve, reject) => {
       const resolveOutput = (output: Payload | null): void =>
@@ -160,7 +160,7 @@ export class CompletionWaiter {
 
   #begin(
     instanceId: string,
-    wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>,
+    wait: Omit<Waiter, 'incarnation' | 'cancelTimer' | 'timedOut'>,
     life?: string,
   ): Waiter | undefined {
     if (this.#closed) {
@@ -169,22 +169,22 @@ export class CompletionWaiter {
     }
     const born = this.recentStarts.liveIncarnation(instanceId);
     const incarnation = life ?? born;
-    const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
+    const waiter: Waiter = { ...wait, incarnation, cancelTimer: undefined, timedOut: false };
     this.#add(instanceId, waiter);
     this.#listen();
     this.#cancelRecheck ??= this.#setRecheck();
-    if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
+    if (wait.timeoutMs !== undefined) waiter.cancelTimer = this.#setTimeout(instanceId, waiter);
     if (born === undefined || born !== incarnation) this.#reader.request(instanceId);
     return waiter;
   }
 
-  /** Ends all waits, and all to come, with `CLOSED`. */
+  /** Rejects all current and later waits with `CLOSED`. */
   close(): void {
     this.#closed = true;
     for (const instanceId of this.#waiters.keys()) {
       this.#end(instanceId, ({ reject }) => reject(clientClosed()));
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
   #listen(): void {
@@ -192,36 +192,36 @@ export class CompletionWaiter {
   }
 
   #onHint(hint: Hint): void {
-    if (hint.kind === 'changed') this.#sweep();
+    if (hint.kind === 'changed') this.#readAllWaiting();
     if (hint.kind !== 'finished') return;
     this.recentStarts.markEnded(hint.instanceIds);
     for (const [instanceId, completed] of hint.outputs ?? []) this.#onOutput(instanceId, completed);
     this.#readWaiting(hint.instanceIds);
   }
 
-  /** Ends the waits that ask for no more than this. */
+  /** Resolves the waits that need only the output. */
   #onOutput(instanceId: string, { incarnation, output }: CompletedOutput): void {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       if (waiter.resolveOutput === undefined) continue;
       if ((waiter.incarnation ?? incarnation) !== incarnation) continue;
       this.#remove(instanceId, waiter);
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       waiter.resolveOutput(output);
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
-  /** Reads all rows that are waited for, now or as soon as the last time is long enough ago. */
-  #sweep(): void {
+  /** Reads the rows of all waits, throttled to `waitsReadPerMs`. */
+  #readAllWaiting(): void {
     const nowMs = this.#recheckClock.monotonic();
-    if (nowMs < this.#nextSweepAt) {
-      this.#cancelSweep ??= this.#recheckClock.setTimer(this.#nextSweepAt - nowMs, () => {
-        this.#cancelSweep = undefined;
-        this.#sweep();
+    if (nowMs < this.#nextReadAt) {
+      this.#cancelDelayedRead ??= this.#recheckClock.setTimer(this.#nextReadAt - nowMs, () => {
+        this.#cancelDelayedRead = undefined;
+        this.#readAllWaiting();
       });
       return;
     }
-    this.#nextSweepAt = nowMs + Math.floor(this.#waiters.size / waitsSweptPerMs);
+    this.#nextReadAt = nowMs + Math.floor(this.#waiters.size / waitsReadPerMs);
     this.#readWaiting(this.#waiters.keys());
   }
 
@@ -244,19 +244,19 @@ export class CompletionWaiter {
     }
   }
 
-  /** Ends the waits for a former life of an id: they would else be told how another instance ended. */
+  /** Rejects the waits for an earlier incarnation of the id. */
   #endReplaced({ instanceId, incarnation }: InstanceRecord): void {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       waiter.incarnation ??= incarnation;
       if (waiter.incarnation === incarnation) continue;
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       this.#remove(instanceId, waiter);
       waiter.reject(instanceReplaced(instanceId));
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
-  // A store that may recover is asked again by the next recheck; the limit is the wait's own timeout.
+  // The next recheck retries a retryable error, until the timeout of the wait.
   #onError(instanceId: string, error: Error): void {
     if (error instanceof ProviderError && error.retryable) this.#endTimedOut(instanceId, error);
     else this.#end(instanceId, ({ reject }) => reject(error));
@@ -269,7 +269,7 @@ export class CompletionWaiter {
     );
   }
 
-  /** Reads the next slice of a round that began at a time; the last slice sets the next round. */
+  /** Reads the next slice of a recheck that began at `begunAtMs`; after the last slice, schedules the next recheck. */
   #recheck(begunAtMs: number, round: Iterator<string>): void {
     const slice: string[] = [];
     while (slice.length < recheckSlice) {
@@ -304,7 +304,7 @@ export class CompletionWaiter {
       this.#remove(instanceId, waiter);
       void this.#rejectTimedOut(instanceId, waiter, cause);
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
   async #rejectTimedOut(instanceId: string, waiter: Waiter, cause?: Error): Promise<void> {
@@ -317,10 +317,10 @@ export class CompletionWaiter {
     if (waiters === undefined) return;
     this.#waiters.delete(instanceId);
     for (const waiter of waiters) {
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       settle(waiter);
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
   #remove(instanceId: string, waiter: Waiter): void {
@@ -329,13 +329,13 @@ export class CompletionWaiter {
     if (waiters?.size === 0) this.#waiters.delete(instanceId);
   }
 
-  /** Stops what nobody needs any more. */
-  #rest(): void {
+  /** Stops timers and the listener if they are not needed. */
+  #stopIfIdle(): void {
     if (this.#waiters.size > 0) return;
     this.#cancelRecheck?.();
     this.#cancelRecheck = undefined;
-    this.#cancelSweep?.();
-    this.#cancelSweep = undefined;
+    this.#cancelDelayedRead?.();
+    this.#cancelDelayedRead = undefined;
     if (this.recentStarts.size > 0 && !this.#closed) return;
     this.#stopListening?.();
     this.#stopListening = undefined;
@@ -343,20 +343,20 @@ export class CompletionWaiter {
 }
 
 const maxBatch = 1_000;
-// So few are read whatever their size: measuring them costs more than it saves.
+// A small batch is read without a size limit: measuring costs more than it saves.
 const fewRows = 4;
 
 export interface InstanceReaderParams {
   readonly provider: Provider;
   readonly onRecord: (instanceId: string, record: InstanceRecord | undefined) => void;
   readonly onError: (instanceId: string, error: Error) => void;
-  /** Whether a row is still waited for: others need not be read. */
+  /** Whether a wait still needs the row. */
   readonly isWanted: (instanceId: string) => boolean;
 }
 
 /**
- * Reads rows, at most 1,000 and about 8 MiB at a time. Reads never overlap: what is asked for during one is read together in the
- * next, so that a burst of hints costs two reads and not one each.
+ * Reads rows, at most 1,000 and about 8 MiB at a time. Reads never overlap: requests during a read share the next one,
+ * so a burst of hints costs two reads.
  */
 export class InstanceReader {
   readonly #params: InstanceReaderParams;
@@ -367,12 +367,12 @@ export class InstanceReader {
     this.#params = params;
   }
 
-  /** Reads a row soon, and after this moment, even when a read of it is under way. */
+  /** Schedules a read of a row that begins after this call, even if a read of it is running. */
   request(instanceId: string): void {
     this.#due.add(instanceId);
     if (this.#reading) return;
     this.#reading = true;
-    // Waits that begin in the same tick share a read.
+    // Waits that begin in the same microtask share a read.
     queueMicrotask(() => void this.#readAll());
   }
 
@@ -400,7 +400,7 @@ export class InstanceReader {
         ? provider.getInstances(instanceIds)
         : provider.getInstances(instanceIds, maxPageBytes));
       const count = hasFew ? instanceIds.length : Math.max(1, records.length);
-      // What was not read, because it did not fit, is read next.
+      // Rows beyond the size limit are read next.
       for (const instanceId of instanceIds.slice(count)) this.#due.add(instanceId);
       for (const [index, instanceId] of instanceIds.slice(0, count).entries()) {
         onRecord(instanceId, records[index]);

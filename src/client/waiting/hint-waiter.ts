@@ -2,12 +2,12 @@ import { systemClock, type Clock } from '../../model/clock.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 
 interface Watch {
-  /** Whether a hint concerns it. */
+  /** Whether a hint may mean a change. */
   readonly concerns: (hint: Hint) => boolean;
   readonly resolve: () => void;
 }
 
-/** Tells when it is time to look again: something may have happened, or long enough has passed that hints may be lost. */
+/** Resolves waits at the next matching hint, or after `recheckMs` in case hints were lost. */
 export class HintWaiter {
   readonly #provider: Provider;
   readonly #recheckMs: number;
@@ -19,7 +19,7 @@ export class HintWaiter {
   constructor(params: {
     readonly provider: Provider;
     readonly recheckMs?: number | undefined;
-    /** Decides when to look without a hint: not the injected clock, which may skip a month. */
+    /** Times the polls without a hint. Not the injected clock, which may skip a month. */
     readonly recheckClock?: Clock;
   }) {
     this.#provider = params.provider;
@@ -27,7 +27,7 @@ export class HintWaiter {
     this.#clock = params.recheckClock ?? systemClock;
   }
 
-  /** Begins to listen at once; resolves at the next news, or when the signal aborts. Call `end` if you do not wait. */
+  /** Starts to listen; `come` resolves at the next hint or when the signal aborts. Call `end` to stop listening. */
   next(
     concerns: (hint: Hint) => boolean,
     signal: AbortSignal,
@@ -47,7 +47,7 @@ export class HintWaiter {
 
   #add(watch: Watch): void {
     this.#watches.add(watch);
-    this.#stopListening ??= this.#provider.hints((hint) => this.#tell(hint));
+    this.#stopListening ??= this.#provider.hints((hint) => this.#resolveMatching(hint));
     this.#cancelRecheck ??= this.#setRecheck();
   }
 
@@ -67,7 +67,7 @@ export class HintWaiter {
     });
   }
 
-  #tell(hint: Hint): void {
+  #resolveMatching(hint: Hint): void {
     for (const watch of this.#watches) {
       if (hint.kind === 'changed' || watch.concerns(hint)) watch.resolve();
     }

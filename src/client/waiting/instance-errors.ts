@@ -15,15 +15,15 @@ export function alreadyExists(
   );
 }
 
-/** The instance was deleted, and its id was given to another one. */
+/** The instance was deleted during the wait, and its id was reused. */
 export function instanceReplaced(instanceId: string): PerdureError {
   return new PerdureError(
     'INSTANCE_NOT_FOUND',
-    `Instance ${JSON.stringify(instanceId)} was deleted while it was waited for, and another one has its id now. Wait again to wait for that one.`,
+    `Instance ${JSON.stringify(instanceId)} was deleted during the wait, and another instance has its id. Wait again to wait for that one.`,
   );
 }
 
-/** A wait that has taken long enough. */
+/** A wait that has timed out. */
 export function waitTimedOut(
   instanceId: string,
   timeoutMs: number,
@@ -35,12 +35,12 @@ export function waitTimedOut(
   const state = waitsFor === undefined ? '' : `: ${waitsFor}`;
   return new PerdureError(
     'TIMEOUT',
-    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}${state}. It continues: wait again, or see its state with get().`,
+    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}${state}. It continues: wait again, or read its state with get().`,
     cause && { cause },
   );
 }
 
-/** An event that found nobody to read it. */
+/** An event that the instance cannot receive. */
 export function eventRejected(
   instanceId: string,
   event: string,
@@ -51,12 +51,12 @@ export function eventRejected(
     case 'over':
       return new PerdureError(
         'INSTANCE_OVER',
-        `Instance ${id} is over, so event ${name} was not kept. See with get() how it ended.`,
+        `Instance ${id} has ended, so event ${name} was not stored. Read how it ended with get().`,
       );
     case 'full':
       return new PerdureError(
         'EVENT_BUFFER_FULL',
-        `Event ${name} was refused: too many events wait for instance ${id}. Raise it again later, or let a worker catch up.`,
+        `Event ${name} was not stored: the event buffer of instance ${id} is full. Retry later, when a worker has processed it.`,
       );
     case 'missing':
     case undefined:
@@ -66,8 +66,5 @@ export function eventRejected(
 
 /** The client was closed before or during the call. */
 export function clientClosed(): PerdureError {
-  return new PerdureError(
-    'CLOSED',
-    'The client is closed. Instances go on without it; open Perdure again to reach them.',
-  );
+  return new PerdureError('CLOSED', 'The client is closed. Open the store or connect again.');
 }

@@ -1,8 +1,8 @@
-// Taken before anything can patch the globals.
+// Read before a test or a library patches the globals.
 const { setImmediate: realSetImmediate } = globalThis;
 
-/** An instance that is being created by this client. */
-export interface RecentStart {
+/** An instance that this client creates or has just created. */
+interface RecentStart {
   readonly instanceId: string;
   readonly incarnation: string;
   created: boolean;
@@ -10,13 +10,12 @@ export interface RecentStart {
 }
 
 /**
- * Remembers the instances that this client creates, from before they exist until the caller had a chance to wait
- * for them: the rest of the turn of the event loop in which `start` answered. Whoever waits by then needs no
- * first read, because an end would have been heard.
+ * Tracks the instances that this client creates, until the end of the event loop iteration in which `start` resolved.
+ * A wait that begins by then skips its first read: the client has listened for hints since before the start.
  */
 export class RecentStarts {
-  readonly #births = new Map<string, RecentStart>();
-  #leaving: RecentStart[] = [];
+  readonly #starts = new Map<string, RecentStart>();
+  #expiring: RecentStart[] = [];
   readonly #onFirst: () => void;
   readonly #onNoneLeft: () => void;
 
@@ -26,64 +25,57 @@ export class RecentStarts {
   }
 
   get size(): number {
-    return this.#births.size;
+    return this.#starts.size;
   }
 
-  /** Runs `create` and remembers its instance; forgets it unless `create` resolves with `created`. */
+  /** Runs `create` and tracks its instance. Stops tracking it unless the result is of kind `created`. */
   async during<Result extends { readonly kind: string } | undefined>(
     { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
     create: () => Promise<Result>,
   ): Promise<Result> {
-    const start = this.track(instanceId, incarnation);
+    // Before the store can send a hint about the instance.
+    if (this.#starts.size === 0) this.#onFirst();
+    const start: RecentStart = { instanceId, incarnation, created: false, ended: false };
+    this.#starts.set(instanceId, start);
     let result: Result | undefined;
     try {
       result = await create();
       return result;
     } finally {
-      if (result?.kind === 'created') this.confirm(start);
-      else this.discard(start);
+      // An instance that existed before may have ended already.
+      if (result?.kind === 'created') this.#confirm(start);
+      else this.#remove([start]);
     }
   }
 
-  /** Says that an instance is about to be created, before any hint about it can go out. */
-  track(instanceId: string, incarnation: string): RecentStart {
-    if (this.#births.size === 0) this.#onFirst();
-    const birth: RecentStart = { instanceId, incarnation, created: false, ended: false };
-    this.#births.set(instanceId, birth);
-    return birth;
-  }
-
-  /** The instance is new. */
-  confirm(birth: RecentStart): void {
-    birth.created = true;
-    this.#leaving.push(birth);
-    if (this.#leaving.length === 1) realSetImmediate(() => this.#forgetLeaving());
-  }
-
-  /** The instance was not created, or had existed before: nothing is known of it. */
-  discard(birth: RecentStart): void {
-    this.#births.delete(birth.instanceId);
-    if (this.#births.size === 0) this.#onNoneLeft();
-  }
-
-  /** These instances are over, if they are among ours. */
+  /** Marks the tracked ones of these instances as ended. */
   markEnded(instanceIds: readonly string[]): void {
-    if (this.#births.size === 0) return;
+    if (this.#starts.size === 0) return;
     for (const instanceId of instanceIds) {
-      const birth = this.#births.get(instanceId);
-      if (birth !== undefined) birth.ended = true;
+      const start = this.#starts.get(instanceId);
+      if (start !== undefined) start.ended = true;
     }
   }
 
-  /** The incarnation of an instance that was born here a moment ago, if no end of it was heard since. */
+  /** Returns the incarnation of a tracked instance that was created and has not ended. */
   liveIncarnation(instanceId: string): string | undefined {
-    const birth = this.#births.get(instanceId);
-    return birth !== undefined && birth.created && !birth.ended ? birth.incarnation : undefined;
+    const start = this.#starts.get(instanceId);
+    return start !== undefined && start.created && !start.ended ? start.incarnation : undefined;
   }
 
-  #forgetLeaving(): void {
-    for (const { instanceId } of this.#leaving) this.#births.delete(instanceId);
-    this.#leaving = [];
-    if (this.#births.size === 0) this.#onNoneLeft();
+  #confirm(start: RecentStart): void {
+    start.created = true;
+    this.#expiring.push(start);
+    if (this.#expiring.length > 1) return;
+    realSetImmediate(() => {
+      const expired = this.#expiring;
+      this.#expiring = [];
+      this.#remove(expired);
+    });
+  }
+
+  #remove(starts: readonly RecentStart[]): void {
+    for (const { instanceId } of starts) this.#starts.delete(instanceId);
+    if (this.#starts.size === 0) this.#onNoneLeft();
   }
 }
