@@ -1,4 +1,4 @@
-// For browsers, too: nothing behind this entry point needs Node.js.
+// A browser entry point: no module that it reaches imports Node.js or packages.
 export { connect } from './remote/connection.ts';
 export type { Connection } from './remote/connection.ts';
 export type { ConnectOptions } from './remote/connect-options.ts';

@@ -10,18 +10,18 @@ import { Sessions } from './sessions.ts';
 export interface AttachedWorkParams {
   readonly backend: JobBackend;
   readonly payloadLimitBytes: number;
-  /** Throws where a client must not be used. */
+  /** Throws if the client must not be used. */
   readonly assertOpen: () => void;
 }
 
-/** What a client has of jobs and sessions: those that it holds, and a view of all. */
+/** The jobs and sessions of a client. */
 export class AttachedWork implements Submitter {
   readonly sessions: Sessions;
   readonly #params: AttachedWorkParams;
   readonly #lifetime = new AbortController();
   readonly #live = new Set<LiveSession>();
   #closed: Error | undefined;
-  /** The session of jobs that were submitted without one. */
+  /** The session of jobs submitted with `client.submit`. */
   #own: LiveSession | undefined;
 
   constructor(params: AttachedWorkParams) {
@@ -47,7 +47,7 @@ export class AttachedWork implements Submitter {
     return new Session(live, submit);
   }
 
-  /** Says goodbye to all sessions: their jobs are given up for this reason, and cancelled. Idempotent. */
+  /** Closes all sessions: their jobs reject with this error and are canceled. Idempotent. */
   async close(reason: Error): Promise<void> {
     this.#closed ??= reason;
     const leaving = [...this.#live].map((live) => live.leave(reason));
@@ -70,7 +70,7 @@ export class AttachedWork implements Submitter {
   #ownSession(): LiveSession {
     if (this.#own === undefined || this.#own.isClosed) {
       this.#own = this.#begin(readSessionOptions(undefined), true);
-      // Its jobs tell whoever waits for them.
+      // Its jobs reject with the error.
       this.#own.open().catch(() => undefined);
     }
     return this.#own;

@@ -20,18 +20,18 @@ import { validateInput } from '../model/values/validate-input.ts';
 import type { JobRequest } from './backend.ts';
 import type { Job } from './job.ts';
 
-/** How a job is submitted. An id belongs to one job: it is never attached to a run that is there already. */
+/** Options of a job. Its `id` must be new: a job cannot attach to an existing run. */
 export interface SubmitOptions extends StartOptions, RunTaskOptions {
-  /** What a plain name names. Default `'orchestration'`. */
+  /** The kind of a plain name. Default `'orchestration'`. */
   readonly kind?: 'orchestration' | 'task' | undefined;
-  /** Whether what a plain name names has an `onAbandoned`; of a definition that is known. */
+  /** For a plain name: whether its definition has an `onAbandoned` hook. Default false. */
   readonly disposable?: boolean | undefined;
 }
 
-/** A job that can be sent once its input has passed its schema. */
+/** A job that can be sent once its input is validated. */
 export interface ReadJob {
   readonly request: JobRequest;
-  /** Rejects if the schema refuses the input; absent where there is none. */
+  /** Rejects if the input is invalid; `undefined` without a schema. */
   readonly checked: Promise<void> | undefined;
 }
 
@@ -52,7 +52,7 @@ interface Target {
   readonly input: unknown;
 }
 
-/** Reads what is to be run, and encodes its input as it is at this moment. */
+/** Checks a submission and encodes its input immediately, before the caller can change it. */
 export function readJob(
   definition: unknown,
   [input, options]: readonly unknown[],
@@ -132,12 +132,12 @@ function readTaskRun(
 function readKind(kind: unknown): 'orchestration' | 'task' {
   if (kind === undefined || kind === 'orchestration') return 'orchestration';
   if (kind === 'task') return 'task';
-  throw new PerdureError('INVALID_INPUT', "kind must be 'orchestration' or 'task'.");
+  throw new PerdureError('INVALID_INPUT', "Invalid `kind`: must be 'orchestration' or 'task'.");
 }
 
 function readDisposable(given: unknown, definition: unknown): boolean {
   if (given !== undefined && typeof given !== 'boolean') {
-    throw new PerdureError('INVALID_INPUT', 'disposable must be true or false.');
+    throw new PerdureError('INVALID_INPUT', 'Invalid `disposable`: must be true or false.');
   }
   return given ?? (isObject(definition) && typeof definition['onAbandoned'] === 'function');
 }
@@ -150,11 +150,11 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return (typeof value === 'object' || typeof value === 'function') && value !== null;
 }
 
-/** What submits jobs: a client, in a session of its own, or a session. */
+/** Submits jobs: a client, in its own session, or a session. */
 export interface Submitter {
   /**
-   * Submits a run that is attached to its caller; there is nothing to wait for. What is wrong with the call itself is
-   * thrown at once; everything else, a refusal too, is the reply that `result()` tells.
+   * Submits a run that is attached to its caller, without waiting. Throws for invalid arguments; `result()` rejects with
+   * every other error.
    */
   submit<Input, Output>(
     definition: OrchestrationRef<Input, Output>,

@@ -5,8 +5,8 @@ import type { JobRun, JobHost } from './job-run.ts';
 import { pause } from './retrying.ts';
 
 /**
- * The chunks of a job, in order, for one reader. It ends when the job has completed, and throws what the job ended with
- * when it did not. Whoever leaves before gives the job up.
+ * The chunks of a job, in order, for one reader. Ends when the job has completed; throws its error if it ended otherwise.
+ * Returning early closes the job.
  */
 export class JobStream<Chunk> implements AsyncIterableIterator<Chunk, undefined> {
   readonly #run: JobRun;
@@ -31,7 +31,7 @@ export class JobStream<Chunk> implements AsyncIterableIterator<Chunk, undefined>
     return next;
   }
 
-  /** What `break` calls. */
+  /** Called by `break`. */
   return(): Promise<IteratorResult<Chunk, undefined>> {
     if (!this.#isDone) this.#run.close();
     this.#finish();
@@ -70,14 +70,13 @@ const longestDiscardMs = 30_000;
 const busyDiscardMs = 100;
 
 /**
- * Reads the chunks of a job, for its stream or, while somebody waits for its result alone, to drop them: a handler
- * that emits waits for whoever reads, and would else wait for ever. Chunks that were dropped are missing in a stream
- * that is begun later.
+ * Reads the chunks of a job for its stream. Discards them while the caller only waits for the result: backpressure would
+ * otherwise block the handler forever. A stream that begins later misses discarded chunks.
  */
 export class ChunkReader {
   readonly #run: JobRun;
   readonly #host: JobHost;
-  /** The last chunk that was handed out: the store forgets those up to it at the next read. */
+  /** The last chunk returned; the next read deletes all chunks up to it. */
   #after = 0;
   #page: JobChunk[] = [];
   #isOver = false;
@@ -88,7 +87,7 @@ export class ChunkReader {
     this.#host = host;
   }
 
-  /** The next chunk; `undefined` after the last one. */
+  /** Resolves with the next chunk; `undefined` after the last one. */
   async next(): Promise<{ readonly value: unknown } | undefined> {
     for (;;) {
       this.#throwIfClosed();
@@ -102,16 +101,16 @@ export class ChunkReader {
     }
   }
 
-  /** Drops chunks from soon on, until told to stop. */
+  /** Starts to discard chunks after a pause, until `keep()`. */
   discard(): void {
     if (this.#discarding !== undefined) return;
     this.#discarding = new AbortController();
     const signal = AbortSignal.any([this.#discarding.signal, this.#run.unwanted]);
-    // A failed read says nothing that the wait for the result does not say as well.
+    // The wait for the result reports the same error.
     this.#discardUntil(signal).catch(() => undefined);
   }
 
-  /** Stops dropping chunks: a reader has come, or nobody waits any more. */
+  /** Stops discarding chunks. */
   keep(): void {
     this.#discarding?.abort();
     this.#discarding = undefined;

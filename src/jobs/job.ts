@@ -6,10 +6,7 @@ import { ChunkReader, JobStream } from './job-stream.ts';
 import { jobClosed, streamTaken } from './job-errors.ts';
 import type { JobHost, JobRun } from './job-run.ts';
 
-/**
- * A run that is attached to its caller: closing it before its result was taken cancels it, and so does the end of its
- * session.
- */
+/** A run that is attached to its caller. Closing it, or its session, before the result was taken cancels it. */
 export class Job<Output = unknown> implements AsyncDisposable {
   readonly id: string;
   readonly sessionId: string;
@@ -26,8 +23,8 @@ export class Job<Output = unknown> implements AsyncDisposable {
   }
 
   /**
-   * Waits until the job is over and takes its result. Rejects as the result of an instance does; with `TIMEOUT` the job
-   * goes on and may be closed or asked again; after `close()` it rejects with `JOB_CLOSED`.
+   * Waits until the job has ended and takes its result. Rejects like the result of an instance. After `TIMEOUT` the job
+   * continues; call it again, or close the job. After `close()` it rejects with `JOB_CLOSED`.
    */
   async result(options?: WaitOptions): Promise<Output> {
     const timeoutMs = readWaitOptions(options, 'result()');
@@ -42,8 +39,8 @@ export class Job<Output = unknown> implements AsyncDisposable {
   }
 
   /**
-   * The chunks that its handlers emit, in order; there is one reader. A handler that emits waits for it. Ending the
-   * iteration early closes the job; a job that does not complete ends it with an error.
+   * Iterates over the chunks that its handlers emit, in order, for one reader. `ctx.emit` applies backpressure. Ending
+   * the iteration early closes the job. Throws if the job does not complete.
    */
   stream<Chunk = unknown>(): AsyncIterableIterator<Chunk, undefined> {
     if (this.#run.isClosed) throw jobClosed(this.id);
@@ -53,20 +50,20 @@ export class Job<Output = unknown> implements AsyncDisposable {
     return new JobStream<Chunk>(this.#run, this.#chunks);
   }
 
-  /** Reads what is known of its run; also after it was closed. */
+  /** Reads its run, also after `close()`. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#run.status() as Promise<InstanceInfo<Output>>;
   }
 
-  /** Asks it to stop, without giving up the reply: `result()` tells how it ended. */
+  /** Cancels the run without giving up the reply: `result()` settles with its outcome. */
   async cancel(options?: CancelOptions): Promise<StopResult> {
     const { wait, ...stop } = readCancelOptions(options);
     return this.#run.cancel(stop, wait);
   }
 
   /**
-   * Gives up the reply and, unless the job is over, cancels it. Never waits, never throws, and does nothing when the
-   * result was taken. A job that was not sent yet is never sent.
+   * Gives up the reply and cancels the run unless it has ended. Never waits and never throws. Does nothing if the result
+   * was taken. An unsent job is never sent.
    */
   close(): void {
     this.#run.close();

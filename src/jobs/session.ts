@@ -4,8 +4,8 @@ import { readMode, readVariable, type SessionInfo, type ShutdownMode } from './s
 import type { Submitter } from './job-request.ts';
 
 /**
- * A group of jobs that this client holds. It is kept alive in the background; should the process die, it ends forcefully
- * when it was not heard of for its idle timeout.
+ * A group of jobs of this client. The client renews its lease in the background. If the process dies, the session ends
+ * forcefully when the lease expires.
  */
 export class Session implements Submitter, AsyncDisposable {
   readonly id: string;
@@ -21,32 +21,31 @@ export class Session implements Submitter, AsyncDisposable {
   }
 
   /**
-   * Takes no more jobs (`SESSION_CLOSED`) and resolves when it has ended: gracefully once its jobs are over, forcefully
-   * by cancelling them. A graceful one may be made forceful, not the reverse (`SESSION_DOWNGRADE`); to repeat it is harmless.
+   * Rejects new jobs with `SESSION_CLOSED` and resolves when the session has ended: `graceful` waits for its jobs,
+   * `forceful` cancels them. Graceful may become forceful, not the reverse (`SESSION_DOWNGRADE`). Idempotent.
    */
   async shutdown(mode: ShutdownMode): Promise<void> {
     await this.#live.shutdown(readMode(mode));
   }
 
   /**
-   * Says goodbye: its jobs are given up and cancelled, and nothing can be asked of them any more. Does not wait for
-   * their end; never rejects.
+   * Gives up all its jobs and cancels them; later calls on them reject. Does not wait for their end. Never rejects.
    */
   async close(): Promise<void> {
     await this.#live.leave(sessionClosed(this.id, 'ended'));
   }
 
-  /** Reads what is known of it. */
+  /** Reads the session. */
   info(): Promise<SessionInfo> {
     return this.#live.info();
   }
 
-  /** Sets a variable, for whoever looks. */
+  /** Sets a variable. */
   async setVariable(name: string, value: string): Promise<void> {
     await this.#live.setVariables(Object.fromEntries([readVariable(name, value)]));
   }
 
-  /** Takes a variable away. */
+  /** Deletes a variable. */
   async unsetVariable(name: string): Promise<void> {
     await this.#live.setVariables(Object.fromEntries([readVariable(name, null)]));
   }

@@ -20,11 +20,11 @@ export interface SessionFilter {
   readonly label?: string | undefined;
 }
 
-/** Which page of a list of sessions or jobs. */
+/** Selects a page of sessions or jobs. */
 export interface SessionPageOptions {
   /** 1 to 1,000. Default 100. */
   readonly limit?: number | undefined;
-  /** The `nextAfter` of the page before. */
+  /** The `nextAfter` of the previous page. */
   readonly after?: string | undefined;
 }
 
@@ -32,8 +32,8 @@ const states: readonly string[] = ['open', 'draining', 'closing', 'ended'] satis
 const live: readonly SessionState[] = ['open', 'draining', 'closing'];
 
 /**
- * All sessions of a store, whoever opened them. They are named by id or by label; of several with one label, the one
- * that has not ended is meant, and otherwise the name is `AMBIGUOUS_SESSION`.
+ * All sessions of a store. A session is referenced by its id or its label. A label selects its only session that has not
+ * ended, or else its only ended one; otherwise calls reject with `AMBIGUOUS_SESSION`.
  */
 export class Sessions {
   readonly #backend: JobBackend;
@@ -43,7 +43,7 @@ export class Sessions {
   constructor(params: {
     readonly backend: JobBackend;
     readonly lifetime: AbortSignal;
-    /** Throws where a client must not be used. */
+    /** Throws if the client must not be used. */
     readonly assertOpen: () => void;
   }) {
     this.#backend = params.backend;
@@ -51,14 +51,14 @@ export class Sessions {
     this.#assertOpen = params.assertOpen;
   }
 
-  /** Lists sessions, the newest first, one page at a time. */
+  /** Lists sessions, newest first, one page at a time. */
   async list(filter?: SessionFilter, page?: SessionPageOptions): Promise<SessionPage> {
     this.#assertOpen();
     const query = { ...readFilter(filter), ...readPage(page) };
     return this.#ask(() => this.#backend.listSessions(query));
   }
 
-  /** Reads a session; rejects with `SESSION_NOT_FOUND` where there is none. */
+  /** Reads a session. Rejects with `SESSION_NOT_FOUND` if it does not exist. */
   async get(reference: string): Promise<SessionInfo> {
     this.#assertOpen();
     const id = checkInstanceId(reference);
@@ -66,7 +66,7 @@ export class Sessions {
     return session ?? (await this.#byLabel(id));
   }
 
-  /** Shuts a session down, as `Session.shutdown` does; resolves when it has ended. */
+  /** Shuts a session down; resolves when it has ended. See `Session.shutdown`. */
   async shutdown(reference: string, mode: ShutdownMode): Promise<void> {
     const chosen = readMode(mode);
     const { id: sessionId } = await this.get(reference);
@@ -75,14 +75,14 @@ export class Sessions {
     await this.#ask(() => this.#backend.waitForEnd(sessionId, this.#lifetime));
   }
 
-  /** Sets a variable of a session; `null` takes it away. */
+  /** Sets a variable of a session; `null` deletes it. */
   async setVariable(reference: string, name: string, value: string | null): Promise<SessionInfo> {
     const set = Object.fromEntries([readVariable(name, value)]);
     const { id } = await this.get(reference);
     return this.#ask(() => this.#backend.setVariables(id, set));
   }
 
-  /** Lists the jobs of a session, the oldest first, one page at a time. */
+  /** Lists the jobs of a session, oldest first, one page at a time. */
   async jobs(reference: string, page?: SessionPageOptions): Promise<JobPage> {
     const chosen = readPage(page);
     const { id: sessionId } = await this.get(reference);
@@ -131,7 +131,7 @@ function readStates(state: unknown): readonly SessionState[] {
   const given: readonly unknown[] = Array.isArray(state) ? state : [state];
   const wrong = given.find((one) => typeof one !== 'string' || !states.includes(one));
   if (wrong === undefined && given.length > 0) return given as readonly SessionState[];
-  throw invalid('state', wrong, `one or some of ${states.join(', ')}`);
+  throw invalid('state', wrong, `one or more of ${states.join(', ')}`);
 }
 
 function readPage(page: unknown): { readonly limit: number; readonly after?: string } {
@@ -141,5 +141,8 @@ function readPage(page: unknown): { readonly limit: number; readonly after?: str
   }
   if (after === undefined) return { limit: limit as number };
   if (typeof after === 'string') return { limit: limit as number, after };
-  throw new PerdureError('INVALID_INPUT', 'after must be the nextAfter of the page before.');
+  throw new PerdureError(
+    'INVALID_INPUT',
+    'Invalid `after`: must be the `nextAfter` of the previous page.',
+  );
 }

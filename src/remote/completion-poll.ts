@@ -6,7 +6,7 @@ import { pollMs, SharedPoll, type PollSlots, type PollResult } from './shared-po
 import { toTypedError } from './remote-error.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
-/** Waits for instances to be over, all waits of a client together. */
+/** Waits for instances to end, with one shared poll per client. */
 export class CompletionPoll {
   readonly #transport: Transport;
   readonly #poll: SharedPoll<string, InstanceInfo>;
@@ -25,7 +25,7 @@ export class CompletionPoll {
     );
   }
 
-  /** Resolves with what is known of an instance once it is over; a server that is away is waited for, too. */
+  /** Resolves once the instance has ended. Retries while the server is unreachable. */
   async wait(id: string, timeoutMs?: number): Promise<InstanceInfo> {
     if (timeoutMs === undefined) return this.#poll.wait(id, id);
     const timeout = new AbortController();
@@ -40,7 +40,7 @@ export class CompletionPoll {
     }
   }
 
-  /** Ends all waits with this error. */
+  /** Rejects all waits with this error. */
   close(error: Error): void {
     this.#poll.close(error);
   }
@@ -62,7 +62,7 @@ export class CompletionPoll {
     );
   }
 
-  /** A wait that has timed out looks once more, so that a lost answer is not taken for a slow instance. */
+  /** Reads the instance once more after a timeout, so that a lost response is not reported as one. */
   async #readLast(id: string, timeoutMs: number): Promise<InstanceInfo> {
     let result: PollResult<InstanceInfo> | undefined;
     try {

@@ -24,8 +24,8 @@ const pruneKeys = ['keepLast', 'completedBefore', 'dryRun', 'actor', 'signal'] a
 const bulkPruneKeys = [...pruneKeys, 'all', 'includeRunning', 'onProgress'] as const;
 
 /**
- * Deletes and prunes. A deletion whose answer was lost is not made again: its id may have been given to another
- * instance meanwhile. Bulk operations come in parts, as long as the server takes for a request.
+ * Deletes and prunes. A deletion whose response was lost is not repeated: the id may have been reused. Bulk operations
+ * take several requests, because the server limits the time of each.
  */
 export class HttpDeletion implements DeletionBackend {
   readonly #transport: Transport;
@@ -97,7 +97,7 @@ export class HttpDeletion implements DeletionBackend {
       const { finished, instancesProcessed, executionsDeleted, eventsDeleted } = answer;
       sums.executionsDeleted += executionsDeleted;
       sums.eventsDeleted += eventsDeleted;
-      // Each part begins with the first instance again, and finds nothing left to do there.
+      // Each request starts again with the first instance, so only its own count is current.
       const result = { instancesProcessed, ...sums };
       options?.onProgress?.(result);
       if (finished || body.dryRun) return result;

@@ -24,20 +24,20 @@ import { assertEach } from './read-response.ts';
 import { toTypedError } from './remote-error.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
-// A server takes 256 KiB of urgent bodies by default, the reason included.
+// By default a server accepts urgent bodies of 256 KiB, including the reason.
 const urgent = {
   weigh: (key: JobKey): number => byteLength(JSON.stringify(toWireKey(key))) + 1,
   maxWeight: 180_000,
 };
-// What must get through is tried again soon rather than waited for: a connection may be dead without telling.
+// A short timeout with retries, because a dead connection may not report an error.
 const urgentMs = 5_000;
 const shortestAttemptMs = 500;
 
-// Jobs and sessions repeat their calls themselves, with the same ids.
+// Jobs and sessions retry their calls themselves, with the same ids.
 const once: CallOptions = { repeatable: true, retryForMs: 0 };
 const urgently: CallOptions = { ...once, timeoutMs: urgentMs };
 
-/** Jobs and sessions over HTTP: what is asked of many jobs at once goes in one request. */
+/** Jobs and sessions over HTTP. Batches concurrent calls for jobs of one session. */
 export class HttpJobs implements JobBackend {
   readonly clock = systemClock;
   readonly #transport: Transport;
@@ -113,9 +113,9 @@ export class HttpJobs implements JobBackend {
   async waitForEnd(sessionId: string, signal: AbortSignal): Promise<void> {
     const request = { params: { id: sessionId }, query: { timeoutMs: pollMs } };
     const options = { ...once, waitMs: pollMs, signal };
-    const look = () => this.#transport.call('waitForSession', request, options);
+    const poll = () => this.#transport.call('waitForSession', request, options);
     for (;;) {
-      const answer = await orUndefined(this.#slots.hold(look));
+      const answer = await orUndefined(this.#slots.hold(poll));
       if (answer !== undefined && !answer.ended) continue;
       this.#leases.delete(sessionId);
       return;
@@ -196,7 +196,7 @@ export class HttpJobs implements JobBackend {
   }
 }
 
-/** Jobs are stopped together where they are of one session and for the same reason. */
+/** Jobs of one session that stop for the same reason share a request. */
 function toGroup({ sessionId }: JobKey, stop: JobStop): string {
   return JSON.stringify([sessionId, stop]);
 }
@@ -216,7 +216,6 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
-/** A job as it travels. */
 function toWireJob(request: JobRequest): NewJob {
   const { key, kind, name, version, payload, disposable, task } = request;
   return {

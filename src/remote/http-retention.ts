@@ -8,7 +8,7 @@ import type { Transport } from './transport.ts';
 
 const again = { repeatable: true };
 
-/** The retention of a store that a server has open. */
+/** Retention of a store that is open in a server. */
 export class HttpRetention implements Pick<RetentionControl, keyof RetentionControl> {
   readonly #transport: Transport;
   readonly #assertOpen: () => void;

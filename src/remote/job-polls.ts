@@ -7,7 +7,7 @@ import type { Transport, CallOptions } from './transport.ts';
 
 type WireReply = ResponseBody<'waitForJobs'>['replies'][number]['reply'];
 
-/** Waits for the replies of jobs, those of a session together. */
+/** Waits for the replies of jobs, with one poll per session. */
 export class ReplyPoll {
   readonly #transport: Transport;
   readonly #polls: SessionPolls<JobKey, JobReply>;
@@ -17,7 +17,7 @@ export class ReplyPoll {
     this.#polls = new SessionPolls(slots, (id, keys, signal) => this.#ask(id, keys, signal));
   }
 
-  /** Resolves with the reply of a job; a server that is away is waited for, too. */
+  /** Resolves with the reply of a job. Retries while the server is unreachable. */
   wait(key: JobKey, signal: AbortSignal): Promise<JobReply> {
     return this.#polls.wait({ sessionId: key.sessionId, key: replyKey(key), request: key }, signal);
   }
@@ -55,7 +55,7 @@ interface ChunkRead {
   readonly page: ChunkPageRequest;
 }
 
-/** Reads what jobs emit, the streams of a session together. */
+/** Reads the chunks of jobs, with one poll per session. */
 export class ChunkPoll {
   readonly #transport: Transport;
   readonly #polls: SessionPolls<ChunkRead, ChunkPage>;
@@ -68,7 +68,7 @@ export class ChunkPoll {
     );
   }
 
-  /** Reads the next chunks of a job. What a lost answer carried is asked for again by its number. */
+  /** Reads the next chunks of a job. `page.after` makes a repeated read return the same chunks. */
   async read(job: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<ChunkPage> {
     const { sessionId } = job;
     const read = { job, page };
@@ -98,7 +98,7 @@ export class ChunkPoll {
   }
 }
 
-// A job has one reader, but one that began anew must not be given what an older read had asked for.
+// The key includes `after`: a reader that starts again must not get the page of an earlier read.
 function chunkKey({ job, page }: ChunkRead): string {
   return `${page.after} ${job.incarnation} ${job.instanceId}`;
 }

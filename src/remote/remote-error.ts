@@ -10,13 +10,13 @@ import { toError } from '../model/failures/failure.ts';
 import type { WireError } from '../server/routes/error-response.ts';
 import { wireError } from './response-shapes.ts';
 
-/** The error that the body of an answer carries, if it is one of ours. */
+/** Returns the error of a response body; `undefined` if it has none of ours. */
 export function readWireError(body: unknown): WireError | undefined {
   const error = (body as { readonly error?: Partial<WireError> | null } | null | undefined)?.error;
   return wireError(error, 'error') === undefined ? (error as WireError) : undefined;
 }
 
-/** The typed error that was thrown on the other side. */
+/** Returns the typed error that the server threw. */
 export function toTypedError(error: WireError, operation: string): PerdureError {
   const { message } = error;
   const code = error.code as ErrorCode;
@@ -45,7 +45,7 @@ export function toTypedError(error: WireError, operation: string): PerdureError 
         retryable: error.retryable ?? false,
         outcomeUnknown: error.outcomeUnknown ?? false,
       });
-    // What the server refuses unread is what a local client would have refused as well.
+    // A local client rejects the same arguments with these codes.
     case 'INVALID_REQUEST':
       return new PerdureError('INVALID_INPUT', message);
     case 'BODY_TOO_LARGE':
@@ -62,26 +62,26 @@ function toFailed(code: FailedCode, error: WireError): FailedError {
   return new FailedError({ code, message, subject, failure, cause: toError(failure) });
 }
 
-/** The server could not be reached, would not take the call now, or its answer was lost: asking again may help. */
+/** The server was unreachable or overloaded, or its response was lost. Retryable. */
 export class UnreachableError extends ProviderError {
-  /** How long the server asks to be left alone. */
+  /** Minimum pause before a retry, from `Retry-After`. */
   readonly waitMs: number;
-  /** Whether the server may have refused the origin of this page, which browsers do not tell from no answer. */
-  readonly maybeOrigin: boolean;
+  /** Whether the server may have rejected the origin of this page. Browsers report that as a network error. */
+  readonly maybeForeignOrigin: boolean;
 
   constructor(options: {
     readonly operation: string;
     readonly message: string;
-    /** Whether the call may have been done all the same. */
+    /** Whether the call may have had its effect. */
     readonly outcomeUnknown: boolean;
     readonly waitMs?: number;
-    readonly maybeOrigin?: boolean;
+    readonly maybeForeignOrigin?: boolean;
     readonly cause?: unknown;
   }) {
     super({ ...options, retryable: true });
     this.name = ProviderError.name;
     this.waitMs = options.waitMs ?? 0;
-    this.maybeOrigin = options.maybeOrigin ?? false;
+    this.maybeForeignOrigin = options.maybeForeignOrigin ?? false;
   }
 }
 
@@ -94,17 +94,17 @@ const neverSent: ReadonlySet<unknown> = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ]);
 
-/** Whether a failed `fetch` says that there was no connection at all; browsers never say. */
+/** Whether a failed `fetch` never connected. Always false in browsers, which do not report it. */
 export function wasNeverSent(error: unknown): boolean {
   const { cause } = (error ?? {}) as { readonly cause?: { readonly code?: unknown } | null };
   return neverSent.has(cause?.code);
 }
 
-/** The origin of the page that this runs in, where it is another one than that of a server. */
+/** Returns the origin of this page if it differs from that of the server. */
 export function foreignPageOrigin(baseUrl: string): string | undefined {
   const { location } = globalThis as { readonly location?: { readonly origin?: unknown } };
   const origin = location?.origin;
-  // Only pages and their workers have a location of http.
+  // Only pages and their workers have an http location.
   if (typeof origin !== 'string' || !/^https?:/.test(origin)) return undefined;
   return origin === new URL(baseUrl).origin ? undefined : origin;
 }

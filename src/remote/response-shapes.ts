@@ -41,7 +41,7 @@ const failureAlone: Check = fields<Failure>({
   attempts: optional(number),
 });
 
-// Causes are walked by recursion elsewhere: a chain without end must not get there.
+// Other code recurses into causes, so an endless chain must be rejected here.
 const maxCauses = 100;
 
 const failure: Check = (value, path) => {
@@ -55,7 +55,7 @@ const failure: Check = (value, path) => {
   return `${path}.cause`;
 };
 
-/** An error as it travels. */
+/** An error in a response. */
 export const wireError: Check = fields<WireError>({
   code: text,
   message: text,
@@ -243,8 +243,8 @@ const waited = either(
 );
 
 /**
- * What the answers of a server must look like. A server that was taken over, or something else at its address, must not
- * get values into a program that its types exclude. Written by hand: browsers do not load the schemas of the server.
+ * Checks the response of each route, so that a malicious or wrong server cannot return values that the types exclude.
+ * Written by hand: browsers do not load the schemas of the server.
  */
 export const responseShapes: Readonly<Record<Operation, Check>> = {
   health: done,

@@ -155,13 +155,13 @@ describe('start refuses', () => {
   revoke();
 
   test.each<[string, unknown, string, string]>([
-    ['null', null, 'INVALID_INPUT', 'it was given null'],
-    ['undefined', undefined, 'INVALID_INPUT', 'it was given undefined'],
-    ['a number', 42, 'INVALID_INPUT', 'it was given a number'],
-    ['an empty object', {}, 'INVALID_INPUT', 'it was given another object'],
-    ['an array', ['order'], 'INVALID_INPUT', 'it was given another object'],
-    ['a bare handler', async () => 1, 'INVALID_INPUT', 'it was given a function'],
-    ['an activity', { kind: 'activity', name: 'a' }, 'INVALID_INPUT', 'it was given an activity'],
+    ['null', null, 'INVALID_INPUT', 'got null'],
+    ['undefined', undefined, 'INVALID_INPUT', 'got undefined'],
+    ['a number', 42, 'INVALID_INPUT', 'got a number'],
+    ['an empty object', {}, 'INVALID_INPUT', 'got another object'],
+    ['an array', ['order'], 'INVALID_INPUT', 'got another object'],
+    ['a bare handler', async () => 1, 'INVALID_INPUT', 'got a function'],
+    ['an activity', { kind: 'activity', name: 'a' }, 'INVALID_INPUT', 'got an activity'],
     ['a proxy that throws', throwing, 'INVALID_INPUT', 'an object that cannot be read'],
     ['a revoked proxy', revoked, 'INVALID_INPUT', 'an object that cannot be read'],
     ['an empty name', '', 'INVALID_NAME', 'is empty'],
