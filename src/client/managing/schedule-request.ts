@@ -180,16 +180,15 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
     );
   }
   const { name, schema } = target;
-  const what = `Task ${JSON.stringify(name)}`;
-  const payload = await encodeInput(fields.input, { what, schema, limitBytes });
+  const payload = await encodeInput(fields.input, { kind: 'Task', name, schema, limitBytes });
   return { kind: 'task', name, payload, priority, expiresInMs, dedupeKey, headers, onFail };
 }
 
 async function readOrchestrationWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
-  const { name, schema, ...target } = readTarget(fields.orchestration);
+  const { name, schema, ...definition } = readTarget(fields.orchestration);
   readFields(fields.options, optionsOf, ['version'] as const);
-  const { version = target.version } = readStartOptions(fields.options);
-  const what = `Orchestration ${JSON.stringify(name)}`;
-  const payload = await encodeInput(fields.input, { what, schema, limitBytes });
+  const { version = definition.version } = readStartOptions(fields.options);
+  const target = { kind: 'Orchestration', name, schema, limitBytes } as const;
+  const payload = await encodeInput(fields.input, target);
   return { kind: 'orchestration', name, version, payload };
 }

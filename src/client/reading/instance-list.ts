@@ -7,6 +7,7 @@ import type { InstanceConditions } from '../../providers/contract/instances.ts';
 import type { AuditRecord } from '../../providers/contract/management.ts';
 import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import { readTime } from '../starting/task-request.ts';
 import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
 
 /** Conditions that must all hold. Absent: any. */
@@ -143,8 +144,8 @@ function readFilter(given: unknown): InstanceConditions {
     ...(name !== undefined && { name: readText('name', name, maxNameBytes) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
-    ...(createdFrom !== undefined && { createdFrom: readTime('createdFrom', createdFrom) }),
-    ...(createdBefore !== undefined && { createdBefore: readTime('createdBefore', createdBefore) }),
+    ...(createdFrom !== undefined && { createdFrom: roundUp('createdFrom', createdFrom) }),
+    ...(createdBefore !== undefined && { createdBefore: roundUp('createdBefore', createdBefore) }),
     ...(blocked !== undefined && { blocked: readFlag('blocked', blocked) }),
   };
 }
@@ -168,10 +169,8 @@ function readText(key: string, value: unknown, maxBytes: number): string {
 }
 
 // Times are stored in whole milliseconds, so rounding up changes neither "from" nor "before".
-function readTime(key: string, value: unknown): number {
-  const time = value instanceof Date ? value.getTime() : value;
-  if (typeof time === 'number' && Math.abs(time) <= 8.64e15) return Math.ceil(time);
-  throw invalid(key, value, 'a valid Date, or milliseconds since the epoch');
+function roundUp(key: string, time: unknown): number {
+  return Math.ceil(readTime(key, time) ?? 0);
 }
 
 function readFlag(key: string, value: unknown): boolean {

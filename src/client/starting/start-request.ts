@@ -47,15 +47,11 @@ export function readTarget(definition: unknown): StartTarget {
   if (typeof definition === 'string') {
     return { name: checkName(definition, 'Orchestration name'), version: null, schema: undefined };
   }
-  return guarded('Expected an orchestration or its name', definition, () => {
-    if (!isOfKind(definition, 'orchestration')) return undefined;
-    const { name, version, inputSchema } = definition as OrchestrationRef;
-    return {
-      name: checkName(name, 'Orchestration name'),
-      version: checkName(version, 'Orchestration version'),
-      schema: inputSchema,
-    };
-  });
+  return readDefinition('orchestration', definition, (given: OrchestrationRef) => ({
+    name: checkName(given.name, 'Orchestration name'),
+    version: checkName(given.version, 'Orchestration version'),
+    schema: given.inputSchema,
+  }));
 }
 
 /** Checks the options of a start. */
@@ -82,8 +78,7 @@ export async function readStart(
 ): Promise<Omit<StartCall, 'id'> & { readonly id: string | undefined }> {
   const { name, schema, ...target } = readTarget(definition);
   const { id, version = target.version } = readStartOptions(options);
-  const what = `Orchestration ${JSON.stringify(name)}`;
-  const payload = await encodeInput(input, { what, schema, limitBytes });
+  const payload = await encodeInput(input, { kind: 'Orchestration', name, schema, limitBytes });
   return { id, name, version, payload };
 }
 
@@ -104,35 +99,31 @@ function readEvent(event: unknown): {
   readonly name: string;
   readonly schema: StandardSchema | undefined;
 } {
-  if (typeof event === 'string') {
-    return { name: checkName(event, 'Event name'), schema: undefined };
-  }
-  return guarded('Expected an event or its name', event, () => {
-    if (!isOfKind(event, 'event')) return undefined;
-    const { name, schema } = event as EventToken;
-    return { name: checkName(name, 'Event name'), schema };
-  });
+  if (typeof event === 'string') return { name: checkName(event, 'Event name'), schema: undefined };
+  return readDefinition('event', event, ({ name, schema }: EventToken) => ({
+    name: checkName(name, 'Event name'),
+    schema,
+  }));
 }
 
-function isOfKind(value: unknown, kind: string): boolean {
-  const holdsProperties =
-    typeof value === 'function' || (typeof value === 'object' && value !== null);
-  return holdsProperties && (value as { kind?: unknown }).kind === kind;
-}
-
-/** Reads a value from the caller, which may be a proxy that throws on every access. */
-function guarded<Value>(expected: string, value: unknown, read: () => Value | undefined): Value {
+/** Reads a definition from the caller, which may be a proxy that throws on every access. */
+export function readDefinition<Definition, Value>(
+  kind: 'orchestration' | 'event' | 'task',
+  value: unknown,
+  read: (definition: Definition) => Value,
+): Value {
   let cause: unknown;
   try {
-    const result = read();
-    if (result !== undefined) return result;
+    const isObject = typeof value === 'function' || (typeof value === 'object' && value !== null);
+    if (isObject && (value as { kind?: unknown }).kind === kind) return read(value as Definition);
   } catch (error) {
     if (error instanceof PerdureError) throw error;
     cause = error;
   }
+  const expected = `${kind === 'task' ? 'a' : 'an'} ${kind} or its name`;
   throw new PerdureError(
     'INVALID_INPUT',
-    `${expected}, got ${describe(value)}.`,
+    `Expected ${expected}, got ${describe(value)}.`,
     cause === undefined ? undefined : { cause },
   );
 }
@@ -141,6 +132,7 @@ function describe(value: unknown): string {
   try {
     const kind: unknown = (value as { kind?: unknown } | null | undefined)?.kind;
     if (kind === 'activity' || kind === 'orchestration' || kind === 'event') return `an ${kind}`;
+    if (kind === 'task' || kind === 'flow') return `a ${kind}`;
   } catch {
     return 'an object that cannot be read';
   }
@@ -148,18 +140,18 @@ function describe(value: unknown): string {
   return typeof value === 'object' ? 'another object' : `a ${typeof value}`;
 }
 
-/**
- * Validates and encodes an input. Stores the input, not the output of the schema: the worker parses it again.
- */
+/** Validates and encodes an input. Stores the input, not the output of the schema: the worker parses it again. */
 export async function encodeInput(
   input: unknown,
   target: {
-    readonly what: string;
+    readonly kind: 'Orchestration' | 'Task';
+    readonly name: string;
     readonly schema: StandardSchema | undefined;
     readonly limitBytes: number;
   },
 ): Promise<Payload | null> {
-  const { what, schema, limitBytes } = target;
+  const { kind, name, schema, limitBytes } = target;
+  const what = `${kind} ${JSON.stringify(name)}`;
   if (schema !== undefined) await validateInput(schema, input, what);
   return encodePayload(input, `The input of ${what}`, limitBytes);
 }

@@ -7,7 +7,7 @@ import { checkPriority } from '../../model/values/priority.ts';
 import { isHeaders, type Headers } from '../../model/task-options.ts';
 import type { TaskCall } from '../client-backend.ts';
 import type { TaskHandle } from '../handle.ts';
-import { encodeInput, type StartArguments } from './start-request.ts';
+import { encodeInput, readDefinition, type StartArguments } from './start-request.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** Options of a task run. */
@@ -89,15 +89,11 @@ export function readTask(task: unknown): TaskTarget {
   if (typeof task === 'string') {
     return { name: checkName(task, 'Task name'), schema: undefined, defaults: undefined };
   }
-  const given = task as Partial<TaskRef> | null | undefined;
-  if (typeof given !== 'object' || given?.kind !== 'task') {
-    throw invalid('The task', describe(task), 'a task or its name');
-  }
-  return {
+  return readDefinition('task', task, (given: TaskRef) => ({
     name: checkName(given.name, 'Task name'),
     schema: given.inputSchema,
     defaults: given.runDefaults,
-  };
+  }));
 }
 
 /** Checks the options of a run. */
@@ -166,11 +162,6 @@ function refuseBoth(one: string, first: unknown, other: string, second: unknown)
   throw new PerdureError('INVALID_INPUT', `Pass either \`${one}\` or \`${other}\`, not both.`);
 }
 
-function describe(value: unknown): unknown {
-  const kind = (value as { readonly kind?: unknown } | null | undefined)?.kind;
-  return typeof kind === 'string' ? `something of kind ${kind}` : value;
-}
-
 /** Checks and encodes a task run; its id is `undefined` unless the caller chose one. */
 export async function readTaskRun(
   { task, input, options }: Readonly<Partial<Record<'task' | 'input' | 'options', unknown>>>,
@@ -179,8 +170,7 @@ export async function readTaskRun(
   const target = readTask(task);
   const settings = readRunTaskOptions(options, target);
   const { name, schema } = target;
-  const what = `Task ${JSON.stringify(name)}`;
-  const payload = await encodeInput(input, { what, schema, limitBytes });
+  const payload = await encodeInput(input, { kind: 'Task', name, schema, limitBytes });
   return { ...settings, name, payload };
 }
 
