@@ -90,7 +90,7 @@ export type {
 export type { CatchUp } from './schedules/due-ticks.ts';
 export type { Job } from './jobs/job.ts';
 export type { SubmitOptions } from './jobs/job-request.ts';
-export type { Session } from './jobs/session.ts';
+export type { Session } from './jobs/sessions.ts';
 export type { OpenSessionOptions } from './jobs/session-info.ts';
 export type { SessionFilter, SessionPageOptions, Sessions } from './jobs/sessions.ts';
 export type {

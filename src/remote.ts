@@ -4,7 +4,7 @@ export type { Connection } from './remote/connection.ts';
 export type { ConnectOptions } from './remote/connect-options.ts';
 export type { RemoteClient } from './remote/connection.ts';
 export type { Job } from './jobs/job.ts';
-export type { Session } from './jobs/session.ts';
+export type { Session } from './jobs/sessions.ts';
 export type { Handle } from './client/handle.ts';
 export type { TaskHandle } from './client/handle.ts';
 export type { InstanceInfo } from './client/reading/instance-info.ts';

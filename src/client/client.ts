@@ -1,8 +1,7 @@
 import { AttachedWork } from '../jobs/attached-work.ts';
 import type { Submitter } from '../jobs/job-request.ts';
 import type { OpenSessionOptions } from '../jobs/session-info.ts';
-import type { Session } from '../jobs/session.ts';
-import type { Sessions } from '../jobs/sessions.ts';
+import type { Session, Sessions } from '../jobs/sessions.ts';
 import type { BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
 import type { DeleteOptions } from '../management/delete-instance.ts';
 import type { InstanceFilter } from '../management/instance-filter.ts';

@@ -3,9 +3,8 @@ import type { JobBackend } from './backend.ts';
 import { Job } from './job.ts';
 import { readJob, type Submitter } from './job-request.ts';
 import { LiveSession } from './live-session.ts';
-import { Session } from './session.ts';
+import { Session, Sessions } from './sessions.ts';
 import { readSessionOptions, type ChosenSession, type OpenSessionOptions } from './session-info.ts';
-import { Sessions } from './sessions.ts';
 
 export interface AttachedWorkParams {
   readonly backend: JobBackend;

@@ -29,10 +29,8 @@ import type {
 import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
 import { CompletionPoll } from './completion-poll.ts';
 import type { CheckedConnect } from './connect-options.ts';
-import { HttpDeletion } from './http-deletion.ts';
+import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
-import { HttpRetention } from './http-retention.ts';
-import { HttpSchedules } from './http-schedules.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
 import { PollSlots } from './shared-poll.ts';

@@ -1,6 +1,6 @@
 import { LocalClient } from '../../../src/client/local-client.ts';
 import type { Job } from '../../../src/jobs/job.ts';
-import type { Session } from '../../../src/jobs/session.ts';
+import type { Session } from '../../../src/jobs/sessions.ts';
 import { isPerdureError } from '../../../src/model/failures/errors.ts';
 import { isTerminal } from '../../../src/model/status.ts';
 import type { Client as Operator } from '../../../src/index.ts';
