@@ -158,7 +158,7 @@ export interface Submitter {
    */
   submit<Input, Output>(
     definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input, StartOptions>
+    ...args: StartArguments<Input>
   ): Job<Output>;
   submit<Input, Output>(
     task: TaskRef<Input, Output>,

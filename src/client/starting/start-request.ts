@@ -1,4 +1,9 @@
-import type { EventToken, OrchestrationRef, StandardSchema } from '../../model/definition.ts';
+import type {
+  EventToken,
+  OrchestrationRef,
+  StandardSchema,
+  TaskRef,
+} from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { readFields } from '../../model/option-fields.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
@@ -47,7 +52,7 @@ export function readTarget(definition: unknown): StartTarget {
   if (typeof definition === 'string') {
     return { name: checkName(definition, 'Orchestration name'), version: null, schema: undefined };
   }
-  return readDefinition('orchestration', definition, (given: OrchestrationRef) => ({
+  return readDefinition('orchestration', definition, (given) => ({
     name: checkName(given.name, 'Orchestration name'),
     version: checkName(given.version, 'Orchestration version'),
     schema: given.inputSchema,
@@ -100,22 +105,30 @@ function readEvent(event: unknown): {
   readonly schema: StandardSchema | undefined;
 } {
   if (typeof event === 'string') return { name: checkName(event, 'Event name'), schema: undefined };
-  return readDefinition('event', event, ({ name, schema }: EventToken) => ({
+  return readDefinition('event', event, ({ name, schema }) => ({
     name: checkName(name, 'Event name'),
     schema,
   }));
 }
 
+interface Definitions {
+  readonly orchestration: OrchestrationRef;
+  readonly event: EventToken;
+  readonly task: TaskRef;
+}
+
 /** Reads a definition from the caller, which may be a proxy that throws on every access. */
-export function readDefinition<Definition, Value>(
-  kind: 'orchestration' | 'event' | 'task',
+export function readDefinition<Kind extends keyof Definitions, Value>(
+  kind: Kind,
   value: unknown,
-  read: (definition: Definition) => Value,
+  read: (definition: Definitions[Kind]) => Value,
 ): Value {
   let cause: unknown;
   try {
     const isObject = typeof value === 'function' || (typeof value === 'object' && value !== null);
-    if (isObject && (value as { kind?: unknown }).kind === kind) return read(value as Definition);
+    if (isObject && (value as { kind?: unknown }).kind === kind) {
+      return read(value as Definitions[Kind]);
+    }
   } catch (error) {
     if (error instanceof PerdureError) throw error;
     cause = error;

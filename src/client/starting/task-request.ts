@@ -89,7 +89,7 @@ export function readTask(task: unknown): TaskTarget {
   if (typeof task === 'string') {
     return { name: checkName(task, 'Task name'), schema: undefined, defaults: undefined };
   }
-  return readDefinition('task', task, (given: TaskRef) => ({
+  return readDefinition('task', task, (given) => ({
     name: checkName(given.name, 'Task name'),
     schema: given.inputSchema,
     defaults: given.runDefaults,
