@@ -119,7 +119,7 @@ export class LocalJobs implements JobBackend {
         const session = await this.#provider.settleSession(sessionId, settleLimit);
         if (session === undefined || session.state === 'ended') return;
         signal.throwIfAborted();
-        await hint.come;
+        await hint.arrived;
       } finally {
         hint.end();
       }
@@ -239,7 +239,7 @@ export class LocalJobs implements JobBackend {
         const request = { sessionId, instanceId, incarnation, after, limit };
         const page = await bounded(() => this.#provider.readChunks(request));
         if (page.chunks.length > 0 || page.over || !wait) return page;
-        await hint.come;
+        await hint.arrived;
       } finally {
         hint.end();
       }

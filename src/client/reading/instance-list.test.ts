@@ -44,13 +44,16 @@ async function pagesOf(provider: Provider, limit: number): Promise<readonly (rea
 
 const down = (from: number): readonly number[] => Array.from({ length: from }, (_, n) => from - n);
 
-it.each([0, 1, 99, 100, 101, 250])('listAudit() returns each of %i records once over all pages', async (n) => {
-  for (const limit of [1, 7, 100, 1_000]) {
-    const pages = await pagesOf(providerWith(n, 10).provider, limit);
-    expect(pages.flat()).toEqual(down(n));
-    expect(pages.length).toBe(Math.max(1, Math.ceil(n / limit)));
-  }
-});
+it.each([0, 1, 99, 100, 101, 250])(
+  'listAudit() returns each of %i records once over all pages',
+  async (n) => {
+    for (const limit of [1, 7, 100, 1_000]) {
+      const pages = await pagesOf(providerWith(n, 10).provider, limit);
+      expect(pages.flat()).toEqual(down(n));
+      expect(pages.length).toBe(Math.max(1, Math.ceil(n / limit)));
+    }
+  },
+);
 
 it('listAudit() ends a page at 8 MiB and reads at most 100 records at a time', async () => {
   const { provider, mostRead } = providerWith(1_000, 30_000);

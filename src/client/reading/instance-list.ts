@@ -62,6 +62,8 @@ const filterKeys = [
 ] as const satisfies readonly (keyof ListFilter)[];
 
 const defaultLimit = 100;
+/** Maximum bytes of payloads in a page of a list or a history. A single larger entry forms a page of its own. */
+export const maxPageBytes = 8 * 1024 * 1024;
 /** Maximum entries of a page. */
 export const maxPageLimit = 1_000;
 
@@ -177,12 +179,6 @@ function readFlag(key: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
   throw invalid(key, value, 'true or false');
 }
-
-/**
- * The most bytes of payloads in one page of a list or a history: 8 MiB. A page ends earlier than its `limit` where it would
- * be larger, and says where the next one begins. An entry that is larger comes alone.
- */
-export const maxPageBytes = 8 * 1024 * 1024;
 
 /** A page of deletions and prunes, newest first. It may be shorter than `limit` before the last page. */
 export interface AuditPage {

@@ -27,11 +27,11 @@ export class HintWaiter {
     this.#clock = params.recheckClock ?? systemClock;
   }
 
-  /** Starts to listen; `come` resolves at the next hint or when the signal aborts. Call `end` to stop listening. */
+  /** Starts to listen; `arrived` resolves at the next hint or when the signal aborts. Call `end` to stop listening. */
   next(
     concerns: (hint: Hint) => boolean,
     signal: AbortSignal,
-  ): { readonly come: Promise<void>; readonly end: () => void } {
+  ): { readonly arrived: Promise<void>; readonly end: () => void } {
     const { promise, resolve } = Promise.withResolvers<void>();
     const watch: Watch = { concerns, resolve: () => end() };
     const end = (): void => {
@@ -42,7 +42,7 @@ export class HintWaiter {
     this.#add(watch);
     if (signal.aborted) end();
     else signal.addEventListener('abort', end);
-    return { come: promise, end };
+    return { arrived: promise, end };
   }
 
   #add(watch: Watch): void {
