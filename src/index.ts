@@ -67,19 +67,19 @@ export type {
 // Remote client
 export type { ConnectOptions } from './remote/connect-options.ts';
 export type { Connection } from './remote/connection.ts';
-export type { RemoteClient } from './remote/remote-client.ts';
+export type { RemoteClient } from './remote/connection.ts';
 
 // Client
-export type { ClientSurface as Client } from './client/client-surface.ts';
+export type { ClientSurface as Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
-export type { StartableFlow } from './client/starting/startable-flow.ts';
-export type { RunFlowOptions, StartOptions } from './client/call-types.ts';
-export type { TaskHandle } from './client/starting/task-handle.ts';
+export type { StartableFlow } from './client/starting/start-request.ts';
+export type { RunFlowOptions, StartOptions } from './client/starting/start-request.ts';
+export type { TaskHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
-export type { TaskHandles, TaskRequest } from './client/starting/task-runs.ts';
-export type { TaskInfo } from './client/reading/task-info.ts';
+export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';
+export type { TaskInfo } from './client/reading/instance-info.ts';
 export type { SchedulePage, Schedules } from './client/managing/schedules.ts';
-export type { ScheduleInfo } from './client/managing/schedule-info.ts';
+export type { ScheduleInfo } from './client/managing/schedules.ts';
 export type {
   FlowSchedule,
   OrchestrationSchedule,
@@ -90,8 +90,8 @@ export type {
 export type { CatchUp } from './schedules/ticks.ts';
 export type { Job } from './jobs/job.ts';
 export type { SubmitOptions } from './jobs/job-request.ts';
-export type { Session } from './jobs/session.ts';
-export type { OpenSessionOptions } from './jobs/session-options.ts';
+export type { Session } from './jobs/sessions.ts';
+export type { OpenSessionOptions } from './jobs/session-info.ts';
 export type { SessionFilter, SessionPageOptions, Sessions } from './jobs/sessions.ts';
 export type {
   JobInfo,
@@ -100,10 +100,10 @@ export type {
   SessionPage,
   ShutdownMode,
 } from './jobs/session-info.ts';
-export type { Submitter } from './jobs/submit.ts';
-export type { CancelOptions, TerminateOptions } from './client/managing/stopping.ts';
+export type { Submitter } from './jobs/job-request.ts';
+export type { CancelOptions, TerminateOptions } from './client/managing/stop-request.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
-export type { ApplicationTransaction } from './client/application-transaction.ts';
+export type { ApplicationTransaction } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/contract/transactional.ts';
 export type { InstanceInfo, MeasuredInstance } from './client/reading/instance-info.ts';
 export type {
@@ -118,8 +118,8 @@ export type {
   HistoryOptions,
   HistoryPage,
 } from './client/reading/history.ts';
-export type { ExecutionListOptions, ExecutionPage } from './client/reading/execution-list.ts';
-export type { AuditPage } from './client/reading/audit-list.ts';
+export type { ExecutionListOptions, ExecutionPage } from './client/reading/history.ts';
+export type { AuditPage } from './client/reading/instance-list.ts';
 export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
@@ -165,7 +165,7 @@ export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`
 export type { Provider } from './providers/contract/provider.ts';
-export type { FailureSummary, PendingWork } from './client/reading/pending-work.ts';
+export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
 export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
 export type { OnFailState } from './providers/contract/tasks.ts';

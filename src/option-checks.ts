@@ -1,7 +1,7 @@
 import { toMs } from './model/values/duration.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
-import { invalidOption } from './model/option-fields.ts';
+import { unknownOption, invalidOption } from './model/option-fields.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { Provider } from './providers/contract/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
@@ -124,9 +124,7 @@ function checkKeys(options: unknown, what: string, known: readonly string[]): vo
   }
   const unknown = Object.keys(options).find((key) => !known.includes(key));
   if (unknown === undefined) return;
-  throw invalid(
-    `Unknown option ${JSON.stringify(unknown)} in ${what}(). Valid options: ${known.join(', ')}.`,
-  );
+  throw unknownOption(unknown, `${what}()`, known);
 }
 
 function invalid(message: string): PerdureError {

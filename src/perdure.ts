@@ -1,4 +1,4 @@
-import { Client } from './client/client.ts';
+import { LocalClient } from './client/local-client.ts';
 import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { PerdureError } from './model/failures/errors.ts';
@@ -64,7 +64,7 @@ export interface RunnableFlow {
 
 /** An open store: a client to start and query instances, and workers to run them. */
 export class Perdure {
-  readonly client: Client;
+  readonly client: LocalClient;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #options: OpenOptions;
@@ -75,7 +75,7 @@ export class Perdure {
     this.#provider = provider;
     this.#clock = clock;
     this.#options = options;
-    this.client = new Client({
+    this.client = new LocalClient({
       provider,
       clock: this.#clock,
       payloadLimitBytes: options.payloadLimitBytes,
@@ -149,7 +149,7 @@ export class Perdure {
 
   async #close(): Promise<void> {
     // Before the workers stop: a cancel then ends the handlers of attached jobs, and they need not be released.
-    await Client.internals(this.client).attached.close(clientClosed());
+    await LocalClient.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await this.client.close();
     await this.#provider.close();

@@ -1,12 +1,12 @@
-// Also for browsers: this entry point loads no module of Node.js.
+// A browser entry point: no module that it reaches imports Node.js or packages.
 export { connect } from './remote/connection.ts';
 export type { Connection } from './remote/connection.ts';
 export type { ConnectOptions } from './remote/connect-options.ts';
-export type { RemoteClient } from './remote/remote-client.ts';
+export type { RemoteClient } from './remote/connection.ts';
 export type { Job } from './jobs/job.ts';
-export type { Session } from './jobs/session.ts';
+export type { Session } from './jobs/sessions.ts';
 export type { Handle } from './client/handle.ts';
-export type { TaskHandle } from './client/starting/task-handle.ts';
+export type { TaskHandle } from './client/handle.ts';
 export type { InstanceInfo } from './client/reading/instance-info.ts';
 export {
   CanceledError,

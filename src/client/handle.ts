@@ -1,19 +1,29 @@
-import type { EventToken } from '../model/definition.ts';
-import type { Duration } from '../model/values/duration.ts';
 import type { DeleteOptions } from '../management/delete-instance.ts';
+import type { EventToken } from '../model/definition.ts';
+import { readFields } from '../model/option-fields.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
-import type { EventArguments } from './call-types.ts';
+import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
-import type { CancelOptions, TerminateOptions } from './managing/stopping.ts';
+import type { EventArguments } from './starting/start-request.ts';
 
-/** How long to wait for an instance. */
+/** Options of a wait for an instance. */
 export interface WaitOptions {
-  /** How long to wait before giving up with `TIMEOUT`. Default: for ever. */
+  /** Reject with `TIMEOUT` after this time. Default: no timeout. */
   readonly timeout?: Duration | undefined;
 }
 
-/** What a handle asks of its client. */
+/** Returns the timeout in milliseconds; `undefined` if there is none. */
+export function readWaitOptions(
+  options: WaitOptions | undefined,
+  where: 'wait()' | 'result()',
+): number | undefined {
+  const { timeout } = readFields(options, where, ['timeout'] as const);
+  return timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
+}
+
+/** The calls that a handle makes on its client. */
 export interface InstanceAccess {
   result(instanceId: string, options?: WaitOptions): Promise<unknown>;
   status(instanceId: string): Promise<InstanceInfo>;
@@ -23,7 +33,7 @@ export interface InstanceAccess {
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
 }
 
-/** One instance, as seen from a client. It holds nothing but the id: any number of handles may name one instance. */
+/** A reference to one instance by its id. Several handles may refer to the same instance. */
 export class Handle<Output = unknown> {
   readonly id: string;
   readonly #access: InstanceAccess;
@@ -34,19 +44,19 @@ export class Handle<Output = unknown> {
   }
 
   /**
-   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`, or `POISON`) when
-   * it failed, a `CanceledError` when it was canceled, and with `TIMEOUT` when it is not over in time.
+   * Waits until the instance has ended and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED` or
+   * `POISON`) if it failed, with a `CanceledError` if it was canceled, and with `TIMEOUT` if it has not ended in time.
    */
   result(options?: WaitOptions): Promise<Output> {
     return this.#access.result(this.id, options) as Promise<Output>;
   }
 
-  /** Reads what is known of the instance; rejects with `INSTANCE_NOT_FOUND` when there is none with this id. */
+  /** Reads the instance. Rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#access.status(this.id) as Promise<InstanceInfo<Output>>;
   }
 
-  /** Sends an external event to the instance, where it waits until the code asks for it. */
+  /** Sends an external event to the instance, which buffers it until its code waits for it. */
   raiseEvent<Value>(
     event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
@@ -61,7 +71,7 @@ export class Handle<Output = unknown> {
     return this.#access.cancel(this.id, options);
   }
 
-  /** Ends the instance at once, without running its code: see `Client.terminate`. */
+  /** Ends the instance immediately, without running its code: see `Client.terminate`. */
   terminate(options?: TerminateOptions): Promise<StopResult> {
     return this.#access.terminate(this.id, options);
   }
@@ -69,5 +79,16 @@ export class Handle<Output = unknown> {
   /** Deletes the instance with all its descendants: see `Client.deleteInstance`. */
   delete(options?: DeleteOptions): Promise<DeleteInstanceResult> {
     return this.#access.delete(this.id, options);
+  }
+}
+
+/** A reference to one task run by its id. */
+export class TaskHandle<Output = unknown> extends Handle<Output> {
+  /** Whether this call created the run; otherwise a run with its id or dedupe key existed. */
+  readonly created: boolean;
+
+  constructor(id: string, created: boolean, access: InstanceAccess) {
+    super(id, access);
+    this.created = created;
   }
 }

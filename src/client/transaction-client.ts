@@ -1,75 +1,102 @@
-import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { randomToken } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { connectionOf, type ApplicationTransaction } from './application-transaction.ts';
-import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
-import type { Handle } from './handle.ts';
-import type { StartableFlow } from './starting/startable-flow.ts';
-import type { CancelOptions } from './managing/stopping.ts';
-import type { TaskHandle } from './starting/task-handle.ts';
-import type { RunTaskArguments, TaskHandles, TaskRequest } from './starting/task-runs.ts';
-import type { RunTaskOptions } from './starting/task-request.ts';
+import type { TransactionConnection } from '../providers/contract/transactional.ts';
+import type { ClientSurface } from './client.ts';
+import type { CancelOptions } from './managing/stop-request.ts';
 
 /**
- * Writes as a part of the application's own transaction: what it starts, runs, raises and cancels happens when that
- * commits, and has never happened when it is rolled back.
+ * Writes as part of a transaction of the application: starts, task runs, events and cancels commit or roll back with it.
+ * Wait for results only after the commit.
  */
-export interface TransactionClient {
-  /** Starts an instance; wait for its result only after the commit. */
-  start<Input, Output>(
-    definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input>
-  ): Promise<Handle<Output>>;
-  start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
-
-  /** Creates a task run, which may start once the transaction has committed. */
-  runTask<Input, Output>(
-    task: TaskRef<Input, Output>,
-    ...args: RunTaskArguments<Input>
-  ): Promise<TaskHandle<Output>>;
-  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
-
-  /** Creates many task runs at the cost of few statements. */
-  runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
-    readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
-  }): Promise<TaskHandles<Tasks>>;
-
-  /** Starts a run of a flow. */
-  runFlow<Input, Output>(
-    flow: StartableFlow<Input, Output>,
-    ...args: StartArguments<Input, RunFlowOptions>
-  ): Promise<Handle<Output>>;
-
-  /** Sends an external event to an instance. */
-  raiseEvent<Value>(
-    id: string,
-    event: EventToken<Value, unknown>,
-    ...payload: EventArguments<Value>
-  ): Promise<void>;
-  raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;
-
+export interface TransactionClient extends Pick<
+  ClientSurface,
+  'start' | 'runTask' | 'runTasks' | 'runFlow' | 'raiseEvent'
+> {
   /** Asks an instance to stop. */
   cancel(id: string, options?: Omit<CancelOptions, 'wait'>): Promise<StopResult>;
 }
 
-/** The same provider, but for the writes that are to be a part of a transaction. */
+/** Returns the provider with writes that are part of the transaction. Throws `INVALID_INPUT` if it has none. */
 export function providerWithin(provider: Provider, transaction: ApplicationTransaction): Provider {
   const connection = connectionOf(transaction);
   if (connection === undefined) {
     throw new PerdureError(
       'INVALID_INPUT',
-      'withTransaction takes a transaction of drizzle or kysely, a client of pg on which a transaction was begun, or something with its query().',
+      'Invalid transaction in withTransaction(): pass a drizzle or kysely transaction, a `pg` client inside a transaction, or an object with its query().',
     );
   }
   const writes = provider.within?.(connection);
   if (writes === undefined) {
     throw new PerdureError(
       'INVALID_INPUT',
-      `The store (${provider.name}) cannot take part in a transaction of yours. Open a PostgreSQL, or call the client itself.`,
+      `The store (${provider.name}) cannot join a transaction. Open a PostgreSQL store, or call the client without withTransaction().`,
     );
   }
   return Object.assign(Object.create(provider) as Provider, writes, {
     hints: (listener: Parameters<Provider['hints']>[0]) => provider.hints(listener),
   });
+}
+
+/** A kysely transaction. */
+interface KyselyTransaction {
+  readonly isTransaction: true;
+  withoutPlugins(): {
+    executeQuery(query: never): Promise<{
+      readonly rows: unknown[];
+      readonly numAffectedRows?: bigint | undefined;
+    }>;
+  };
+}
+
+/** A drizzle transaction on the `pg` driver. */
+interface DrizzleTransaction {
+  readonly _: { readonly session: object };
+}
+
+/** A transaction of the application: a `pg` client, a drizzle or kysely transaction, or an object with the `query` of `pg`. */
+export type ApplicationTransaction = TransactionConnection | KyselyTransaction | DrizzleTransaction;
+
+/** Returns the connection of a transaction; `undefined` if the value is not one. */
+function connectionOf(transaction: unknown): TransactionConnection | undefined {
+  if (typeof transaction !== 'object' || transaction === null) return undefined;
+  if (isConnection(transaction)) return transaction;
+  if (isKysely(transaction)) return overKysely(transaction);
+  // The `pg` client on which drizzle began the transaction.
+  const { client } = ((transaction as Partial<DrizzleTransaction>)._?.session ?? {}) as {
+    readonly client?: object | null;
+  };
+  return isConnection(client) ? client : undefined;
+}
+
+function isConnection(value: object | null | undefined): value is TransactionConnection {
+  const { query } = (value ?? {}) as { readonly query?: unknown };
+  return typeof query === 'function';
+}
+
+function isKysely(value: object): value is KyselyTransaction {
+  const { isTransaction, withoutPlugins } = value as Partial<KyselyTransaction>;
+  return isTransaction === true && typeof withoutPlugins === 'function';
+}
+
+function overKysely(transaction: KyselyTransaction): TransactionConnection {
+  // Plugins must not rename Perdure's columns.
+  const plain = transaction.withoutPlugins();
+  return {
+    async query({ text, values }) {
+      const { rows, numAffectedRows } = await plain.executeQuery(compiled(text, values) as never);
+      return { rows: rows as object[], rowCount: Number(numAffectedRows ?? rows.length) };
+    },
+  };
+}
+
+/** Builds the object that `CompiledQuery.raw` of kysely returns. */
+function compiled(sql: string, parameters: readonly unknown[]): object {
+  return {
+    sql,
+    parameters,
+    query: { kind: 'RawNode', sqlFragments: [sql], parameters: [] },
+    queryId: { queryId: randomToken() },
+  };
 }

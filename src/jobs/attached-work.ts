@@ -1,32 +1,26 @@
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import type { JobBackend } from './backend.ts';
 import { Job } from './job.ts';
-import { readJob } from './job-request.ts';
+import { readJob, type Submitter } from './job-request.ts';
 import { LiveSession } from './live-session.ts';
-import { Session } from './session.ts';
-import {
-  readSessionOptions,
-  type ChosenSession,
-  type OpenSessionOptions,
-} from './session-options.ts';
-import { Sessions } from './sessions.ts';
-import type { Submitter } from './submit.ts';
+import { Session, Sessions } from './sessions.ts';
+import { readSessionOptions, type ChosenSession, type OpenSessionOptions } from './session-info.ts';
 
 export interface AttachedWorkParams {
   readonly backend: JobBackend;
   readonly payloadLimitBytes: number;
-  /** Throws where a client must not be used. */
+  /** Throws if the client must not be used. */
   readonly assertOpen: () => void;
 }
 
-/** What a client has of jobs and sessions: those that it holds, and a view of all. */
+/** The jobs and sessions of a client. */
 export class AttachedWork implements Submitter {
   readonly sessions: Sessions;
   readonly #params: AttachedWorkParams;
   readonly #lifetime = new AbortController();
   readonly #live = new Set<LiveSession>();
   #closed: Error | undefined;
-  /** The session of jobs that were submitted without one. */
+  /** The session of jobs submitted with `client.submit`. */
   #own: LiveSession | undefined;
 
   constructor(params: AttachedWorkParams) {
@@ -52,7 +46,7 @@ export class AttachedWork implements Submitter {
     return new Session(live, submit);
   }
 
-  /** Says goodbye to all sessions: their jobs are given up for this reason, and cancelled. Idempotent. */
+  /** Closes all sessions: their jobs reject with this error and are canceled. Idempotent. */
   async close(reason: Error): Promise<void> {
     this.#closed ??= reason;
     const leaving = [...this.#live].map((live) => live.leave(reason));
@@ -75,7 +69,7 @@ export class AttachedWork implements Submitter {
   #ownSession(): LiveSession {
     if (this.#own === undefined || this.#own.isClosed) {
       this.#own = this.#begin(readSessionOptions(undefined), true);
-      // Its jobs tell whoever waits for them.
+      // Its jobs reject with the error.
       this.#own.open().catch(() => undefined);
     }
     return this.#own;

@@ -1,34 +1,34 @@
 import { CanceledError, PerdureError } from '../model/failures/errors.ts';
 
-/** Something was asked of a job that its caller has closed. */
+/** The job was closed by its caller. */
 export function jobClosed(id: string): PerdureError {
   return new PerdureError(
     'JOB_CLOSED',
-    `Job ${JSON.stringify(id)} is closed: whoever closes a job gives up its reply. Take the result first, or see with get() how its run ended.`,
+    `Job ${JSON.stringify(id)} is closed, which gives up its reply. Take the result before close(), or read how the run ended with get().`,
   );
 }
 
-/** Something was asked of a job whose session has ended, or of a session that takes no more. */
+/** The session has ended or accepts no more jobs. */
 export function sessionClosed(sessionId: string, state: string): PerdureError {
   return new PerdureError(
     'SESSION_CLOSED',
-    `Session ${JSON.stringify(sessionId)} is ${state} and takes no jobs. Open another one.`,
+    `Session ${JSON.stringify(sessionId)} is ${state} and accepts no jobs. Open another one.`,
   );
 }
 
-/** There is no such session. */
+/** The session does not exist. */
 export function sessionNotFound(reference: string): PerdureError {
   return new PerdureError(
     'SESSION_NOT_FOUND',
-    `There is no session ${JSON.stringify(reference)}. Sessions are removed a day after their end; list() shows those that are there.`,
+    `Session ${JSON.stringify(reference)} does not exist. Sessions are deleted a day after their end. List them with sessions.list().`,
   );
 }
 
-/** A session that cancels its jobs cannot go back to letting them end. */
+/** A forceful shutdown cannot become graceful. */
 export function sessionDowngrade(sessionId: string): PerdureError {
   return new PerdureError(
     'SESSION_DOWNGRADE',
-    `Session ${JSON.stringify(sessionId)} is being shut down forcefully, which cannot be made graceful. Wait for its end with shutdown('forceful').`,
+    `Session ${JSON.stringify(sessionId)} is being shut down forcefully, which cannot become graceful. Wait for its end with shutdown('forceful').`,
   );
 }
 
@@ -40,23 +40,23 @@ export function ambiguousSession(label: string, ids: readonly string[]): Perdure
   );
 }
 
-/** The chunks of a job have one reader. */
+/** The stream of the job already has a reader. */
 export function streamTaken(id: string): PerdureError {
   return new PerdureError(
     'STREAM_TAKEN',
-    `The stream of job ${JSON.stringify(id)} is being read already, and chunks are gone once they are read. Share what stream() returned the first time.`,
+    `The stream of job ${JSON.stringify(id)} already has a reader, and each chunk is delivered once. Share the iterator of the first stream() call.`,
   );
 }
 
-/** A job was stopped before anybody was told of it. */
+/** The job was canceled before it was sent. */
 export function canceledUnsent(reason: string): CanceledError {
   return new CanceledError(reason, 'cancel');
 }
 
-/** A job was not over in time. */
+/** The job has not ended in time. */
 export function resultTimedOut(id: string, timeoutMs: number): PerdureError {
   return new PerdureError(
     'TIMEOUT',
-    `Job ${JSON.stringify(id)} was not over after ${timeoutMs} ms. It goes on: ask for the result again, or close() it.`,
+    `Job ${JSON.stringify(id)} has not ended after ${timeoutMs} ms. It continues: call result() again, or close() it.`,
   );
 }

@@ -1,30 +1,37 @@
-import type { StartOptions } from '../client/call-types.ts';
-import { readStartOptions, readTarget } from '../client/starting/start-request.ts';
+import {
+  readStartOptions,
+  readTarget,
+  type StartOptions,
+  type RunFlowOptions,
+  type StartArguments,
+} from '../client/starting/start-request.ts';
 import {
   readRunTaskOptions,
   readTask,
   type RunTaskOptions,
+  type TaskSettings,
 } from '../client/starting/task-request.ts';
-import type { FlowRef, StandardSchema } from '../model/definition.ts';
+import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
 import { checkPriority } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import { validateInput } from '../model/values/validate-input.ts';
-import type { JobRequest, JobTaskOptions } from './backend.ts';
+import type { JobRequest } from './backend.ts';
+import type { Job } from './job.ts';
 
-/** How a job is submitted. An id belongs to one job: it is never attached to a run that is there already. */
+/** Options of a job. Its `id` must be new: a job cannot attach to an existing run. */
 export interface SubmitOptions extends StartOptions, RunTaskOptions {
-  /** What a plain name names. Default `'orchestration'`. */
+  /** The kind of a plain name. Default `'orchestration'`. */
   readonly kind?: 'orchestration' | 'task' | undefined;
-  /** Whether what a plain name names has an `onAbandoned`; of a definition that is known. */
+  /** For a plain name: whether its definition has an `onAbandoned` hook. Default false. */
   readonly disposable?: boolean | undefined;
 }
 
-/** A job that can be sent once its input has passed its schema. */
+/** A job that can be sent once its input is validated. */
 export interface ReadJob {
   readonly request: JobRequest;
-  /** Rejects if the schema refuses the input; absent where there is none. */
+  /** Rejects if the input is invalid; `undefined` without a schema. */
   readonly checked: Promise<void> | undefined;
 }
 
@@ -39,13 +46,13 @@ interface Target {
   readonly name: string;
   readonly id: string | undefined;
   readonly version: string | null;
-  readonly task: JobTaskOptions | null;
+  readonly task: TaskSettings | null;
   readonly schema: StandardSchema | undefined;
   readonly disposable: boolean;
   readonly input: unknown;
 }
 
-/** Reads what is to be run, and encodes its input as it is at this moment. */
+/** Checks a submission and encodes its input immediately, before the caller can change it. */
 export function readJob(
   definition: unknown,
   [input, options]: readonly unknown[],
@@ -92,7 +99,7 @@ function readOrchestration(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const { name, version, schema } = readTarget(definition);
-  const chosen = readStartOptions(options);
+  const chosen = readStartOptions(options, 'submit()');
   return {
     kind: 'orchestration',
     name,
@@ -110,8 +117,7 @@ function readTaskRun(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const target = readTask(definition);
-  const { id, ...chosen } = readRunTaskOptions(options, target);
-  const task = { ...chosen, onFail: target.defaults?.onFail === true };
+  const { id, ...task } = readRunTaskOptions(options, target, 'submit()');
   return {
     kind: 'task',
     name: target.name,
@@ -126,12 +132,12 @@ function readTaskRun(
 function readKind(kind: unknown): 'orchestration' | 'task' {
   if (kind === undefined || kind === 'orchestration') return 'orchestration';
   if (kind === 'task') return 'task';
-  throw new PerdureError('INVALID_INPUT', "kind must be 'orchestration' or 'task'.");
+  throw new PerdureError('INVALID_INPUT', "Invalid `kind`: must be 'orchestration' or 'task'.");
 }
 
 function readDisposable(given: unknown, definition: unknown): boolean {
   if (given !== undefined && typeof given !== 'boolean') {
-    throw new PerdureError('INVALID_INPUT', 'disposable must be true or false.');
+    throw new PerdureError('INVALID_INPUT', 'Invalid `disposable`: must be true or false.');
   }
   return given ?? (isObject(definition) && typeof definition['onAbandoned'] === 'function');
 }
@@ -142,4 +148,25 @@ function kindOf(definition: unknown): unknown {
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return (typeof value === 'object' || typeof value === 'function') && value !== null;
+}
+
+/** Submits jobs: a client, in its own session, or a session. */
+export interface Submitter {
+  /**
+   * Submits a run that is attached to its caller, without waiting. Throws for invalid arguments; `result()` rejects with
+   * every other error.
+   */
+  submit<Input, Output>(
+    definition: OrchestrationRef<Input, Output>,
+    ...args: StartArguments<Input>
+  ): Job<Output>;
+  submit<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: StartArguments<Input, RunTaskOptions>
+  ): Job<Output>;
+  submit<Input, Output>(
+    flow: FlowRef<Input, Output>,
+    ...args: StartArguments<Input, RunFlowOptions>
+  ): Job<Output>;
+  submit(name: string, input?: unknown, options?: SubmitOptions): Job;
 }

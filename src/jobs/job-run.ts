@@ -6,29 +6,29 @@ import type { JobKey } from '../providers/contract/sessions.ts';
 import type { JobBackend, JobReply, JobRequest, JobStop } from './backend.ts';
 import { canceledUnsent, jobClosed, resultTimedOut, sessionClosed } from './job-errors.ts';
 
-/** What a job asks of its session. */
+/** The calls that a job makes on its session. */
 export interface JobHost {
   readonly backend: JobBackend;
-  /** Makes a call again while that may help. */
+  /** Retries a call while its error is retryable. */
   retry<Value>(call: () => Promise<Value>): Promise<Value>;
-  /** Something of a job is going to be read that its session is needed for; `settled()` says when that is over. */
+  /** Keeps the session alive for a reply or a stream, until `settled()`. */
   wanted(): void;
-  /** A job has been answered or given up: nothing will be asked of it that its session is needed for. */
+  /** Ends what `wanted()` began: the reply was taken or given up, or the stream was closed. */
   settled(): void;
-  /** The store takes no more jobs of this session. */
+  /** The store rejected a job because its session is closed. */
   refused(): void;
-  /** Takes a job that was not sent out of the queue. */
+  /** Removes an unsent job from the queue. */
   withdraw(run: JobRun): void;
-  /** Aborts when nothing can be asked of its jobs any more. */
+  /** Aborts when the session is left. */
   readonly lifetime: AbortSignal;
-  /** Why that is. */
+  /** The error of calls after the session was left. */
   readonly gone: Error | undefined;
 }
 
 interface Waiter {
   readonly resolve: (reply: JobReply) => void;
   readonly reject: (error: Error) => void;
-  cancelAlarm: (() => void) | undefined;
+  cancelTimer: (() => void) | undefined;
 }
 
 const closedByCaller: JobStop = {
@@ -37,28 +37,28 @@ const closedByCaller: JobStop = {
   cleanupMs: 300_000,
 };
 
-// Nobody sees it, and a job must not have to make an error with a stack for each of thousands that are closed at once.
-const nobodyWantsIt = Symbol('nobody wants the reply');
+// An abort reason that no caller sees. Not an error: its stack would be costly when thousands of jobs are closed.
+const replyGivenUp = Symbol('reply given up');
 
-/** How far a job has come: `over` once it has its reply, whether or not it was ever sent. */
+/** The progress of a job: `over` once it has its reply, sent or not. */
 type Phase = 'unsent' | 'sending' | 'sent' | 'over';
 
 /**
- * The life of one job, from its submission to the moment at which nobody wants its reply any more.
+ * The lifecycle of one job, from its submission until its reply is taken or given up.
  *
- * J1. A job has exactly one reply. It is set once, and every `result()` is answered with it.
- * J2. A reply is either taken or given up, never both: who comes first decides, and only the taking delivers it.
- * J3. What was given up is abandoned in the store, exactly when the store may know of it: never before its submission
- *     is settled, so that no submission can overtake its own cancel; not at all when it was never sent.
- * J4. `close()` never waits and never throws. What it leaves to do is done in the background.
- * J5. Every request names the id and the incarnation, so it can only concern this run.
+ * J1. A job has exactly one reply. It is set once, and every `result()` settles with it.
+ * J2. A reply is either taken or given up, whichever comes first. Only a taken reply is delivered.
+ * J3. A job that was given up is abandoned in the store after its submission has settled, so that the submission cannot
+ *     overtake the cancel. An unsent job is not abandoned.
+ * J4. `close()` never waits and never throws. It finishes in the background.
+ * J5. Every request carries the id and the incarnation, so it affects only this run.
  */
 export class JobRun {
   readonly request: JobRequest;
   readonly #host: JobHost;
   readonly #waiters = new Set<Waiter>();
   readonly #unwanted = new AbortController();
-  /** Settled once the store has answered the submission, or will never be asked. */
+  /** Resolves once the submission has settled, or will never be made. */
   readonly #submitted = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
   readonly #createdAt: number;
@@ -66,10 +66,10 @@ export class JobRun {
   #reply: JobReply | undefined;
   #fate: 'wanted' | 'taken' | 'givenUp' = 'wanted';
   #isClosed = false;
-  /** Whether the store has it. */
+  /** Whether the store has the run. */
   #isStored = false;
   #isForced = false;
-  /** Its output is left to whoever disposes of it. */
+  /** Its output is left to the `onAbandoned` hook. */
   #isWithheld = false;
   #abandoning: Promise<void> | undefined;
   #stopListening: (() => void) | undefined;
@@ -89,7 +89,7 @@ export class JobRun {
     return this.#isClosed;
   }
 
-  /** Whether the store was asked for it and has not answered. */
+  /** Whether its submission is running. */
   get isSending(): boolean {
     return this.#phase === 'sending';
   }
@@ -98,18 +98,18 @@ export class JobRun {
     return this.#phase === 'over';
   }
 
-  /** Aborts once nobody wants anything of it. */
+  /** Aborts once the reply is given up. */
   get unwanted(): AbortSignal {
     return this.#unwanted.signal;
   }
 
-  /** Resolves once the store has it; `false`: it will never have it. */
+  /** Resolves with whether the store has the run, once its submission has settled. */
   async stored(): Promise<boolean> {
     await this.#submitted.promise;
     return this.#isStored;
   }
 
-  /** Sends it and stays with it until it is over or given up. */
+  /** Submits the job; resolves once it has ended or was given up. */
   async send(): Promise<void> {
     if (this.#phase !== 'unsent') return;
     const { backend } = this.#host;
@@ -128,18 +128,18 @@ export class JobRun {
     if (this.#fate === 'givenUp') await this.#abandon();
   }
 
-  /** Refuses it before it was sent. */
+  /** Rejects an unsent job. */
   refuse(error: Error): void {
     if (this.#phase !== 'unsent') return;
     this.#end({ kind: 'error', error });
   }
 
-  /** Its session is going to stop it. */
+  /** Marks that its session stops it. */
   force(): void {
     this.#isForced = true;
   }
 
-  /** Its session has gone and has given up all its jobs. */
+  /** Gives up the reply because its session was left. */
   leave(): void {
     if (this.#fate !== 'wanted') return;
     this.#giveUp();
@@ -153,7 +153,7 @@ export class JobRun {
     return decodePayload(reply.output);
   }
 
-  /** Keeps what belongs to it in the store (its chunks) while they are being read; returns how to let go. */
+  /** Keeps the chunks in the store while they are read; returns a function that releases them. */
   hold(): () => void {
     this.#holds += 1;
     this.#host.wanted();
@@ -163,11 +163,11 @@ export class JobRun {
       held = false;
       this.#holds -= 1;
       this.#host.settled();
-      this.#tellTaken();
+      this.#sendTaken();
     };
   }
 
-  /** The error that it ended with, which thereby reaches its caller; `undefined` if it completed. */
+  /** Resolves with the error of the job and takes the reply; `undefined` if the job completed. */
   async takeError(): Promise<Error | undefined> {
     await this.#ended.promise;
     if (this.#reply?.kind !== 'error') return undefined;
@@ -190,7 +190,7 @@ export class JobRun {
     try {
       return { ...result, status: (await this.status()).status };
     } catch (error) {
-      // Deleted meanwhile: it has stopped, and there is nothing left to tell of it.
+      // Deleted during the wait, so it has stopped.
       if (isPerdureError(error, 'INSTANCE_NOT_FOUND')) return { ...result, status: null };
       throw error;
     }
@@ -214,7 +214,7 @@ export class JobRun {
     }
     if (this.#fate !== 'wanted') return;
     this.#giveUp();
-    // Otherwise its submission is on the way, and `send` abandons it after that.
+    // Otherwise `send` abandons it once the submission has settled.
     if (this.#isStored) void this.#abandon();
   }
 
@@ -227,7 +227,7 @@ export class JobRun {
     return { found: true, changed: false, status: 'canceled' };
   }
 
-  /** Waits for the reply of the store. */
+  /** Waits for the reply. */
   async #listen(): Promise<void> {
     const { backend } = this.#host;
     const { signal, abort } = newListening();
@@ -244,7 +244,7 @@ export class JobRun {
     else this.#end(reply);
   }
 
-  /** Whether its session was told elsewhere to stop its jobs, or ended because nobody heard of this client. */
+  /** Whether another client shut the session down forcefully, or its lease expired. */
   async #isStopped(): Promise<boolean> {
     const { backend } = this.#host;
     const session = await this.#host.retry(() => backend.getSession(this.key.sessionId));
@@ -265,7 +265,7 @@ export class JobRun {
     this.#ended.resolve();
   }
 
-  // A worker disposes of it, because the session was told to stop it: what is disposed of must not be used.
+  // The session was stopped, so a worker passes the output to `onAbandoned`; the caller must not use it.
   #deliverable(reply: JobReply): JobReply {
     if (!this.#isForced || !this.request.disposable || reply.kind === 'error') return reply;
     this.#isWithheld = true;
@@ -273,28 +273,28 @@ export class JobRun {
   }
 
   #deliver(waiter: Waiter, reply: JobReply): void {
-    waiter.cancelAlarm?.();
+    waiter.cancelTimer?.();
     this.#markTaken();
     waiter.resolve(reply);
   }
 
   #take(timeoutMs: number | undefined): Promise<JobReply> {
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = { resolve, reject, cancelAlarm: undefined };
+      const waiter: Waiter = { resolve, reject, cancelTimer: undefined };
       const refusal = this.#refusal();
       if (refusal !== undefined) return reject(refusal);
       if (this.#reply !== undefined) return this.#deliver(waiter, this.#reply);
       this.#waiters.add(waiter);
       if (timeoutMs === undefined) return;
       const { clock } = this.#host.backend;
-      waiter.cancelAlarm = clock.setTimer(timeoutMs, () => {
+      waiter.cancelTimer = clock.setTimer(timeoutMs, () => {
         this.#waiters.delete(waiter);
         reject(resultTimedOut(this.key.instanceId, timeoutMs));
       });
     });
   }
 
-  /** Why a reply cannot be had any more; one that never reached the store has it for ever. */
+  /** Returns why the reply is unavailable. The reply of an unsent job stays available. */
   #refusal(): Error | undefined {
     if (this.#reply !== undefined && !this.#isStored) return undefined;
     if (this.#isClosed) return jobClosed(this.key.instanceId);
@@ -305,12 +305,12 @@ export class JobRun {
     if (this.#fate !== 'wanted') return;
     this.#fate = 'taken';
     this.#host.settled();
-    this.#tellTaken();
+    this.#sendTaken();
   }
 
-  #tellTaken(): void {
+  #sendTaken(): void {
     if (this.#fate !== 'taken' || !this.#isStored || this.#isWithheld || this.#holds > 0) return;
-    // Should this never get through, the row goes with its session.
+    // If this fails, the row is deleted with its session.
     this.#host.retry(() => this.#host.backend.take(this.key)).catch(() => undefined);
   }
 
@@ -318,11 +318,11 @@ export class JobRun {
     this.#fate = 'givenUp';
     this.#host.settled();
     for (const waiter of this.#waiters) {
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       waiter.reject(this.#goneError());
     }
     this.#waiters.clear();
-    this.#unwanted.abort(nobodyWantsIt);
+    this.#unwanted.abort(replyGivenUp);
   }
 
   #goneError(): Error {
@@ -330,9 +330,8 @@ export class JobRun {
   }
 
   /**
-   * Tells the store once, and stops to wait for the reply after that: of thousands that are closed at once, the cancels
-   * must not wait until all waits are broken off. A failure that no repeat can mend means that its session, and so the
-   * job, is at its end.
+   * Abandons the job in the store once, then stops waiting for the reply. In this order, because the cancels of thousands
+   * of closed jobs must not wait for their aborted waits. A final error means that the session has ended.
    */
   #abandon(): Promise<void> {
     if (this.#host.gone !== undefined) return Promise.resolve();
@@ -346,5 +345,5 @@ export class JobRun {
 
 function newListening(): { readonly signal: AbortSignal; readonly abort: () => void } {
   const controller = new AbortController();
-  return { signal: controller.signal, abort: () => controller.abort(nobodyWantsIt) };
+  return { signal: controller.signal, abort: () => controller.abort(replyGivenUp) };
 }

@@ -1,23 +1,17 @@
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
-import type { WaitOptions } from '../client/handle.ts';
-import { readCancelOptions, type CancelOptions } from '../client/managing/stopping.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
-import { readFields } from '../model/option-fields.ts';
+import { readWaitOptions, type WaitOptions } from '../client/handle.ts';
+import { readCancelOptions, type CancelOptions } from '../client/managing/stop-request.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
-import { JobChunks } from './job-chunks.ts';
+import { ChunkReader, JobStream } from './job-stream.ts';
 import { jobClosed, streamTaken } from './job-errors.ts';
 import type { JobHost, JobRun } from './job-run.ts';
-import { JobStream } from './job-stream.ts';
 
-/**
- * A run that is attached to its caller: closing it before its result was taken cancels it, and so does the end of its
- * session.
- */
+/** A run that is attached to its caller. Closing it, or its session, before the result was taken cancels it. */
 export class Job<Output = unknown> implements AsyncDisposable {
   readonly id: string;
   readonly sessionId: string;
   readonly #run: JobRun;
-  readonly #chunks: JobChunks;
+  readonly #chunks: ChunkReader;
   #waiting = 0;
   #hasReader = false;
 
@@ -25,16 +19,15 @@ export class Job<Output = unknown> implements AsyncDisposable {
     this.id = run.key.instanceId;
     this.sessionId = run.key.sessionId;
     this.#run = run;
-    this.#chunks = new JobChunks(run, host);
+    this.#chunks = new ChunkReader(run, host);
   }
 
   /**
-   * Waits until the job is over and takes its result. Rejects as the result of an instance does; with `TIMEOUT` the job
-   * goes on and may be closed or asked again; after `close()` it rejects with `JOB_CLOSED`.
+   * Waits until the job has ended and takes its result. Rejects like the result of an instance. After `TIMEOUT` the job
+   * continues; call it again, or close the job. After `close()` it rejects with `JOB_CLOSED`.
    */
   async result(options?: WaitOptions): Promise<Output> {
-    const { timeout } = readFields(options, 'options', ['timeout'] as const);
-    const timeoutMs = timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
+    const timeoutMs = readWaitOptions(options, 'result()');
     this.#waiting += 1;
     if (!this.#hasReader) this.#chunks.discard();
     try {
@@ -46,8 +39,8 @@ export class Job<Output = unknown> implements AsyncDisposable {
   }
 
   /**
-   * The chunks that its handlers emit, in order; there is one reader. A handler that emits waits for it. Ending the
-   * iteration early closes the job; a job that does not complete ends it with an error.
+   * Iterates over the chunks that its handlers emit, in order, for one reader. `ctx.emit` applies backpressure. Ending
+   * the iteration early closes the job. Throws if the job does not complete.
    */
   stream<Chunk = unknown>(): AsyncIterableIterator<Chunk, undefined> {
     if (this.#run.isClosed) throw jobClosed(this.id);
@@ -57,20 +50,20 @@ export class Job<Output = unknown> implements AsyncDisposable {
     return new JobStream<Chunk>(this.#run, this.#chunks);
   }
 
-  /** Reads what is known of its run; also after it was closed. */
+  /** Reads its run, also after `close()`. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#run.status() as Promise<InstanceInfo<Output>>;
   }
 
-  /** Asks it to stop, without giving up the reply: `result()` tells how it ended. */
+  /** Cancels the run without giving up the reply: `result()` settles with its outcome. */
   async cancel(options?: CancelOptions): Promise<StopResult> {
     const { wait, ...stop } = readCancelOptions(options);
     return this.#run.cancel(stop, wait);
   }
 
   /**
-   * Gives up the reply and, unless the job is over, cancels it. Never waits, never throws, and does nothing when the
-   * result was taken. A job that was not sent yet is never sent.
+   * Gives up the reply and cancels the run unless it has ended. Never waits and never throws. Does nothing if the result
+   * was taken. An unsent job is never sent.
    */
   close(): void {
     this.#run.close();

@@ -2,7 +2,6 @@ import { isPerdureError } from '../model/failures/errors.ts';
 import type { JobBackend, JobRequest, SessionRequest } from './backend.ts';
 import { canceledUnsent, sessionClosed, sessionDowngrade, sessionNotFound } from './job-errors.ts';
 import { JobRun, type JobHost } from './job-run.ts';
-import { KeepAlive } from './keep-alive.ts';
 import { pause, retrying } from './retrying.ts';
 import { SendQueue } from './send-queue.ts';
 import type { SessionInfo, ShutdownMode } from './session-info.ts';
@@ -11,24 +10,23 @@ export interface LiveSessionParams {
   readonly backend: JobBackend;
   readonly request: SessionRequest;
   readonly maxInFlight: number;
-  /** Leave once it was idle for a while: nobody holds it, so nobody else will end it. */
+  /** End the session when it is idle: it has no handle that could end it. */
   readonly leavesWhenIdle?: boolean;
-  /** It has ended or gone. */
+  /** Called when the session has ended or was left. */
   readonly onOver?: (session: LiveSession) => void;
 }
 
-// A goodbye that does not get through in this time is left to the end of the lease.
+// If the shutdown request fails for this long, the session ends when its lease expires.
 const goodbyeMs = 3_000;
 
 /**
- * The life of one session of this client.
+ * The lifecycle of one session of this client.
  *
- * S1. New jobs are refused from the moment at which its end was asked for here, or was found to have been asked for
- *     elsewhere.
- * S2. A graceful shutdown is stored only after all jobs that were submitted before it: they are not new.
- * S3. A forceful one is stored at once. What was not sent is never sent.
- * S4. After its goodbye nothing of it is asked of the store, and it answers nothing.
- * S5. When it has ended or gone, no timer is left.
+ * S1. New jobs are rejected once this client shuts the session down, or learns that another one did.
+ * S2. A graceful shutdown is stored after all jobs that were submitted before it.
+ * S3. A forceful shutdown is stored immediately. Unsent jobs are never sent.
+ * S4. After `leave` it makes no calls except the shutdown request, and its calls reject.
+ * S5. After it has ended or was left, it has no timer.
  */
 export class LiveSession implements JobHost {
   readonly id: string;
@@ -39,13 +37,13 @@ export class LiveSession implements JobHost {
   readonly #lifetime = new AbortController();
   readonly #leavesWhenIdle: boolean;
   readonly #onOver: (session: LiveSession) => void;
-  /** Inputs that are being checked. */
+  /** Validations of inputs that are running. */
   readonly #checking = new Set<Promise<void>>();
-  /** How many replies somebody may want, and how many streams somebody reads. */
+  /** Number of replies that were neither taken nor given up, plus open streams. */
   #wanted = 0;
   #keepAlive: KeepAlive | undefined;
   #opening: Promise<SessionInfo> | undefined;
-  /** What it can still become; only ever goes forward. */
+  /** Only advances, in the order of `order`. */
   #state: 'open' | 'draining' | 'closing' | 'ended' = 'open';
   #leaving: Promise<void> | undefined;
   #gone: Error | undefined;
@@ -69,12 +67,12 @@ export class LiveSession implements JobHost {
     return this.#lifetime.signal;
   }
 
-  /** Whether it takes no more jobs. */
+  /** Whether it rejects new jobs. */
   get isClosed(): boolean {
     return this.#state !== 'open';
   }
 
-  /** Opens it in the store, once; jobs may be added before. */
+  /** Opens the session in the store, once. Jobs may be added before. */
   open(): Promise<SessionInfo> {
     this.#opening ??= this.#open();
     return this.#opening;
@@ -110,7 +108,7 @@ export class LiveSession implements JobHost {
     this.#wanted -= 1;
   }
 
-  /** Resolves when it has ended. */
+  /** Resolves when the session has ended. */
   async shutdown(mode: ShutdownMode): Promise<void> {
     if (this.#gone !== undefined) throw this.#gone;
     if (mode === 'graceful') await this.#drain();
@@ -119,7 +117,7 @@ export class LiveSession implements JobHost {
     if (this.#gone === undefined) this.#onState('ended');
   }
 
-  /** Says goodbye, which ends it forcefully, and gives up all its jobs with this error. */
+  /** Shuts the session down forcefully and gives up all its jobs with this error. */
   leave(error: Error): Promise<void> {
     this.#leaving ??= this.#leave(error);
     return this.#leaving;
@@ -180,7 +178,7 @@ export class LiveSession implements JobHost {
     ready.then(add, refuse);
   }
 
-  /** Goes forward, never back. What was not sent has no chance where others asked for the end. */
+  /** Advances the state. Rejects unsent jobs: the store would reject them. */
   #onState(state: 'draining' | 'closing' | 'ended', reason?: Error): void {
     if (order.indexOf(state) <= order.indexOf(this.#state)) return;
     this.#state = state;
@@ -203,7 +201,7 @@ export class LiveSession implements JobHost {
     try {
       await this.#store('graceful');
     } catch (error) {
-      // Our own upgrade may have overtaken it.
+      // A forceful shutdown of this client may have overtaken it.
       const isOvertaken = isPerdureError(error, 'SESSION_DOWNGRADE') && this.#hasForced;
       if (!isOvertaken) throw error;
     }
@@ -238,30 +236,75 @@ export class LiveSession implements JobHost {
     const opening = this.#opening;
     this.#lifetime.abort(error);
     if (hasEnded || opening === undefined) return;
-    await this.#sayGoodbye(opening);
+    await this.#sendGoodbye(opening);
   }
 
-  /** Ends it for want of anything to do. Nobody gave up its jobs, so what became of them can still be read. */
+  /** Ends an idle session. Its jobs were not given up, so their status can still be read. */
   #retire(): void {
     this.#onState('ended');
-    void this.#sayGoodbye(this.open());
+    void this.#sendGoodbye(this.open());
   }
 
-  async #sayGoodbye(opening: Promise<unknown>): Promise<void> {
+  async #sendGoodbye(opening: Promise<unknown>): Promise<void> {
     const { id: sessionId, backend } = this;
     const late = new AbortController();
-    const tell = opening
+    const sent = opening
       .catch(() => undefined)
       .then(() => {
         const goodbye = { sessionId, mode: 'forceful', leaving: true } as const;
         return retrying({ signal: late.signal }, () => backend.shutdown(goodbye));
       })
-      // The end of the lease does the same, later.
+      // The session ends when its lease expires.
       .catch(() => undefined);
     const timeout = pause({ signal: late.signal }, goodbyeMs);
-    await Promise.race([tell, timeout]);
+    await Promise.race([sent, timeout]);
     late.abort();
   }
 }
 
 const order: readonly string[] = ['open', 'draining', 'closing', 'ended'];
+
+export interface KeepAliveParams {
+  readonly backend: JobBackend;
+  readonly sessionId: string;
+  readonly idleTimeoutMs: number;
+  /** Called with the session after each renewal; `undefined` if it does not exist. */
+  readonly onRenewed: (session: SessionInfo | undefined) => void;
+}
+
+/** Renews the lease of a session every third of it, until stopped. */
+export class KeepAlive {
+  readonly #params: KeepAliveParams;
+  readonly #stopped = new AbortController();
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(params: KeepAliveParams) {
+    this.#params = params;
+    this.#setTimer();
+  }
+
+  stop(): void {
+    this.#stopped.abort();
+    this.#cancelTimer?.();
+  }
+
+  #setTimer(): void {
+    const { backend, idleTimeoutMs } = this.#params;
+    const { clock } = backend;
+    this.#cancelTimer = clock.setTimer(Math.floor(idleTimeoutMs / 3), () => {
+      void this.#renew();
+    });
+  }
+
+  async #renew(): Promise<void> {
+    const { backend, sessionId, onRenewed } = this.#params;
+    const { signal } = this.#stopped;
+    try {
+      const session = await retrying({ signal }, () => backend.keepAlive(sessionId));
+      if (!signal.aborted) onRenewed(session);
+    } catch {
+      // A final error also rejects other calls of the session. The next renewal may succeed.
+    }
+    if (!signal.aborted) this.#setTimer();
+  }
+}

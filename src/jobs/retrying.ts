@@ -4,47 +4,47 @@ import { isPerdureError, type ProviderError } from '../model/failures/errors.ts'
 const firstPauseMs = 5;
 const longestPauseMs = 5_000;
 
-/** How long to go on, and by which clock to pause. */
-export interface RetryScope {
+/** When to stop retrying, and the clock for the pauses. */
+export interface RetryOptions {
   readonly signal: AbortSignal;
-  /** Default: the machine's own. A store that is busy has nothing to do with the time that runs are reckoned by. */
+  /** Default: the system clock, because a busy store does not follow an injected clock. */
   readonly clock?: Clock | undefined;
 }
 
-/** Makes a call again while that may help, with growing pauses, until its scope ends. */
+/** Retries a call while its error is retryable, with exponential backoff and jitter, until the signal aborts. */
 export async function retrying<Value>(
-  scope: RetryScope,
+  options: RetryOptions,
   call: () => Promise<Value>,
 ): Promise<Value> {
   for (let attempt = 0; ; attempt++) {
     try {
       return await call();
     } catch (error) {
-      if (scope.signal.aborted || !mayHelpAgain(error)) throw error;
+      if (options.signal.aborted || !isRetryable(error)) throw error;
     }
     const limitMs = Math.min(longestPauseMs, firstPauseMs * 2 ** attempt);
-    // Clients that lost one server together must not come back together.
-    await pause(scope, limitMs * (0.5 + Math.random() / 2));
+    // Jitter: clients of one server must not reconnect at the same time.
+    await pause(options, limitMs * (0.5 + Math.random() / 2));
   }
 }
 
-/** Whether the same call may succeed when it is made again; one that may have happened finds that then. */
-function mayHelpAgain(error: unknown): boolean {
+/** Whether a repeated call may succeed. Calls are idempotent, so an unknown outcome is retryable too. */
+function isRetryable(error: unknown): boolean {
   if (!isPerdureError(error)) return false;
   const { retryable, outcomeUnknown } = error as Partial<ProviderError>;
   return retryable === true || outcomeUnknown === true;
 }
 
-/** Resolves after so long, or as soon as the scope ends. */
-export function pause({ signal, clock = systemClock }: RetryScope, ms: number): Promise<void> {
+/** Resolves after `ms`, or when the signal aborts. */
+export function pause({ signal, clock = systemClock }: RetryOptions, ms: number): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
     const end = (): void => {
-      cancelAlarm();
+      cancelTimer();
       signal.removeEventListener('abort', end);
       resolve();
     };
-    const cancelAlarm = clock.setTimer(ms, end);
+    const cancelTimer = clock.setTimer(ms, end);
     signal.addEventListener('abort', end);
   });
 }

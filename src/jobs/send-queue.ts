@@ -1,10 +1,10 @@
 import type { JobRun } from './job-run.ts';
 
-/** Sends jobs in their order, at most so many at once: a job leaves room when it is over or given up. */
+/** Sends jobs in FIFO order, at most `limit` concurrently. A job frees its place when it has ended or was given up. */
 export class SendQueue {
   readonly #limit: number;
   readonly #unsent = new Set<JobRun>();
-  readonly #underWay = new Set<JobRun>();
+  readonly #running = new Set<JobRun>();
   #isOpen = false;
   #onSent: (() => void)[] = [];
 
@@ -12,14 +12,14 @@ export class SendQueue {
     this.#limit = limit;
   }
 
-  /** Jobs that are not over. */
+  /** The jobs that have not ended. */
   *runs(): Iterable<JobRun> {
     yield* this.#unsent;
-    yield* this.#underWay;
+    yield* this.#running;
   }
 
   get isEmpty(): boolean {
-    return this.#unsent.size === 0 && this.#underWay.size === 0;
+    return this.#unsent.size === 0 && this.#running.size === 0;
   }
 
   add(run: JobRun): void {
@@ -28,46 +28,46 @@ export class SendQueue {
   }
 
   withdraw(run: JobRun): void {
-    if (this.#unsent.delete(run)) this.#tellIfSent();
+    if (this.#unsent.delete(run)) this.#resolveIfSent();
   }
 
-  /** Begins to send. */
+  /** Starts to send. */
   open(): void {
     this.#isOpen = true;
     this.#sendMore();
   }
 
-  /** Takes out all jobs that were not sent. */
+  /** Removes and returns all unsent jobs. */
   takeUnsent(): readonly JobRun[] {
     const unsent = [...this.#unsent];
     this.#unsent.clear();
-    this.#tellIfSent();
+    this.#resolveIfSent();
     return unsent;
   }
 
-  /** Resolves once the store has answered for all that were added until now. */
+  /** Resolves once the submissions of all added jobs have settled. */
   allSent(): Promise<void> {
     if (this.#isSent) return Promise.resolve();
     return new Promise((resolve) => this.#onSent.push(resolve));
   }
 
   get #isSent(): boolean {
-    return this.#unsent.size === 0 && ![...this.#underWay].some((run) => run.isSending);
+    return this.#unsent.size === 0 && ![...this.#running].some((run) => run.isSending);
   }
 
-  #tellIfSent(): void {
+  #resolveIfSent(): void {
     if (this.#onSent.length === 0 || !this.#isSent) return;
-    const told = this.#onSent;
+    const waiting = this.#onSent;
     this.#onSent = [];
-    for (const resolve of told) resolve();
+    for (const resolve of waiting) resolve();
   }
 
   #sendMore(): void {
     if (!this.#isOpen) return;
     for (const run of this.#unsent) {
-      if (this.#underWay.size >= this.#limit) return;
+      if (this.#running.size >= this.#limit) return;
       this.#unsent.delete(run);
-      this.#underWay.add(run);
+      this.#running.add(run);
       void this.#send(run);
     }
   }
@@ -75,10 +75,10 @@ export class SendQueue {
   async #send(run: JobRun): Promise<void> {
     const sending = run.send();
     await run.stored();
-    this.#tellIfSent();
+    this.#resolveIfSent();
     await sending;
-    this.#underWay.delete(run);
-    this.#tellIfSent();
+    this.#running.delete(run);
+    this.#resolveIfSent();
     this.#sendMore();
   }
 }

@@ -38,7 +38,7 @@ export async function deleteInstance(
   options?: DeleteOptions,
 ): Promise<DeleteInstanceResult> {
   const instanceId = checkInstanceId(id);
-  const given = readFields(options, 'options', ['force', 'actor'] as const, 'INVALID_OPTION');
+  const given = readFields(options, 'deleteInstance()', ['force', 'actor'] as const);
   const force = readFlag('force', given.force);
   const audit = newAuditEntry('delete', readActor(given.actor), { instanceIds: 1, force });
   for (let attempt = 1; attempt <= maxAttempts; attempt += 1) {
@@ -140,7 +140,7 @@ export async function deleteInstanceBulk(
   options?: BulkDeleteOptions,
 ): Promise<DeleteInstanceResult> {
   const { limit, shape, ...selection } = readInstanceFilter(filter);
-  const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  const given = readFields(options, 'deleteInstanceBulk()', optionKeys);
   assertHasCondition(filter, given.all);
   const dryRun = readFlag('dryRun', given.dryRun);
   checkCallback('onProgress', given.onProgress);

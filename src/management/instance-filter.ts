@@ -54,12 +54,13 @@ export function assertHasCondition(
 
 /** Validates a filter. Throws `INVALID_OPTION`, or `INVALID_ID` for an invalid id. */
 export function readInstanceFilter(filter: unknown): CheckedFilter {
-  const given = readFields(
-    filter,
-    'filter',
-    ['instanceIds', 'completedBefore', 'status', 'name', 'limit'] as const,
-    'INVALID_OPTION',
-  );
+  const given = readFields(filter, 'the filter', [
+    'instanceIds',
+    'completedBefore',
+    'status',
+    'name',
+    'limit',
+  ] as const);
   const { completedBefore, status, name } = given;
   // An explicit `instanceIds: undefined` is probably a mistake, and would select all instances.
   if (Object.hasOwn(Object(filter) as object, 'instanceIds') && given.instanceIds === undefined) {

@@ -37,7 +37,7 @@ export async function pruneExecutions(
   options?: PruneOptions,
 ): Promise<PruneResult> {
   const instanceId = checkInstanceId(id);
-  const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  const given = readFields(options, 'pruneExecutions()', optionKeys);
   const conditions = readPruneConditions(given);
   const dryRun = readFlag('dryRun', given.dryRun);
   const shape = { instanceIds: 1, ...pruneShape(conditions) };
@@ -83,7 +83,7 @@ export async function pruneExecutionsBulk(
   options?: BulkPruneOptions,
 ): Promise<PruneResult> {
   const { limit, shape, statuses, ...selection } = readInstanceFilter(filter);
-  const given = readFields(options, 'options', bulkOptionKeys, 'INVALID_OPTION');
+  const given = readFields(options, 'pruneExecutionsBulk()', bulkOptionKeys);
   const conditions = readPruneConditions(given);
   const { keepLast, completedBefore } = given;
   assertHasCondition(filter, given.all, { keepLast, completedBefore });

@@ -53,7 +53,7 @@ export class RetentionControl {
   /** Pauses the sweeps of all workers of this store. A running sweep ends after its current transaction. Idempotent. */
   async pause(options?: { readonly actor?: string | undefined }): Promise<void> {
     this.#assertOpen();
-    const { actor } = readFields(options, 'options', ['actor'] as const, 'INVALID_OPTION');
+    const { actor } = readFields(options, 'retention.pause()', ['actor'] as const);
     const by = readActor(actor);
     await writeRetention(this.#store, 'paused', { at: this.#clock.now(), actor: by });
   }
@@ -67,12 +67,12 @@ export class RetentionControl {
   /** Sweeps immediately, even while paused. Resolves with the report, or `null` if another sweep is running. */
   async run(options?: RunRetentionOptions): Promise<RetentionReport | null> {
     this.#assertOpen();
-    const given = readFields(
-      options,
-      'options',
-      ['policies', 'dryRun', 'actor', 'signal'] as const,
-      'INVALID_OPTION',
-    );
+    const given = readFields(options, 'retention.run()', [
+      'policies',
+      'dryRun',
+      'actor',
+      'signal',
+    ] as const);
     const dryRun = readFlag('dryRun', given.dryRun);
     const signal = readSignal(given.signal);
     const sweeper = readActor(given.actor) ?? `client ${randomToken()}`;

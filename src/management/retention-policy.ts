@@ -84,7 +84,7 @@ function isForExecutions(policy: unknown): boolean {
 }
 
 function readInstanceRule(policy: unknown, what: string): InstanceRule {
-  const given = readFields(policy, what, instanceKeys, 'INVALID_OPTION');
+  const given = readFields(policy, what, instanceKeys);
   const names = readNamePatterns(`${what}.names`, given.names);
   if (given.keepFor === undefined) {
     throw invalidOption(what, 'a policy without `keepFor` and `keepExecutions`', 'one with either');
@@ -101,7 +101,7 @@ function readInstanceRule(policy: unknown, what: string): InstanceRule {
 }
 
 function readExecutionRule(policy: unknown, what: string): ExecutionRule {
-  const given = readFields(policy, what, executionKeys, 'INVALID_OPTION');
+  const given = readFields(policy, what, executionKeys);
   const names = readNamePatterns(`${what}.names`, given.names);
   const { keepExecutionsFor = 0 } = given;
   return {
@@ -159,12 +159,7 @@ const minIntervalMs = 1_000;
 
 /** Validates retention options and adds the defaults. Throws `INVALID_OPTION`. */
 export function resolveRetention(options: unknown): ResolvedRetention {
-  const given = readFields(
-    options,
-    'retention',
-    ['policies', 'interval', 'dryRun'] as const,
-    'INVALID_OPTION',
-  );
+  const given = readFields(options, 'retention', ['policies', 'interval', 'dryRun'] as const);
   const interval = (given.interval ?? '1h') as Duration;
   const intervalMs = toMs(interval, 'retention.interval');
   if (intervalMs < minIntervalMs) {

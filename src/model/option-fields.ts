@@ -1,27 +1,58 @@
 import { PerdureError } from './failures/errors.ts';
 
 type Fields<Key extends string> = Readonly<Partial<Record<Key, unknown>>>;
-type Code = 'INVALID_INPUT' | 'INVALID_OPTION';
 
-/** Reads an object of options. Throws for an unknown field, so that a misspelled one is not ignored. */
+/** Checks an object of options. Throws `INVALID_OPTION` for an unknown one, so that a typo is not ignored. */
 export function readFields<Key extends string>(
   value: unknown,
-  what: string,
+  where: string,
   allowed: readonly Key[],
-  code: Code = 'INVALID_INPUT',
 ): Fields<Key> {
   if (value === undefined) return {} as Fields<Key>;
   const keys = typeof value === 'object' && value !== null ? ownKeys(value) : undefined;
-  const fields = allowed.length === 0 ? 'none' : allowed.join(', ');
   if (keys === undefined) {
-    throw new PerdureError(code, sentence(what, value, `an object. Valid fields: ${fields}`));
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `Invalid options in ${where}: ${showValue(value)}. Pass an object with ${allowed.join(', ')}.`,
+    );
   }
   const unknown = keys.find((key) => !allowed.includes(key as Key));
-  if (unknown !== undefined) {
-    const message = `Unknown field ${showValue(unknown)} in ${subject(what)}. Valid fields: ${fields}.`;
-    throw new PerdureError(code, message);
-  }
+  if (unknown !== undefined) throw unknownOption(unknown, where, allowed);
   return value as Fields<Key>;
+}
+
+/** An option that does not exist, with the closest one that does. */
+export function unknownOption(
+  option: string,
+  where: string,
+  allowed: readonly string[],
+): PerdureError {
+  const byDistance = allowed
+    .map((name) => ({ name, distance: editDistance(option, name) }))
+    .sort((one, other) => one.distance - other.distance);
+  const [closest] = byDistance.filter(
+    ({ name, distance }) => distance <= 2 && distance < name.length,
+  );
+  const hint = closest === undefined ? '' : ` Did you mean \`${closest.name}\`?`;
+  const valid = allowed.length === 0 ? 'none' : allowed.join(', ');
+  return new PerdureError(
+    'INVALID_OPTION',
+    `Unknown option \`${option.slice(0, 80)}\` in ${where}.${hint} Valid options: ${valid}.`,
+  );
+}
+
+/** How many characters must be added, removed or replaced to turn one name into the other. */
+function editDistance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let index = 0; index < Math.min(one.length, 80); index += 1) {
+    const next = [index + 1];
+    for (let at = 0; at < other.length; at += 1) {
+      const replaced = (row[at] ?? 0) + (one[index] === other[at] ? 0 : 1);
+      next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
 }
 
 // Returns `undefined` for an array, a set or a promise: read as a filter without conditions, it would select everything.

@@ -1,11 +1,11 @@
 export interface CallBatchesParams<Item, Result> {
-  /** Makes one call for items of one group; answers for each, in their order. */
+  /** Makes one call for items of one group; resolves with their results, in order. */
   readonly send: (group: string, items: readonly Item[]) => Promise<readonly Result[]>;
-  /** How much of a call an item takes. */
+  /** The weight of an item in a call. */
   readonly weigh?: (item: Item) => number;
-  /** The most that the items of one call may take together; one item alone may take more. Default 1,000,000. */
+  /** Maximum weight of a call; a single item may exceed it. Default 1,000,000. */
   readonly maxWeight?: number;
-  /** How many calls of a group may be under way at once. Default: any number. */
+  /** Maximum concurrent calls of a group. Default: unlimited. */
   readonly maxAtOnce?: number;
 }
 
@@ -22,7 +22,7 @@ interface Group<Item, Result> {
 const maxItems = 1_000;
 const defaultMaxWeight = 1_000_000;
 
-/** Joins calls that are made at the same time, or while others are under way, into few. */
+/** Batches calls that are made in the same tick, or while the group is at its limit. */
 export class CallBatches<Item, Result> {
   readonly #params: CallBatchesParams<Item, Result>;
   readonly #groups = new Map<string, Group<Item, Result>>();
@@ -31,7 +31,7 @@ export class CallBatches<Item, Result> {
     this.#params = params;
   }
 
-  /** Makes the call for an item, together with others of its group. */
+  /** Adds an item to the next call of its group; resolves with its result. */
   add(groupName: string, item: Item): Promise<Result> {
     const waiting = { item, ...Promise.withResolvers<Result>() };
     const group = this.#group(groupName);

@@ -1,15 +1,12 @@
-import { notOverInTime } from '../client/waiting/instance-errors.ts';
+import { waitTimedOut } from '../client/waiting/instance-errors.ts';
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
-import { pollMs, type PollSlots } from './poll-slots.ts';
+import { pollMs, SharedPoll, type PollSlots, type PollResult } from './shared-poll.ts';
 import { toTypedError } from './remote-error.ts';
-import { SharedPoll, type PollResult } from './shared-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
-const maxDescribeMs = 2_000;
-
-/** Waits for instances to be over, all waits of a client together. */
+/** Waits for instances to end, with one shared poll per client. */
 export class CompletionPoll {
   readonly #transport: Transport;
   readonly #poll: SharedPoll<string, InstanceInfo>;
@@ -28,7 +25,7 @@ export class CompletionPoll {
     );
   }
 
-  /** Resolves with what is known of an instance once it is over; a server that is away is waited for, too. */
+  /** Resolves once the instance has ended. Retries while the server is unreachable. */
   async wait(id: string, timeoutMs?: number): Promise<InstanceInfo> {
     if (timeoutMs === undefined) return this.#poll.wait(id, id);
     const timeout = new AbortController();
@@ -43,7 +40,7 @@ export class CompletionPoll {
     }
   }
 
-  /** Ends all waits with this error. */
+  /** Rejects all waits with this error. */
   close(error: Error): void {
     this.#poll.close(error);
   }
@@ -65,30 +62,18 @@ export class CompletionPoll {
     );
   }
 
-  /** A server that does not answer soon must not hold up the error. */
-  async #describe(id: string): Promise<string | undefined> {
-    let cancelAlarm = (): void => undefined;
-    const late = new Promise<undefined>((resolve) => {
-      cancelAlarm = systemClock.setTimer(maxDescribeMs, () => resolve(undefined));
-    });
-    const described = this.#describeWait(id).catch(() => undefined);
-    const text = await Promise.race([described, late]);
-    cancelAlarm();
-    return text;
-  }
-
-  /** A wait that has timed out looks once more, so that a lost answer is not taken for a slow instance. */
+  /** Reads the instance once more after a timeout, so that a lost response is not reported as one. */
   async #readLast(id: string, timeoutMs: number): Promise<InstanceInfo> {
     let result: PollResult<InstanceInfo> | undefined;
     try {
       [result] = await this.#ask([id], 0, { retryForMs: 0 });
     } catch (error) {
-      if (isPerdureError(error, 'PROVIDER')) throw notOverInTime(id, timeoutMs, { cause: error });
+      if (isPerdureError(error, 'PROVIDER')) throw waitTimedOut(id, timeoutMs, { cause: error });
       throw error;
     }
     if (result === undefined) {
-      const waitsFor = await this.#describe(id);
-      throw notOverInTime(id, timeoutMs, { waitsFor });
+      const waitsFor = await this.#describeWait(id);
+      throw waitTimedOut(id, timeoutMs, { waitsFor });
     }
     if ('error' in result) throw result.error;
     return result.value;

@@ -3,30 +3,29 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 
-/** How to reach a server of Perdure. */
+/** Options of a connection to a server. */
 export interface ConnectOptions {
-  /** The token that the server knows this client by; it goes into a header, never into a URL. */
+  /** The token of this client. Sent in a header, never in a URL. */
   readonly token?: string | undefined;
-  /** How long one request may take before it counts as lost. Default 30 s. */
+  /** Timeout of one request. Default 30 s. */
   readonly requestTimeout?: Duration | undefined;
-  /** How long a call that may be made again is made again while the server cannot be reached. Default 30 s. */
+  /** How long idempotent calls are retried while the server is unreachable. Default 30 s. */
   readonly retryFor?: Duration | undefined;
-  /** The largest input and event payload, in bytes of JSON. Default 2 MiB. */
+  /** Maximum size of an input or event payload, in bytes of JSON. Default 2 MiB. */
   readonly payloadLimitBytes?: number | undefined;
-  /** The largest answer that is read, in bytes after decompression. Default 64 MiB. */
+  /** Maximum size of a response, in bytes after decompression. Default 64 MiB. */
   readonly answerLimitBytes?: number | undefined;
   /**
-   * Allows a token over plain `http` to a host that is not this machine, where anyone on the way can read it.
-   * Default false.
+   * Allow a token over plain `http` to another host, where it can be intercepted. Default false.
    */
   readonly allowInsecureHttp?: boolean | undefined;
-  /** Makes the requests. Default: the `fetch` of the platform. */
+  /** Sends the requests. Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined;
 }
 
-/** Options that were checked. */
+/** Connection options, checked. */
 export interface CheckedConnect {
-  /** Ends without a slash. */
+  /** Without a trailing slash. */
   readonly baseUrl: string;
   readonly token: string | undefined;
   readonly requestTimeoutMs: number;
@@ -48,19 +47,22 @@ const keys = [
 
 const defaultAnswerLimitBytes = 64 * 1024 * 1024;
 
-/** Checks where and how to connect; bad values are `INVALID_OPTION`. */
+/** Checks the arguments of `connect`. Throws `INVALID_OPTION`. */
 export function readConnect(url: unknown, options: unknown): CheckedConnect {
-  const given = readFields(options, 'options', keys, 'INVALID_OPTION');
+  const given = readFields(options, 'connect()', keys);
   const { token, allowInsecureHttp = false, fetch } = given;
-  // What a header cannot carry would only be found by the first request, in words about headers.
+  // Otherwise the first request would fail with an error about headers.
   if (token !== undefined && !(typeof token === 'string' && /^[\x21-\x7e]+$/.test(token))) {
-    throw new PerdureError('INVALID_OPTION', 'token must be text without spaces or accents.');
+    throw new PerdureError(
+      'INVALID_OPTION',
+      'Invalid `token`: must be printable ASCII without spaces.',
+    );
   }
   if (typeof allowInsecureHttp !== 'boolean') {
     throw invalidOption('allowInsecureHttp', allowInsecureHttp, 'true or false');
   }
   if (fetch !== undefined && typeof fetch !== 'function') {
-    throw invalidOption('fetch', fetch, 'a function like the fetch of the platform');
+    throw invalidOption('fetch', fetch, 'a function with the signature of fetch()');
   }
   const baseUrl = readUrl(url);
   if (token !== undefined && !allowInsecureHttp) assertPrivate(baseUrl);
@@ -79,7 +81,7 @@ export function readConnect(url: unknown, options: unknown): CheckedConnect {
       given.answerLimitBytes,
       defaultAnswerLimitBytes,
     ),
-    // Browsers refuse a fetch that is called as somebody's method.
+    // Browsers throw if `fetch` is called as a method of another object.
     fetch:
       (fetch as typeof globalThis.fetch | undefined) ?? ((...args) => globalThis.fetch(...args)),
   };
@@ -90,7 +92,7 @@ function readUrl(url: unknown): string {
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
     throw new PerdureError(
       'INVALID_OPTION',
-      'connect takes the address of a server of Perdure, like http://127.0.0.1:7373.',
+      'Invalid server URL in connect(): pass an http or https URL such as http://127.0.0.1:7373.',
     );
   }
   if (
@@ -101,7 +103,7 @@ function readUrl(url: unknown): string {
   ) {
     throw new PerdureError(
       'INVALID_OPTION',
-      'The address of a server has no user, password, query or fragment. Pass the token as an option.',
+      'Invalid server URL in connect(): it must have no user, password, query or fragment. Pass the token as an option.',
     );
   }
   return parsed.href.replace(/\/+$/, '');
@@ -113,14 +115,14 @@ function readBytes(option: string, value: unknown, fallback: number): number {
   throw invalidOption(option, value, 'a whole number of 1 or more');
 }
 
-/** Keeps a token off networks that can read it. */
+/** Prevents sending a token unencrypted over a network. */
 function assertPrivate(baseUrl: string): void {
   const { protocol, hostname } = new URL(baseUrl);
   const isLoopback = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname);
   if (protocol === 'https:' || isLoopback) return;
   throw new PerdureError(
     'INVALID_OPTION',
-    `The token would travel to ${JSON.stringify(hostname)} unencrypted. Use https, or pass \`allowInsecureHttp: true\` on a network that you trust.`,
+    `The token would be sent to ${JSON.stringify(hostname)} unencrypted. Use https, or pass \`allowInsecureHttp: true\` on a trusted network.`,
   );
 }
 

@@ -2,7 +2,7 @@ import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type {
   ChunkPageRequest,
   JobBackend,
-  JobChunks,
+  ChunkPage,
   JobReply,
   JobRequest,
   JobStop,
@@ -12,32 +12,31 @@ import type {
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../jobs/session-info.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
+import { byteLength, decodePayload } from '../model/values/payload.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey } from '../providers/contract/sessions.ts';
-import { byteLength } from '../model/values/payload.ts';
 import { CallBatches } from './call-batches.ts';
-import { ChunkPoll } from './chunk-poll.ts';
-import { toNewJob } from './new-job.ts';
-import { pollMs, type PollSlots } from './poll-slots.ts';
-import { assertEach } from './read-answer.ts';
+import { ChunkPoll, ReplyPoll } from './job-polls.ts';
+import type { Request } from './operations.ts';
+import { pollMs, type PollSlots } from './shared-poll.ts';
+import { assertEach } from './read-response.ts';
 import { toTypedError } from './remote-error.ts';
-import { ReplyPoll } from './reply-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
-// A server takes 256 KiB of urgent bodies by default, the reason included.
+// By default a server accepts urgent bodies of 256 KiB, including the reason.
 const urgent = {
   weigh: (key: JobKey): number => byteLength(JSON.stringify(toWireKey(key))) + 1,
   maxWeight: 180_000,
 };
-// What must get through is tried again soon rather than waited for: a connection may be dead without telling.
+// A short timeout with retries, because a dead connection may not report an error.
 const urgentMs = 5_000;
 const shortestAttemptMs = 500;
 
-// Jobs and sessions repeat their calls themselves, with the same ids.
+// Jobs and sessions retry their calls themselves, with the same ids.
 const once: CallOptions = { repeatable: true, retryForMs: 0 };
 const urgently: CallOptions = { ...once, timeoutMs: urgentMs };
 
-/** Jobs and sessions over HTTP: what is asked of many jobs at once goes in one request. */
+/** Jobs and sessions over HTTP. Batches concurrent calls for jobs of one session. */
 export class HttpJobs implements JobBackend {
   readonly clock = systemClock;
   readonly #transport: Transport;
@@ -113,9 +112,9 @@ export class HttpJobs implements JobBackend {
   async waitForEnd(sessionId: string, signal: AbortSignal): Promise<void> {
     const request = { params: { id: sessionId }, query: { timeoutMs: pollMs } };
     const options = { ...once, waitMs: pollMs, signal };
-    const look = () => this.#transport.call('waitForSession', request, options);
+    const poll = () => this.#transport.call('waitForSession', request, options);
     for (;;) {
-      const answer = await orUndefined(this.#slots.hold(look));
+      const answer = await orUndefined(this.#slots.hold(poll));
       if (answer !== undefined && !answer.ended) continue;
       this.#leases.delete(sessionId);
       return;
@@ -169,7 +168,7 @@ export class HttpJobs implements JobBackend {
     return this.#transport.call('getJob', { params, query: { incarnation } }, once);
   }
 
-  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks> {
+  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<ChunkPage> {
     return this.#chunks.read(key, page, signal);
   }
 
@@ -177,7 +176,7 @@ export class HttpJobs implements JobBackend {
     id: string,
     requests: readonly JobRequest[],
   ): Promise<readonly (Error | undefined)[]> {
-    const body = { jobs: requests.map(toNewJob) };
+    const body = { jobs: requests.map(toWireJob) };
     const { results } = await this.#transport.call('submitJobs', { params: { id }, body }, once);
     assertEach('submitJobs', results, requests);
     return results.map(({ error }) => error && toTypedError(error, 'submit'));
@@ -196,7 +195,7 @@ export class HttpJobs implements JobBackend {
   }
 }
 
-/** Jobs are stopped together where they are of one session and for the same reason. */
+/** Jobs of one session that stop for the same reason share a request. */
 function toGroup({ sessionId }: JobKey, stop: JobStop): string {
   return JSON.stringify([sessionId, stop]);
 }
@@ -212,4 +211,27 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
     if (isPerdureError(error, 'SESSION_NOT_FOUND')) return undefined;
     throw error;
   }
+}
+
+type NewJob = Request<'submitJobs'>['body']['jobs'][number];
+
+function toWireJob(request: JobRequest): NewJob {
+  const { key, kind, name, version, payload, disposable, task } = request;
+  return {
+    id: key.instanceId,
+    incarnation: key.incarnation,
+    kind,
+    name,
+    ...(version !== null && { version }),
+    ...(payload !== null && { input: decodePayload(payload) }),
+    disposable,
+    ...(task !== null && { task: toTask(task) }),
+  };
+}
+
+function toTask({
+  headers,
+  ...task
+}: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {
+  return { ...task, ...(headers !== undefined && { headers: { ...headers } }) };
 }

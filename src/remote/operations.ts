@@ -3,10 +3,7 @@ import type { Routes } from '../server/routes/table.ts';
 
 type Place<Shape extends RouteShape> = `${Shape['method']} ${Shape['path']}`;
 
-/**
- * Where the server does what this client asks of it. The table of the server itself checks this one, as a type only:
- * its schemas stay where they are needed.
- */
+/** The routes that the client calls. Checked against the server's route table by type only, which adds no code. */
 export const operations = {
   health: 'GET /v1/health',
   startInstance: 'POST /v1/instances',
@@ -59,9 +56,9 @@ export const operations = {
   getJob: 'GET /v1/sessions/{id}/jobs/{jobId}',
 } as const satisfies { readonly [Name in keyof Routes]?: Place<Routes[Name]> };
 
-/** Something that can be asked of the server, by its name in the table of routes. */
+/** The name of a route. */
 export type Operation = keyof typeof operations;
-/** What it is asked with. */
+/** The request of a route. */
 export type Request<Name extends Operation> = RequestOf<Routes[Name]>;
-/** What it answers. */
-export type Answer<Name extends Operation> = ResponseOf<Routes[Name]>;
+/** The response body of a route. */
+export type ResponseBody<Name extends Operation> = ResponseOf<Routes[Name]>;

@@ -1,21 +1,20 @@
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { writePath, type PathParams } from '../server/routes/route.ts';
-import { backoffMs } from './backoff.ts';
 import type { CheckedConnect } from './connect-options.ts';
-import { operations, type Answer, type Operation, type Request } from './operations.ts';
-import { readAnswer, readText } from './read-answer.ts';
-import { foreignPageOrigin, Unreachable, wasNeverSent } from './unreachable.ts';
+import { operations, type ResponseBody, type Operation, type Request } from './operations.ts';
+import { readResponse, readText } from './read-response.ts';
+import { foreignPageOrigin, UnreachableError, wasNeverSent } from './remote-error.ts';
 
-/** How one call is made. */
+/** Options of one call. */
 export interface CallOptions {
-  /** Whether making it twice does no more than making it once. Default: for reads. */
+  /** Whether the call is idempotent. Default: true for GET. */
   readonly repeatable?: boolean | undefined;
-  /** For how long it is made again while the server cannot be reached. Default: that of the connection. */
+  /** How long to retry while the server is unreachable. Default: that of the connection. */
   readonly retryForMs?: number | undefined;
-  /** How long one attempt may take. Default: that of the connection. */
+  /** Timeout of one attempt. Default: that of the connection. */
   readonly timeoutMs?: number | undefined;
-  /** For how long the server may let it wait, besides. */
+  /** Added to the timeout: how long the server may hold the request. */
   readonly waitMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -27,16 +26,16 @@ interface Parts {
 }
 
 /**
- * Makes requests, one HTTP request per attempt.
+ * Sends requests and retries them, one HTTP request per attempt.
  *
- * T1. A call whose answer was lost is made again only where that is said to be harmless; otherwise it rejects with a
- *     `ProviderError` that says that its outcome is unknown.
- * T2. No attempt is without an end: each has a time-out, and closing ends all.
- * T3. The token goes to this server alone: redirects are refused.
+ * T1. A call whose response was lost is retried only if it is `repeatable`. Otherwise it rejects with a `ProviderError`
+ *     whose `outcomeUnknown` is set.
+ * T2. Each attempt has a timeout, and `close` aborts all of them.
+ * T3. The token is sent to this server only: redirects are errors.
  */
 export class Transport {
   readonly #options: CheckedConnect;
-  readonly #underWay = new Set<(error: Error) => void>();
+  readonly #running = new Set<(error: Error) => void>();
   #wasReached = false;
   #closed = false;
 
@@ -44,28 +43,28 @@ export class Transport {
     this.#options = options;
   }
 
-  /** Ends everything that is under way with `CLOSED`. */
+  /** Rejects all running calls with `CLOSED`. */
   close(): void {
     this.#closed = true;
-    for (const end of this.#underWay) end(clientClosed());
+    for (const end of this.#running) end(clientClosed());
   }
 
-  /** Asks the server something, again and again where that is harmless. */
+  /** Calls a route, with retries if the call is repeatable. */
   async call<Name extends Operation>(
     name: Name,
     request: Request<Name>,
     options: CallOptions = {},
-  ): Promise<Answer<Name>> {
+  ): Promise<ResponseBody<Name>> {
     const { repeatable = operations[name].startsWith('GET ') } = options;
     const deadline = performance.now() + (options.retryForMs ?? this.#options.retryForMs);
     for (let attempt = 0; ; attempt++) {
       try {
-        return (await this.#attempt(name, request as Parts, options)) as Answer<Name>;
+        return (await this.#attempt(name, request as Parts, options)) as ResponseBody<Name>;
       } catch (error) {
-        if (!(error instanceof Unreachable)) throw error;
+        if (!(error instanceof UnreachableError)) throw error;
         if (error.outcomeUnknown && !repeatable) throw error;
-        // An origin that is not allowed will not be allowed in a moment.
-        if (error.maybeOrigin && !this.#wasReached) throw error;
+        // A retry does not help if the server rejects the origin of this page.
+        if (error.maybeForeignOrigin && !this.#wasReached) throw error;
         const pauseMs = Math.max(backoffMs(attempt), error.waitMs);
         if (performance.now() + pauseMs > deadline) throw error;
         await this.#pause(pauseMs, options.signal);
@@ -83,18 +82,18 @@ export class Transport {
       const init = { ...this.#init(method, parts.body), signal };
       const response = await fetch(url, init);
       this.#wasReached = true;
-      return readAnswer(response, await readText(response, name, answerLimitBytes), name);
+      return readResponse(response, await readText(response, name, answerLimitBytes), name);
     };
     try {
       return await this.#bounded(exchange, timeoutMs + waitMs, options.signal);
     } catch (error) {
       if (error instanceof PerdureError || options.signal?.aborted === true) throw error;
       const origin = error instanceof TypeError ? foreignPageOrigin(baseUrl) : undefined;
-      throw new Unreachable({
+      throw new UnreachableError({
         operation: name,
-        message: `The server at ${baseUrl} did not answer: ${reasonOf(error)}. Is it running, and is the address right?${adviceFor(origin)}`,
+        message: `The server at ${baseUrl} did not respond: ${reasonOf(error)}. Check that it is running and that the URL is correct.${adviceFor(origin)}`,
         outcomeUnknown: !isRead && !wasNeverSent(error),
-        maybeOrigin: origin !== undefined,
+        maybeForeignOrigin: origin !== undefined,
         cause: error,
       });
     }
@@ -120,7 +119,7 @@ export class Transport {
     return this.#bounded(wait, pauseMs * 2, signal);
   }
 
-  /** Does something until it is done, its time is up, its caller has lost interest, or the client is closed. */
+  /** Runs `work` until it settles, its timeout ends, its signal aborts or the client is closed. */
   #bounded<Value>(
     work: (signal: AbortSignal) => Promise<Value>,
     timeoutMs: number,
@@ -133,16 +132,16 @@ export class Transport {
       reject(error);
       controller.abort();
     };
-    const lose = (): void => end(signal?.reason);
-    if (signal?.aborted === true) lose();
-    const timer = setTimeout(() => end(new Error(`${timeoutMs} ms have passed`)), timeoutMs);
-    signal?.addEventListener('abort', lose);
-    this.#underWay.add(end);
+    const onAbort = (): void => end(signal?.reason);
+    if (signal?.aborted === true) onAbort();
+    const timer = setTimeout(() => end(new Error(`timed out after ${timeoutMs} ms`)), timeoutMs);
+    signal?.addEventListener('abort', onAbort);
+    this.#running.add(end);
     work(controller.signal).then(resolve, reject);
     return promise.finally(() => {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', lose);
-      this.#underWay.delete(end);
+      signal?.removeEventListener('abort', onAbort);
+      this.#running.delete(end);
     });
   }
 }
@@ -158,21 +157,30 @@ function toSearch(query: Readonly<Record<string, unknown>> = {}): string {
   return text === '' ? '' : `?${text}`;
 }
 
-// What is no text, number or flag is refused by the server, which sees what it was.
+// The server rejects values of other types.
 function toText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-// A page cannot read why it was refused: the log of the server has it.
+// A page cannot read why the server rejected it; the log of the server has the reason.
 function adviceFor(origin: string | undefined): string {
   if (origin === undefined) return '';
-  return ` If it is, it may refuse this page: the \`allowedOrigins\` of serve() must include ${JSON.stringify(origin)}.`;
+  return ` The server may reject this page: add ${JSON.stringify(origin)} to \`allowedOrigins\` of serve().`;
 }
 
 function reasonOf(error: unknown): string {
   const { message, cause } = error as { readonly message?: unknown; readonly cause?: unknown };
-  // Node says no more than "fetch failed", and why in the cause.
+  // Node reports "fetch failed" and has the reason in the cause.
   const inner =
     (cause as { readonly code?: unknown; readonly message?: unknown } | undefined) ?? {};
   return String(inner.code ?? inner.message ?? message);
+}
+
+const firstMs = 100;
+const longestMs = 3_000;
+
+/** Returns the pause before the next attempt: exponential backoff with jitter. */
+function backoffMs(attempt: number): number {
+  const fullMs = Math.min(longestMs, firstMs * 2 ** Math.min(attempt, 10));
+  return fullMs * (0.5 + Math.random() / 2);
 }

@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import { systemClock, type Clock } from '../model/clock.ts';
 import { PerdureError } from '../model/failures/errors.ts';
@@ -22,12 +22,12 @@ export interface RequestHandler {
 }
 
 /** Creates a request handler to mount in your own HTTP server. `serve` includes a server. */
-export function createHandler(client: Client, options: HandlerOptions): RequestHandler {
+export function createHandler(client: LocalClient, options: HandlerOptions): RequestHandler {
   return makeHandler(client, readHandlerOptions(options));
 }
 
 /** Creates a request handler from validated options. */
-export function makeHandler(client: Client, checked: CheckedOptions): RequestHandler {
+export function makeHandler(client: LocalClient, checked: CheckedOptions): RequestHandler {
   const admission = new Admission(checked.limits);
   const metrics = new ServerMetrics(admission.gauges);
   const serverContext = createServerContext(client, checked, metrics);
@@ -109,7 +109,7 @@ export function readHandlerOptions(
   // A server on loopback needs no authentication. Requests through a proxy are rejected (see `OriginCheck`).
   { isLocal = false }: { readonly isLocal?: boolean } = {},
 ): CheckedOptions {
-  readFields(options, 'options', handlerOptionNames, 'INVALID_OPTION');
+  readFields(options, 'createHandler()', handlerOptionNames);
   const { insecure, flows = [] } = options;
   const isOpen = !hasAuthentication(options);
   if (isOpen && insecure !== true && !isLocal) {

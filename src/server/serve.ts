@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { Connections } from './http/connections.ts';
@@ -73,10 +73,10 @@ export class PerdureServer {
 
 /** Serves the HTTP API of a store. Resolves once the server listens. */
 export async function serve(
-  perdure: { readonly client: Client },
+  perdure: { readonly client: LocalClient },
   options: ServeOptions = {},
 ): Promise<PerdureServer> {
-  readFields(options, 'options', ['host', 'port', ...handlerOptionNames], 'INVALID_OPTION');
+  readFields(options, 'serve()', ['host', 'port', ...handlerOptionNames]);
   const { host, port = defaultPort, ...rest } = options;
   if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
     throw invalidOption('port', port, 'an integer from 0 to 65535');

@@ -1,6 +1,7 @@
-import { Client } from '../client/client.ts';
-import { LocalJobs } from '../client/jobs/local-jobs.ts';
+import { LocalClient } from '../client/local-client.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
+import { Client } from '../client/client.ts';
+import { LocalJobs } from '../client/local-jobs.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
@@ -71,12 +72,12 @@ const healthMs = 1_000;
 
 /** Creates the services behind the routes. */
 export function createServerContext(
-  client: Client,
+  client: LocalClient,
   options: CheckedOptions,
   metrics: ServerMetrics,
 ): ServerContext {
-  const { provider, clock, completions, payloadLimitBytes } = Client.internals(client);
-  const jobs = new LocalJobs({ provider, clock, completions });
+  const { backend, payloadLimitBytes } = LocalClient.internals(client);
+  const { provider, clock, completions, jobs } = backend;
   let openApi: Record<string, unknown> | undefined;
   return {
     client,

@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.ts';
+import type { LocalClient } from '../client/local-client.ts';
 import type { Handle } from '../client/handle.ts';
 import { OpenOperations, type OpenOperation } from '../client/reading/open-operations.ts';
 import type { HistoryEvent } from '../model/event.ts';
@@ -46,7 +46,7 @@ export class TestEnvironment {
     this.#watched = parts.watched;
   }
 
-  get client(): Client {
+  get client(): LocalClient {
     return this.#perdure.client;
   }
 

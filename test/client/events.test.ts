@@ -55,7 +55,7 @@ describe('an event', () => {
     await finish(provider, 'o-1');
     await expect(client.raiseEvent('o-1', 'go')).rejects.toMatchObject({
       code: 'INSTANCE_OVER',
-      message: expect.stringContaining('event "go" was not kept') as string,
+      message: expect.stringContaining('event "go" was not stored') as string,
     });
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import type { HistoryEvent } from '../../src/model/event.ts';
 import { encodeMessage } from '../../src/model/message.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
@@ -20,7 +20,11 @@ const notes = (count: number): HistoryEvent[] =>
     payload: String(index),
   }));
 
-async function startWith(client: Client, provider: Provider, history: readonly HistoryEvent[]) {
+async function startWith(
+  client: LocalClient,
+  provider: Provider,
+  history: readonly HistoryEvent[],
+) {
   await client.start('order', 1, { id: 'o-1' });
   await takeTurn(provider, 'o-1', { history });
 }
@@ -98,14 +102,22 @@ describe('a history', () => {
     ['a limit of 1,001', { limit: 1_001 }],
     ['execution 0', { executionId: 0 }],
     ['an execution that has not begun', { executionId: 2 }],
-    ['a misspelt option', { execution: 1 }],
-    ['text', 'all'],
-    ['null', null],
   ])('cannot be asked for with %s', async (_, options) => {
     const { client } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     await expect(client.history('o-1', options as object)).rejects.toMatchObject({
       code: 'INVALID_INPUT',
+    });
+  });
+
+  test.each<[string, unknown]>([
+    ['a misspelt option', { execution: 1 }],
+    ['text', 'all'],
+    ['null', null],
+  ])('rejects %s as its options with INVALID_OPTION', async (_, options) => {
+    const { client } = await openStore();
+    await expect(client.history('o-1', options as object)).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
     });
   });
 
@@ -143,7 +155,7 @@ describe('an exported history', () => {
     const { client, provider, clock } = await openStore();
     await startWith(client, provider, [started]);
     let reads = 0;
-    const changing = new Client({
+    const changing = new LocalClient({
       provider: withChanges(provider, {
         getInstances: async (instanceIds) =>
           (await provider.getInstances(instanceIds)).map(

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { finish, observe, temporaryStorePath } from './store-fixture.ts';
@@ -11,7 +11,7 @@ async function openClient(path: string) {
   const { provider, seen } = observe(await openSqlite({ path }));
   onTestFinished(() => provider.close());
   // Nothing here is found by looking again after a while.
-  const client = new Client({ provider, clock: systemClock, recheckMs: 3_600_000 });
+  const client = new LocalClient({ provider, clock: systemClock, recheckMs: 3_600_000 });
   onTestFinished(() => client.close());
   return { provider, client, seen };
 }

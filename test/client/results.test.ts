@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import { FailedError } from '../../src/model/failures/errors.ts';
 import { toFailure } from '../../src/model/failures/failure.ts';
 import { finish, openStore, rejection, takeTurn, withChanges } from './store-fixture.ts';
@@ -49,7 +49,7 @@ describe('the result of an instance', () => {
   ])('that was %s is an error that says so, while wait() settles', async (status, expected) => {
     const { client, provider, clock } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
-    const later = new Client({
+    const later = new LocalClient({
       provider: withChanges(provider, {
         getInstances: async (ids) =>
           (await provider.getInstances(ids)).map((record) => record && { ...record, status }),
@@ -93,9 +93,9 @@ describe('the result of an instance', () => {
     [{ timeout: -1 }, 'INVALID_DURATION'],
     [{ timeout: 'soon' }, 'INVALID_DURATION'],
     [{ timeout: null }, 'INVALID_DURATION'],
-    [{ timeoutMs: 5 }, 'INVALID_INPUT'],
-    [5, 'INVALID_INPUT'],
-    [null, 'INVALID_INPUT'],
+    [{ timeoutMs: 5 }, 'INVALID_OPTION'],
+    [5, 'INVALID_OPTION'],
+    [null, 'INVALID_OPTION'],
   ])('waited for with %j is refused', async (options, code) => {
     const { client } = await openStore();
     const handle = await client.start('order');
@@ -234,7 +234,7 @@ describe('a closed client', () => {
     ];
     for (const call of calls) await expect(call()).rejects.toMatchObject(closed);
     expect(clock.alarmCount).toBe(0);
-    const other = new Client({ provider, clock });
+    const other = new LocalClient({ provider, clock });
     expect(await other.get('o-1')).toMatchObject({ status: 'pending' });
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { InstanceStarter } from '../../src/client/starting/starts.ts';
+import type { InstanceStarter } from '../../src/client/local-backend.ts';
 import type { OrchestrationRef, StandardSchema } from '../../src/model/definition.ts';
 import { decodeMessage } from '../../src/model/message.ts';
 import type { NewInstance } from '../../src/providers/contract/instances.ts';
@@ -74,13 +74,13 @@ describe('start', () => {
   test.each<[string, string, unknown, string]>([
     ['another input', 'order', { sku: 'b', qty: 1 }, 'with another input'],
     ['no input', 'order', undefined, 'with another input'],
-    ['another orchestration', 'refund', input, 'with orchestration "order"'],
+    ['another orchestration', 'refund', input, 'with "order"'],
   ])('with the id of a start with %s says INSTANCE_ALREADY_EXISTS', async (_, name, other, why) => {
     const { client, provider } = await openStore();
     await client.start(order, input, { id: 'o-1' });
     const refused = {
       code: 'INSTANCE_ALREADY_EXISTS',
-      message: expect.stringContaining(`Instance "o-1" was started before ${why}`) as string,
+      message: expect.stringContaining(`Instance "o-1" was already started ${why}`) as string,
     };
     await expect(client.start(name, other, { id: 'o-1' })).rejects.toMatchObject(refused);
     await finish(provider, 'o-1');
@@ -155,13 +155,13 @@ describe('start refuses', () => {
   revoke();
 
   test.each<[string, unknown, string, string]>([
-    ['null', null, 'INVALID_INPUT', 'it was given null'],
-    ['undefined', undefined, 'INVALID_INPUT', 'it was given undefined'],
-    ['a number', 42, 'INVALID_INPUT', 'it was given a number'],
-    ['an empty object', {}, 'INVALID_INPUT', 'it was given another object'],
-    ['an array', ['order'], 'INVALID_INPUT', 'it was given another object'],
-    ['a bare handler', async () => 1, 'INVALID_INPUT', 'it was given a function'],
-    ['an activity', { kind: 'activity', name: 'a' }, 'INVALID_INPUT', 'it was given an activity'],
+    ['null', null, 'INVALID_INPUT', 'got null'],
+    ['undefined', undefined, 'INVALID_INPUT', 'got undefined'],
+    ['a number', 42, 'INVALID_INPUT', 'got a number'],
+    ['an empty object', {}, 'INVALID_INPUT', 'got another object'],
+    ['an array', ['order'], 'INVALID_INPUT', 'got another object'],
+    ['a bare handler', async () => 1, 'INVALID_INPUT', 'got a function'],
+    ['an activity', { kind: 'activity', name: 'a' }, 'INVALID_INPUT', 'got an activity'],
     ['a proxy that throws', throwing, 'INVALID_INPUT', 'an object that cannot be read'],
     ['a revoked proxy', revoked, 'INVALID_INPUT', 'an object that cannot be read'],
     ['an empty name', '', 'INVALID_NAME', 'is empty'],
@@ -178,10 +178,10 @@ describe('start refuses', () => {
   });
 
   test.each<[string, unknown, string]>([
-    ['null', null, 'INVALID_INPUT'],
-    ['text', 'o-1', 'INVALID_INPUT'],
-    ['a misspelt id', { instanceId: 'o-1' }, 'INVALID_INPUT'],
-    ['a revoked proxy', revoked, 'INVALID_INPUT'],
+    ['null', null, 'INVALID_OPTION'],
+    ['text', 'o-1', 'INVALID_OPTION'],
+    ['a misspelt id', { instanceId: 'o-1' }, 'INVALID_OPTION'],
+    ['a revoked proxy', revoked, 'INVALID_OPTION'],
     ['an empty id', { id: '' }, 'INVALID_ID'],
     ['an id of 1,001 bytes', { id: 'x'.repeat(1_001) }, 'INVALID_ID'],
     ['an id with a quote', { id: "o'1" }, 'INVALID_ID'],

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { Client, type ClientOptions } from '../../src/client/client.ts';
+import { LocalClient, type LocalClientOptions } from '../../src/client/local-client.ts';
 import { encodeEvent, type HistoryEvent } from '../../src/model/event.ts';
 import { randomToken } from '../../src/model/values/random-id.ts';
 import type { Hint, Provider } from '../../src/providers/contract/provider.ts';
@@ -12,11 +12,11 @@ import type { Turn, TurnOutcome } from '../../src/providers/contract/turn.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 
 /** A store in memory with a clock of its own, and a client on it; all closed when the test is over. */
-export async function openStore(options: Partial<ClientOptions> = {}) {
+export async function openStore(options: Partial<LocalClientOptions> = {}) {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   onTestFinished(() => provider.close());
-  const client = new Client({ provider, clock, ...options });
+  const client = new LocalClient({ provider, clock, ...options });
   onTestFinished(() => client.close());
   return { clock, provider, client };
 }

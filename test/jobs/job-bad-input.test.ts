@@ -24,12 +24,12 @@ describeEngine(
         [['', 1], 'INVALID_NAME'],
         [['double', 1, { kind: 'flow' }], 'INVALID_INPUT'],
         [['double', 1, { disposable: 'yes' }], 'INVALID_INPUT'],
-        [['double', 1, { idd: 'a' }], 'INVALID_INPUT'],
-        [['double', 1, null], 'INVALID_INPUT'],
-        [['double', 1, 'id'], 'INVALID_INPUT'],
+        [['double', 1, { idd: 'a' }], 'INVALID_OPTION'],
+        [['double', 1, null], 'INVALID_OPTION'],
+        [['double', 1, 'id'], 'INVALID_OPTION'],
         [[double, 1, { id: '' }], 'INVALID_ID'],
         [[double, 1, { priority: 1_000 }], 'INVALID_OPTION'],
-        [[double, 1, { version: '2' }], 'INVALID_INPUT'],
+        [[double, 1, { version: '2' }], 'INVALID_OPTION'],
         [[double, cyclic], 'NOT_SERIALIZABLE'],
         [[double, 'x'.repeat(3_000_000)], 'PAYLOAD_TOO_LARGE'],
       ];
@@ -77,8 +77,8 @@ describeEngine(
         [{ variables: { a: null } }, 'INVALID_INPUT'],
         [{ variables: JSON.parse('{"__proto__":"x"}') as unknown }, 'INVALID_INPUT'],
         [{ variables: { a: 'x'.repeat(65_537) } }, 'INVALID_INPUT'],
-        [{ names: 1 }, 'INVALID_INPUT'],
-        ['label', 'INVALID_INPUT'],
+        [{ names: 1 }, 'INVALID_OPTION'],
+        ['label', 'INVALID_OPTION'],
       ];
       for (const [given, code] of options) {
         await expect(openSession(given)).rejects.toMatchObject({ code });

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine } from '../engine/describe-engine.ts';
@@ -16,7 +16,7 @@ describeEngine(
       const provider = await engine.openProvider();
       const line = new BrokenLine(provider);
       const clock = provider.clock ?? systemClock;
-      const dying = new Client({ provider: line.provider, clock });
+      const dying = new LocalClient({ provider: line.provider, clock });
       onTestFinished(async () => {
         await dying.close();
         await provider.close();
@@ -56,7 +56,7 @@ describeEngine(
       const provider = await engine.openProvider();
       const line = new BrokenLine(provider);
       const clock = provider.clock ?? systemClock;
-      const shaky = new Client({ provider: line.provider, clock });
+      const shaky = new LocalClient({ provider: line.provider, clock });
       onTestFinished(async () => {
         await shaky.close();
         await provider.close();

@@ -2,7 +2,7 @@ import type {
   ChunkPageRequest,
   JobBackend,
   JobChunk,
-  JobChunks,
+  ChunkPage,
   JobReply,
   JobRequest,
   SessionQuery,
@@ -239,7 +239,7 @@ export class MemoryBackend implements JobBackend {
     });
   }
 
-  async read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks> {
+  async read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<ChunkPage> {
     await this.#call('read', `${key.instanceId} after ${page.after}`, () => undefined);
     return this.#until(signal, () => {
       const job = this.#find(key);

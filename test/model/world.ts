@@ -1,4 +1,4 @@
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { isTerminal } from '../../src/model/status.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
@@ -51,7 +51,7 @@ export class World {
   readonly #processes: SimulatedProcess[] = [];
   /** Who cancels, terminates and raises: in a process of its own, without a worker, that lives to the end. */
   readonly #operatorConnection: Connection;
-  readonly #operator: Client;
+  readonly #operator: LocalClient;
   readonly #permits = new StartPermits();
   readonly #repeatable: {
     readonly method: StoreCall['method'];
@@ -75,7 +75,7 @@ export class World {
       onCommitted: (call, connection) => this.#onCommitted(call, connection),
     });
     this.#operatorConnection = this.#boundary.connect();
-    this.#operator = new Client({ provider: this.#operatorConnection.provider, clock });
+    this.#operator = new LocalClient({ provider: this.#operatorConnection.provider, clock });
     this.#handlers = new Handlers(({ key, ctx, process }) => {
       this.#trace.push(`    ${process.name} runs ${key}`);
       if (this.#permits.allows(process.connection, ctx.idempotencyKey)) return;

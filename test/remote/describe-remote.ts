@@ -1,7 +1,7 @@
 import { afterEach, describe } from 'vitest';
 import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
 import type { ConnectOptions } from '../../src/remote/connect-options.ts';
-import type { RemoteClient } from '../../src/remote/remote-client.ts';
+import type { RemoteClient } from '../../src/remote/connection.ts';
 import { createToken } from '../../src/server/access/tokens.ts';
 import { serve, type PerdureServer, type ServeOptions } from '../../src/server/serve.ts';
 import { engineStores, type StoreKind } from '../engine/engine-store.ts';

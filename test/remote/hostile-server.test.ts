@@ -3,9 +3,9 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { isPerdureError, Perdure, ProviderError } from '../../src/index.ts';
-import { answerShapes } from '../../src/remote/answer-shapes.ts';
+import { responseShapes } from '../../src/remote/response-shapes.ts';
 import { operations, type Operation } from '../../src/remote/operations.ts';
-import type { RemoteClient } from '../../src/remote/remote-client.ts';
+import type { RemoteClient } from '../../src/remote/connection.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -139,7 +139,7 @@ describe('a server that answers something else', () => {
   test('every operation has a shape that refuses what is no object', () => {
     for (const name of Object.keys(operations) as Operation[]) {
       for (const value of [null, undefined, 5, 'text', []]) {
-        expect([name, answerShapes[name](value, 'answer')]).toEqual([name, 'answer']);
+        expect([name, responseShapes[name](value, 'answer')]).toEqual([name, 'answer']);
       }
     }
   });

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PollSlots } from '../../src/remote/poll-slots.ts';
-import { SharedPoll, type PollResult } from '../../src/remote/shared-poll.ts';
+import { PollSlots, SharedPoll, type PollResult } from '../../src/remote/shared-poll.ts';
 
 interface Asked {
   readonly requests: readonly string[];

@@ -3,7 +3,7 @@ import type { InstanceInfo } from '../../src/client/reading/instance-info.ts';
 import { FailedError } from '../../src/model/failures/errors.ts';
 import { platformFailure } from '../../src/model/failures/failure.ts';
 import { toTypedError } from '../../src/remote/remote-error.ts';
-import { resultOf } from '../../src/remote/remote-result.ts';
+import { resultOf } from '../../src/remote/http-backend.ts';
 
 describe('errors of a remote client', () => {
   const failure = platformFailure('POISON', 'claimed 10 times');

@@ -25,11 +25,11 @@ describeScheduled('bad input for schedules', (scheduledStore) => {
     ['two things to start', { ...starts, orchestration: 'o', every: '1h' }, 'INVALID_SCHEDULE'],
     ['a flow by its name alone', { flow: 'orders', every: '1h' }, 'INVALID_INPUT'],
     ['a policy that does not exist', { ...starts, every: '1h', catchUp: 'some' }, 'INVALID_INPUT'],
-    ['a field that does not exist', { ...starts, every: '1h', zone: 'UTC' }, 'INVALID_INPUT'],
+    ['a field that does not exist', { ...starts, every: '1h', zone: 'UTC' }, 'INVALID_OPTION'],
     [
       'an option of its own runs',
       { ...starts, every: '1h', options: { id: 'x' } },
-      'INVALID_INPUT',
+      'INVALID_OPTION',
     ],
     [
       'an expiry of no time',

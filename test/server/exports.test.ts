@@ -1,15 +1,15 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { orchestration, type Logger } from 'perdure';
 import { createHandler, createToken, type ServerToken } from 'perdure/server';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import { headOf, openSocket } from './raw-socket.ts';
 import { describeServer, openServer, type TestServer } from './server-fixture.ts';
 import { patient, underWay } from './under-way.ts';
 
-type Provider = ReturnType<typeof Client.internals>['provider'];
+type Provider = ReturnType<typeof LocalClient.internals>['backend']['provider'];
 
 function providerOf({ perdure }: TestServer): Provider {
-  return Client.internals(perdure.client).provider;
+  return LocalClient.internals(perdure.client).backend.provider;
 }
 
 /** Makes the history of every instance endless: each page of it is full. */

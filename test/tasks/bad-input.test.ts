@@ -39,7 +39,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     ['headers that are no object', { headers: ['a'] }, 'INVALID_INPUT'],
     ['headers that are no text', { headers: { a: 1 } }, 'INVALID_INPUT'],
     ['an id of 10 KB', { id: 'i'.repeat(10_240) }, 'INVALID_ID'],
-    ['an option that does not exist', { prioriy: 1 }, 'INVALID_INPUT'],
+    ['an option that does not exist', { prioriy: 1 }, 'INVALID_OPTION'],
   ])('refuses %s', async (_what, options, code) => {
     const { client } = perdure;
     await expect(client.runTask(work, 1, options as RunTaskOptions)).rejects.toMatchObject({

@@ -1,43 +1,36 @@
 import type { FlowRef, OrchestrationRef, TaskRef } from '../../model/definition.ts';
-import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { inputHash } from '../../model/values/input-hash.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
-import { encodeTaskOptions } from '../../model/work-item-options.ts';
+import { toMs, type Duration } from '../../model/values/duration.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
-import type {
-  ScheduledOrchestration,
-  ScheduledTask,
-  ScheduleDefinition,
-  StoredTiming,
-} from '../../schedules/schedule-definition.ts';
-import { encodeInput } from '../starting/encode-input.ts';
-import { readWork } from './scheduled-work.ts';
-import { readStartOptions, readTarget } from '../starting/start-request.ts';
+import type { StoredTiming } from '../../schedules/schedule-definition.ts';
+import { encodeInput, readStartOptions, readTarget } from '../starting/start-request.ts';
 import {
   readRunTaskOptions,
   readTask,
   readTime,
   type RunTaskOptions,
+  type TaskSettings,
 } from '../starting/task-request.ts';
 
-/** When a schedule fires, and what it does about ticks that it missed. */
+/** When a schedule fires, and how it handles missed ticks. */
 export interface ScheduleTiming {
-  /** Five fields (minute hour day month weekday), six with seconds first, or `@hourly`, `@daily` and the like. */
+  /** Five fields (minute hour day month weekday), six with seconds first, or a nickname such as `@daily`. */
   readonly cron?: string | undefined;
   /** The time zone of the cron expression. Default `'UTC'`. */
   readonly timeZone?: string | undefined;
-  /** Instead of cron: once in so long, counted from when the schedule was first put. At least 1 s. */
+  /** An interval instead of cron, counted from the first `put`. At least 1 s. */
   readonly every?: Duration | undefined;
-  /** No tick is earlier. */
+  /** No tick fires before this time. */
   readonly startAt?: Date | number | undefined;
-  /** No tick is later. */
+  /** No tick fires after this time. */
   readonly endAt?: Date | number | undefined;
-  /** What to do about ticks that no worker was there for. Default `'one'`: a single run stands for all. */
+  /** How to handle missed ticks. Default `'one'`: a single run for all of them. */
   readonly catchUp?: CatchUp | undefined;
 }
 
-/** The input of what a schedule starts: it may be left out where `undefined` is one. */
+/** The input of a scheduled run. It is optional if it may be `undefined`. */
 export type ScheduledInput<Input> = undefined extends Input
   ? { readonly input?: NoInfer<Input> }
   : { readonly input: NoInfer<Input> };
@@ -55,7 +48,7 @@ export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
   readonly options?: { readonly version?: string | undefined } | undefined;
 } & ScheduledInput<Input>;
 
-/** A schedule that starts a flow at each tick, as it was defined when the schedule was put. */
+/** A schedule that starts a flow at each tick, with its definition at the time of `put`. */
 export type FlowSchedule<Input = unknown> = ScheduleTiming & {
   readonly flow: FlowRef<Input>;
 } & ScheduledInput<Input>;
@@ -77,16 +70,37 @@ const fieldNames = [
 type Fields = Readonly<Partial<Record<(typeof fieldNames)[number], unknown>>>;
 
 const minEveryMs = 1_000;
+const optionsOf = 'the options of schedules.put()';
 
-/**
- * Reads a schedule; whatever it starts is checked and encoded now, so that no tick fails for it. The anchor of an
- * interval is left for the store's clock to decide.
- */
+/** The work that each tick starts, checked and encoded. */
+export type ScheduledWork =
+  | ({ readonly kind: 'task'; readonly name: string; readonly payload: Payload | null } & Omit<
+      TaskSettings,
+      'delayMs' | 'runAt' | 'expiresAt'
+    >)
+  | {
+      readonly kind: 'orchestration';
+      readonly name: string;
+      readonly version: string | null;
+      readonly payload: Payload | null;
+    };
+
+/** A schedule, checked and encoded. Cron expressions are parsed where the store is. */
+export interface ScheduleRequest {
+  /** The anchor of an interval is 0: the store sets it. */
+  readonly timing: StoredTiming;
+  readonly startAt?: number;
+  readonly endAt?: number;
+  readonly catchUp: CatchUp;
+  readonly work: ScheduledWork;
+}
+
+/** Checks a schedule and encodes its input now, so that no tick fails because of it. */
 export async function readSchedule(
   schedule: unknown,
   payloadLimitBytes: number,
-): Promise<ScheduleDefinition> {
-  const fields = readFields(schedule, 'The schedule', fieldNames);
+): Promise<ScheduleRequest> {
+  const fields = readFields(schedule, 'schedules.put()', fieldNames);
   const startAt = readTime('startAt', fields.startAt);
   const endAt = readTime('endAt', fields.endAt);
   return {
@@ -94,21 +108,30 @@ export async function readSchedule(
     ...(startAt !== undefined && { startAt }),
     ...(endAt !== undefined && { endAt }),
     catchUp: readCatchUp(fields.catchUp),
-    target: await readScheduled(fields, payloadLimitBytes),
+    work: await readWork(fields, payloadLimitBytes),
   };
 }
 
 function readTiming({ cron, timeZone, every }: Fields): StoredTiming {
   if ((cron === undefined) === (every === undefined)) {
-    throw new PerdureError('INVALID_SCHEDULE', 'A schedule has either cron or every.');
+    throw new PerdureError(
+      'INVALID_SCHEDULE',
+      'A schedule needs either `cron` or `every`, not both.',
+    );
   }
   if (cron === undefined) {
     if (timeZone !== undefined) {
-      throw new PerdureError('INVALID_SCHEDULE', 'timeZone goes with cron, not with every.');
+      throw new PerdureError(
+        'INVALID_SCHEDULE',
+        '`timeZone` is only valid with `cron`, not with `every`.',
+      );
     }
     const everyMs = toMs(every as Duration, 'every');
     if (everyMs < minEveryMs) {
-      throw new PerdureError('INVALID_SCHEDULE', `every is ${everyMs} ms; use 1 s or more.`);
+      throw new PerdureError(
+        'INVALID_SCHEDULE',
+        `Invalid \`every\` of ${everyMs} ms: must be at least 1 s.`,
+      );
     }
     return { kind: 'every', everyMs, anchorMs: 0 };
   }
@@ -123,52 +146,49 @@ function readCatchUp(catchUp: unknown = 'one'): CatchUp {
   throw invalid('catchUp', catchUp, "'skip', 'one' or 'all'");
 }
 
-function readScheduled(
-  fields: Fields,
-  limitBytes: number,
-): Promise<ScheduledTask | ScheduledOrchestration> {
-  const work = readWork(fields);
-  return work.kind === 'task'
-    ? readScheduledTask({ ...fields, ...work }, limitBytes)
-    : readScheduledOrchestration({ ...fields, ...work }, limitBytes);
-}
-
-async function readScheduledTask(fields: Fields, limitBytes: number): Promise<ScheduledTask> {
-  const target = readTask(fields.task);
-  readFields(fields.options, 'options', ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
-  const { priority, expiresInMs, dedupeKey, headers } = readRunTaskOptions(fields.options, target);
-  if (expiresInMs === 0) {
-    throw invalid('options.expiresIn', 0, 'some time, or leave it out: its runs could never start');
+/** A flow is an orchestration whose input holds its graph. */
+function readWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
+  const { task, orchestration, flow, input, options } = fields;
+  if ([task, orchestration, flow].filter((one) => one !== undefined).length !== 1) {
+    throw new PerdureError(
+      'INVALID_SCHEDULE',
+      'A schedule needs exactly one of `task`, `orchestration` and `flow`.',
+    );
   }
-  const what = `Task ${JSON.stringify(target.name)}`;
-  const payload = await encodeInput(fields.input, { what, schema: target.schema, limitBytes });
-  return {
-    kind: 'task',
-    name: target.name,
-    payload,
-    inputHash: inputHash(payload),
-    options: encodeTaskOptions(headers),
-    priority,
-    ...(expiresInMs !== undefined && { expiresInMs }),
-    ...(dedupeKey !== undefined && { dedupeKey }),
-    onFail: target.defaults?.onFail === true,
-  };
+  if (task !== undefined) return readTaskWork(fields, limitBytes);
+  if (flow === undefined) return readOrchestrationWork(fields, limitBytes);
+  const given: Partial<FlowRef> | null = flow;
+  if (typeof given !== 'object' || given?.kind !== 'flow') {
+    throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
+  }
+  readFields(options, optionsOf, [] as const);
+  const flowInput = { flow: given.graph, input };
+  const started = { orchestration: given.orchestration, input: flowInput };
+  return readOrchestrationWork(started, limitBytes);
 }
 
-async function readScheduledOrchestration(
-  fields: Fields,
-  limitBytes: number,
-): Promise<ScheduledOrchestration> {
-  const target = readTarget(fields.orchestration);
-  readFields(fields.options, 'options', ['version'] as const);
-  const { version } = readStartOptions(fields.options);
-  const what = `Orchestration ${JSON.stringify(target.name)}`;
-  const payload = await encodeInput(fields.input, { what, schema: target.schema, limitBytes });
-  return {
-    kind: 'orchestration',
-    name: target.name,
-    version: version ?? target.version,
-    payload,
-    inputHash: inputHash(payload),
-  };
+async function readTaskWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
+  const target = readTask(fields.task);
+  readFields(fields.options, optionsOf, ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
+  const chosen = readRunTaskOptions(fields.options, target);
+  const { priority, expiresInMs, dedupeKey, headers, onFail } = chosen;
+  if (expiresInMs === 0) {
+    throw invalid(
+      'options.expiresIn',
+      0,
+      'more than 0, or leave it out: its runs could never start',
+    );
+  }
+  const { name, schema } = target;
+  const payload = await encodeInput(fields.input, { kind: 'Task', name, schema, limitBytes });
+  return { kind: 'task', name, payload, priority, expiresInMs, dedupeKey, headers, onFail };
+}
+
+async function readOrchestrationWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
+  const { name, schema, ...definition } = readTarget(fields.orchestration);
+  readFields(fields.options, optionsOf, ['version'] as const);
+  const { version = definition.version } = readStartOptions(fields.options);
+  const target = { kind: 'Orchestration', name, schema, limitBytes } as const;
+  const payload = await encodeInput(fields.input, target);
+  return { kind: 'orchestration', name, version, payload };
 }

@@ -1,22 +1,35 @@
+import { systemClock } from '../../model/clock.ts';
 import { isTerminal } from '../../model/status.ts';
-import type { HistoryOptions, HistoryPage } from './history.ts';
-import type { InstanceInfo } from './instance-info.ts';
+import type { ClientBackend } from '../client-backend.ts';
+import type { HistoryPage } from './history.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
-import type { PendingWork } from './pending-work.ts';
+import type { PendingWork } from './inspect-instance.ts';
 
-/** What a description is made from: a client, of a store or of a server. */
-export interface WaitReader {
-  get(id: string): Promise<InstanceInfo | undefined>;
-  history(id: string, options: HistoryOptions): Promise<HistoryPage>;
-}
+type WaitReader = Pick<ClientBackend, 'get' | 'history'>;
 
-// A longer history is not read for a message: what is known from the row has to do.
+// A longer history is not read for a message.
 const maxPages = 10;
 const pageLimit = 200;
 const maxNamed = 3;
 
-/** What an instance waits for, as part of a sentence; `undefined` where that is unknown or it has ended. */
+/**
+ * Describes what an instance waits for, as part of a sentence. Resolves with `undefined` if that is unknown, fails or
+ * takes longer than `timeoutMs`: it must not delay an error.
+ */
 export async function describeWait(
+  reader: WaitReader,
+  id: string,
+  { nowMs, timeoutMs }: { readonly nowMs: number; readonly timeoutMs: number },
+): Promise<string | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const cancelTimer = systemClock.setTimer(timeoutMs, () => late.resolve(undefined));
+  const described = describe(reader, id, nowMs).catch(() => undefined);
+  const text = await Promise.race([described, late.promise]);
+  cancelTimer();
+  return text;
+}
+
+async function describe(
   reader: WaitReader,
   id: string,
   nowMs: number,
@@ -32,7 +45,7 @@ export async function describeWait(
   const others = open.filter(({ kind }) => kind !== 'activity');
   const parts = [
     ...pending.map((work) => describeWork(work, nowMs)),
-    // Beyond those that are shown with the instance.
+    // Activities beyond the 20 pending entries of the instance.
     ...open.flatMap(({ kind, operation, name }) =>
       kind === 'activity' && !known.has(operation) ? `activity ${JSON.stringify(name)}` : [],
     ),
@@ -52,7 +65,7 @@ async function readOpen(reader: WaitReader, id: string): Promise<readonly OpenOp
     for (const { event } of read.items) operations.add(event);
     after = read.nextAfter;
   }
-  // A part of a history does not show which operations are still open.
+  // A part of a history does not show which operations are open.
   return after === undefined ? operations.all : [];
 }
 
@@ -85,7 +98,7 @@ function describeOperation(operation: OpenOperation, nowMs: number): string {
   return `${kind} ${JSON.stringify(name)}${toStop}`;
 }
 
-/** A duration for a sentence: `250 ms`, `12 s`, `3 min`, `2 h`, `14 d`. */
+/** Formats a duration: `250 ms`, `12 s`, `3 min`, `2 h`, `14 d`. */
 export function formatMs(ms: number): string {
   if (ms < 1_000) return `${Math.ceil(ms)} ms`;
   if (ms < 120_000) return `${Math.round(ms / 100) / 10} s`;

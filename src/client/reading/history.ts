@@ -1,15 +1,12 @@
-import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { decodeEvent, type HistoryEvent } from '../../model/event.ts';
-import type { InstanceRecord } from '../../providers/contract/instances.ts';
-import type { Provider } from '../../providers/contract/provider.ts';
-
-import { pendingOfExecution } from './inspect-instance.ts';
-import type { PendingWork } from './pending-work.ts';
-import { maxPageLimit, readLimit } from './instance-list.ts';
+import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
-import { maxPageBytes } from './page-bytes.ts';
+import type { InstanceRecord, ExecutionRecord } from '../../providers/contract/instances.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import { pendingOfExecution, type PendingWork } from './inspect-instance.ts';
+import { maxPageLimit, readLimit, maxPageBytes } from './instance-list.ts';
 
-/** Which part of a history. */
+/** Options of `history`. */
 export interface HistoryOptions {
   /** Default: the current execution. */
   readonly executionId?: number | undefined;
@@ -19,24 +16,24 @@ export interface HistoryOptions {
   readonly limit?: number | undefined;
 }
 
-/** An event with its id: its place in its execution's history, from 1. */
+/** An event with its id: its position in the history of its execution, from 1. */
 export interface HistoryEntry {
   readonly id: number;
   readonly event: HistoryEvent;
 }
 
-/** Some events of one execution, in order. */
+/** A page of the events of one execution, in order. */
 export interface HistoryPage {
   readonly executionId: number;
-  /** May be fewer than `limit` also where there are more: a page ends at 8 MiB. */
+  /** May be fewer than `limit` before the last page: a page ends at 8 MiB. */
   readonly items: readonly HistoryEntry[];
-  /** The `after` of the next page; absent when there are no more events yet. */
+  /** The `after` of the next page; absent if there are no more events yet. */
   readonly nextAfter?: number;
-  /** On the last page of a current execution: its work that has no outcome yet, the first 20 entries. */
+  /** On the last page of the current execution: the first 20 entries of its pending work. */
   readonly pending?: readonly PendingWork[];
 }
 
-/** One execution as plain JSON: keep it in a repository and replay today's code against it. */
+/** One execution as plain JSON, to replay newer code against. */
 export interface ExportedHistory {
   readonly instanceId: string;
   readonly incarnation: string;
@@ -44,33 +41,62 @@ export interface ExportedHistory {
   readonly events: readonly HistoryEvent[];
 }
 
+/** `HistoryOptions`, checked. */
+export interface HistoryCall {
+  /** `undefined`: the current execution. */
+  readonly executionId?: number | undefined;
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** Checks the options of `history()`. */
+export function readHistoryOptions(options: unknown): HistoryCall {
+  const keys = ['executionId', 'after', 'limit'] as const;
+  const { executionId, ...page } = readFields(options, 'history()', keys);
+  return { executionId: readExecutionId(executionId), ...readEntryPage(page) };
+}
+
+/** Checks the options of `listExecutions()`. */
+export function readExecutionListOptions(options: unknown): Omit<HistoryCall, 'executionId'> {
+  return readEntryPage(readFields(options, 'listExecutions()', ['after', 'limit'] as const));
+}
+
+function readEntryPage({
+  after = 0,
+  limit,
+}: {
+  readonly after?: unknown;
+  readonly limit?: unknown;
+}) {
+  return { after: readCount('after', after, 0), limit: readLimit(limit) };
+}
+
+/** Checks the id of an execution, if one was given. */
+export function readExecutionId(executionId: unknown): number | undefined {
+  return executionId === undefined ? undefined : readCount('executionId', executionId, 1);
+}
+
 /** Reads one page of a history. */
 export async function readHistoryPage(
   provider: Provider,
   instanceId: string,
-  options?: HistoryOptions,
+  { executionId: wanted, after, limit }: HistoryCall,
 ): Promise<HistoryPage> {
-  const given = readFields(options, 'options', ['executionId', 'after', 'limit'] as const);
-  const after = readCount('after', given.after ?? 0, 0);
-  const limit = readLimit(given.limit);
-  const found = await findExecution(provider, instanceId, given.executionId);
-  const { executionId } = found;
-  // One more than asked tells whether there is a next page.
-  const wanted = { instanceId, executionId, after, limit: limit + 1 };
-  const { entries, more } = await readEntries(provider, wanted);
+  const { executionId, isCurrent } = await findExecution(provider, instanceId, wanted);
+  // One extra entry shows whether there is a next page.
+  const request = { instanceId, executionId, after, limit: limit + 1 };
+  const { entries, more } = await readEntries(provider, request);
   if (entries.length === 0) await assertNotPruned(provider, instanceId, executionId);
   const items = entries.slice(0, limit);
   const page = { executionId, items };
   if (more || entries.length > limit) return { ...page, nextAfter: after + items.length };
-  const pending = found.isCurrent
-    ? await pendingOfExecution(provider, instanceId, executionId)
-    : [];
+  const pending = isCurrent ? await pendingOfExecution(provider, instanceId, executionId) : [];
   return pending.length > 0 ? { ...page, pending } : page;
 }
 
-/** A whole history that is read as it is asked for, one page after the other. */
+/** A whole history that is read lazily, page by page. */
 export interface HistoryExport extends Omit<ExportedHistory, 'events'> {
-  /** Rejects where the instance or the execution was deleted meanwhile. */
+  /** Rejects if the instance or the execution is deleted during the export. */
   readonly pages: AsyncGenerator<readonly HistoryEvent[], void, undefined>;
 }
 
@@ -86,7 +112,7 @@ export async function exportHistory(
   return { ...of, events };
 }
 
-/** Begins to read a whole history; never more of it is in memory than one page. */
+/** Opens a whole history; holds at most one page in memory. */
 export async function openHistoryExport(
   provider: Provider,
   instanceId: string,
@@ -98,7 +124,7 @@ export async function openHistoryExport(
     for (;;) {
       const wanted = { instanceId, executionId, after, limit: maxPageLimit };
       const { entries, more } = await readEntries(provider, wanted);
-      // The id may be given to another instance meanwhile, whose events are none of this one's.
+      // The id may have been reused by another instance.
       const [now] = await provider.getInstances([instanceId]);
       if (now?.incarnation !== incarnation) throw notFound(instanceId);
       after += entries.length;
@@ -113,9 +139,8 @@ export async function openHistoryExport(
 async function findExecution(
   provider: Provider,
   instanceId: string,
-  executionId: unknown,
+  wanted: number | undefined,
 ): Promise<Pick<InstanceRecord, 'incarnation' | 'executionId'> & { readonly isCurrent: boolean }> {
-  const wanted = executionId === undefined ? undefined : readCount('executionId', executionId, 1);
   const [record] = await provider.getInstances([instanceId]);
   if (record === undefined) throw notFound(instanceId);
   const { incarnation, executionId: current } = record;
@@ -123,23 +148,23 @@ async function findExecution(
   if (wanted <= current) return { incarnation, executionId: wanted, isCurrent: wanted === current };
   throw new PerdureError(
     'INVALID_INPUT',
-    `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}; the current one is ${record.executionId}.`,
+    `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}. The current one is ${record.executionId}.`,
   );
 }
 
-/** An execution that went while its pages were read must not look like one that was short. */
+/** Throws if the execution was pruned while its pages were read: it would look like a short one. */
 async function assertNotPruned(
   provider: Provider,
   instanceId: string,
   executionId: number,
 ): Promise<void> {
   const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
-  // There is always a current one, and none of its life is later than the one that was read.
+  // An instance always has a current execution, so none means that it was deleted.
   if (found === undefined) throw notFound(instanceId);
   if (found.executionId === executionId) return;
   throw new PerdureError(
     'INVALID_INPUT',
-    `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. See with listExecutions() which are left.`,
+    `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. List the remaining executions with listExecutions().`,
   );
 }
 
@@ -148,7 +173,7 @@ async function readEntries(
   params: Parameters<Provider['readInstanceHistory']>[0],
 ): Promise<{ readonly entries: readonly HistoryEntry[]; readonly more: boolean }> {
   const read = await provider.readInstanceHistory({ ...params, maxBytes: maxPageBytes });
-  // The event at which the page ended comes last, and without its data.
+  // The event at which the page ended is last and has no data.
   const stored = read.filter(({ withheld }) => withheld !== true);
   const entries = stored.map((event, index) => {
     const id = params.after + index + 1;
@@ -157,7 +182,7 @@ async function readEntries(
     } catch (cause) {
       throw new PerdureError(
         'UNDECODABLE',
-        `Event ${id} of execution ${params.executionId} of instance ${JSON.stringify(params.instanceId)} cannot be decoded. Read on with after: ${id}.`,
+        `Event ${id} of execution ${params.executionId} of instance ${JSON.stringify(params.instanceId)} cannot be decoded. Continue with after: ${id}.`,
         { cause },
       );
     }
@@ -168,4 +193,39 @@ async function readEntries(
 function readCount(key: string, value: unknown, min: number): number {
   if (Number.isSafeInteger(value) && (value as number) >= min) return value as number;
   throw invalid(key, value, `a whole number of ${min} or more`);
+}
+
+/** Options of `listExecutions`. */
+export interface ExecutionListOptions {
+  /** Only executions with a greater id. Default 0. */
+  readonly after?: number | undefined;
+  /** 1 to 1,000. Default 100. */
+  readonly limit?: number | undefined;
+}
+
+/** A page of the executions of one instance, oldest first, without pruned ones. */
+export interface ExecutionPage {
+  readonly items: readonly ExecutionRecord[];
+  /** The `after` of the next page; absent on the last. */
+  readonly nextAfter?: number;
+}
+
+/** Reads one page of an instance's executions. */
+export async function listExecutions(
+  provider: Provider,
+  instanceId: string,
+  { after, limit }: Omit<HistoryCall, 'executionId'>,
+): Promise<ExecutionPage> {
+  // One extra entry shows whether there is a next page.
+  const executions = await provider.listExecutions({ instanceId, after, limit: limit + 1 });
+  if (executions.length === 0) await assertExists(provider, instanceId);
+  const items = executions.slice(0, limit);
+  const last = items.at(-1);
+  if (last === undefined || executions.length <= limit) return { items };
+  return { items, nextAfter: last.executionId };
+}
+
+async function assertExists(provider: Provider, instanceId: string): Promise<void> {
+  const [record] = await provider.getInstances([instanceId]);
+  if (record === undefined) throw notFound(instanceId);
 }

@@ -1,66 +1,67 @@
 import type { CancelRequest } from '../../model/cancel.ts';
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
-import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { InstanceStatus } from '../../model/status.ts';
+import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
+import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
-import type { InstanceRecord } from '../../providers/contract/instances.ts';
+import type { InstanceRecord, TaskRecord } from '../../providers/contract/instances.ts';
 import type { InstanceSize } from '../../providers/contract/management.ts';
-import type { PendingWork } from './pending-work.ts';
-import { toTaskInfo, type TaskInfo } from './task-info.ts';
+import type { OnFailState } from '../../providers/contract/tasks.ts';
+import type { PendingWork } from './inspect-instance.ts';
 
-/** What is known of an instance. All times are milliseconds since the epoch. */
+/** The state of an instance. All times are milliseconds since the epoch. */
 export interface InstanceInfo<Output = unknown> {
   readonly id: string;
   readonly kind: 'orchestration' | 'task';
   readonly name: string;
-  /** Absent while no worker has picked one. */
+  /** Absent until a worker has chosen one. */
   readonly version?: string;
   readonly status: InstanceStatus;
   /** The current execution; each continue-as-new adds one. */
   readonly executionId: number;
   readonly parentId?: string;
-  /** What the current execution was started with. Shown by `get` and `status`, not in lists. */
+  /** The input of the current execution. Returned by `get` and `status`, not in lists. */
   readonly input?: unknown;
-  /** What the orchestration returned, once it is `completed`. */
+  /** The output of a `completed` instance. */
   readonly output?: Output;
-  /** What it failed with, once it is `failed`. */
+  /** The failure of a `failed` instance. */
   readonly failure?: Failure;
-  /** What the orchestration last said of itself. */
+  /** The last value that the orchestration passed to `setCustomStatus`. */
   readonly customStatus?: unknown;
-  /** Counts up each time the orchestration sets its custom status. Absent before the first time. */
+  /** Incremented each time the custom status is set. Absent before. */
   readonly customStatusVersion?: number;
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
-  /** The first wish that it stop: why, who asked, and when. */
+  /** The first cancel request: reason, actor and time. */
   readonly cancel?: CancelRequest;
-  /** It was canceled before its code had cleaned up. */
+  /** A time limit ended the clean-up. */
   readonly cleanupSkipped?: true;
-  /** Handlers that went on past their grace period. */
+  /** Number of handlers that ran past their grace. */
   readonly leaked?: number;
   /**
-   * Work that has no outcome yet: attempts, last failure, next try, heartbeat. The first 20 entries, shown by `get` and
+   * Work without an outcome: attempts, last failure, next try, heartbeat. The first 20 entries, returned by `get` and
    * `status`; `running(id)` lists more.
    */
   readonly pending?: readonly PendingWork[];
-  /** What still runs, while it is `canceling`. */
+  /** The handlers that still run while the instance is `canceling`. */
   readonly running?: readonly RunningItem[];
   /** Why and by whom it was terminated. */
   readonly terminated?: { readonly reason: string; readonly actor: string | null };
-  /** Why its turns are held back, and since when; ended by the next good turn. */
+  /** Why the instance is blocked, and since when. The next successful turn clears it. */
   readonly blocked?: { readonly reason: string; readonly at: number };
-  /** What a task run has besides. */
+  /** The fields of a task run. */
   readonly task?: TaskInfo;
-  /** What is stored but cannot be decoded, because the store was damaged. */
+  /** Stored values that cannot be decoded because the store is damaged. */
   readonly undecodable?: readonly ('input' | 'output' | 'customStatus')[];
 }
 
-/** What is known of an instance, with what it holds in the store. */
+/** The state of an instance, with its size in the store. */
 export interface MeasuredInstance<Output = unknown> extends InstanceInfo<Output> {
   readonly size: InstanceSize;
 }
 
-/** An entry of a list: without its output and custom status, and with no more than name, message and code of a failure. */
+/** Decodes a row for a list: without output and custom status, and with a short failure. */
 export function toSummary(record: InstanceRecord): InstanceInfo {
   const { output: _, customStatus: __, failure, ...info } = toInstanceInfo(record);
   if (failure === undefined) return info;
@@ -68,7 +69,7 @@ export function toSummary(record: InstanceRecord): InstanceInfo {
   return { ...info, failure: { name, message, ...(code !== undefined && { code }) } };
 }
 
-/** Decodes a row. Damage shows in `undecodable`, so that one bad row does not hide a page of good ones. */
+/** Decodes a row. Lists damaged values in `undecodable` instead of throwing, so that a page stays readable. */
 export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
   const undecodable: ('output' | 'customStatus')[] = [];
   const decode = (field: 'output' | 'customStatus', payload: Payload): object | undefined => {
@@ -102,4 +103,44 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };
+}
+
+/** The fields that only a task run has. */
+export interface TaskInfo {
+  readonly priority: number;
+  readonly dedupeKey?: string;
+  /** When it may start, if that was set. */
+  readonly runAt?: number;
+  readonly expiresAt?: number;
+  /** Number of failed attempts. */
+  readonly failures: number;
+  /** Empty if the stored headers are damaged. */
+  readonly headers: Headers;
+  /** The state of the failure handler, once the run has failed. */
+  readonly onFail?: OnFailState;
+  /** Why the failure handler itself failed. */
+  readonly onFailFailure?: Failure;
+}
+
+/** Decodes the task part of a row. */
+function toTaskInfo(record: TaskRecord): TaskInfo {
+  return {
+    priority: record.priority,
+    ...(record.dedupeKey !== null && { dedupeKey: record.dedupeKey }),
+    ...(record.runAt !== null && { runAt: record.runAt }),
+    ...(record.expiresAt !== null && { expiresAt: record.expiresAt }),
+    failures: record.failures,
+    headers: readHeaders(record.options),
+    ...(record.onFail !== null && { onFail: record.onFail }),
+    ...(record.onFail === 'failed' && { onFailFailure: decodeFailure(record.onFailFailure) }),
+  };
+}
+
+// A damaged row must not make a page unreadable; the worker reports the damage when it runs the task.
+function readHeaders(stored: string | null): Headers {
+  try {
+    return decodeHeaders(stored);
+  } catch {
+    return {};
+  }
 }

@@ -1,33 +1,32 @@
+import { invalid, readFields } from '../../model/option-fields.ts';
+import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
 import { byteLength } from '../../model/values/payload.ts';
 import { flowVersion } from '../../model/definition.ts';
 import { maxIdBytes, maxNameBytes } from '../../model/values/names.ts';
-import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
-import type {
-  InstanceConditions,
-  ListInstancesParams,
-} from '../../providers/contract/instances.ts';
+import type { InstanceConditions } from '../../providers/contract/instances.ts';
+import type { AuditRecord } from '../../providers/contract/management.ts';
+import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import { readTime } from '../starting/task-request.ts';
 import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
-import { invalid, readFields } from '../../model/option-fields.ts';
-import { maxPageBytes } from './page-bytes.ts';
 
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
   readonly status?: InstanceStatus | readonly InstanceStatus[] | undefined;
-  /** `'orchestration'` includes the runs of flows, `'flow'` is those alone. */
+  /** `'orchestration'` includes runs of flows; `'flow'` selects only those. */
   readonly kind?: 'orchestration' | 'task' | 'flow' | undefined;
   readonly name?: string | undefined;
   readonly idPrefix?: string | undefined;
   readonly parentId?: string | undefined;
-  /** Created at this moment or later. */
+  /** Created at this time or later. */
   readonly createdFrom?: Date | number | undefined;
-  /** Created before this moment. */
+  /** Created before this time. */
   readonly createdBefore?: Date | number | undefined;
-  /** Whether its turns are held back. */
+  /** Whether the instance is blocked. */
   readonly blocked?: boolean | undefined;
 }
 
-/** Which page of a list. */
+/** Selects a page of a list. */
 export interface ListPage {
   /** 1 to 1,000. Default 100. */
   readonly limit?: number | undefined;
@@ -35,19 +34,19 @@ export interface ListPage {
   readonly cursor?: string | undefined;
 }
 
-/** Which page of a list of instances, and how much of each. */
+/** Selects a page of a list of instances. */
 export interface InstanceListPage extends ListPage {
   /**
-   * Whether entries have their `output` and `customStatus`, and all of their `failure`. Default `false`: a failure then has
-   * its name, message and code. A page with payloads may be shorter than `limit`: it ends at 8 MiB.
+   * Include `output`, `customStatus` and the whole `failure`. Default false: a failure has only its name, message and
+   * code. A page with payloads may be shorter than `limit`: it ends at 8 MiB.
    */
   readonly payloads?: boolean | undefined;
 }
 
-/** A page of a list, and where the next one begins. It may have fewer entries than `limit` and still not be the last. */
+/** A page of a list. It may have fewer entries than `limit` before the last page. */
 export interface InstancePage {
   readonly items: readonly InstanceInfo[];
-  /** Where the next page begins; absent on the last. */
+  /** The `cursor` of the next page; absent on the last. */
   readonly nextCursor?: string;
 }
 
@@ -63,57 +62,64 @@ const filterKeys = [
 ] as const satisfies readonly (keyof ListFilter)[];
 
 const defaultLimit = 100;
-/** No page is longer. */
+/** Maximum bytes of payloads in a page of a list or a history. A single larger entry forms a page of its own. */
+export const maxPageBytes = 8 * 1024 * 1024;
+/** Maximum entries of a page. */
 export const maxPageLimit = 1_000;
 
+/** A page of a list, checked. */
+export interface PageCall {
+  readonly limit: number;
+  readonly beforeKey?: number;
+}
+
+/** The arguments of `list`, checked. */
+export interface ListCall extends PageCall {
+  readonly filter: InstanceConditions;
+  readonly payloads: boolean;
+}
+
 /** Reads one page of instances. */
-export async function listInstances(
-  provider: Provider,
-  filter: unknown,
-  page: unknown,
-): Promise<InstancePage> {
-  const params = readListParams(filter, page);
+export async function listInstances(provider: Provider, call: ListCall): Promise<InstancePage> {
   const records = await provider.listInstances({
-    ...params,
-    // One more than asked tells whether there is a next page.
-    limit: params.limit + 1,
+    ...call,
+    // One extra entry shows whether there is a next page.
+    limit: call.limit + 1,
     maxBytes: maxPageBytes,
   });
-  // An entry that is withheld is that one more.
-  const shown = records.slice(0, params.limit).filter(({ withheld }) => withheld !== true);
-  const items = shown.map(params.payloads ? toInstanceInfo : toSummary);
+  // A withheld entry is that extra one.
+  const shown = records.slice(0, call.limit).filter(({ withheld }) => withheld !== true);
+  const items = shown.map(call.payloads ? toInstanceInfo : toSummary);
   const last = shown.at(-1);
   if (last === undefined || records.length === shown.length) return { items };
   return { items, nextCursor: toCursor(last.instanceKey) };
 }
 
-/** Turns what a caller asks for into what a provider understands; bad values are `INVALID_INPUT`. */
-export function readListParams(
-  filter: unknown,
-  page: unknown,
-): ListInstancesParams & { readonly payloads: boolean } {
+/** Checks the arguments of `list`. */
+export function readListArguments(filter: unknown, page: unknown): ListCall {
   const keys = ['limit', 'cursor', 'payloads'] as const;
-  const { payloads = false, ...rest } = readFields(page, 'page', keys);
+  const { payloads = false, ...rest } = readFields(page, 'the page of list()', keys);
   return {
     filter: readFilter(filter),
-    ...readPage(rest),
+    ...readPage(rest, 'list()'),
     payloads: readFlag('payloads', payloads),
   };
 }
 
-/** Reads which page of a list. */
-export function readPage(page: unknown): { readonly limit: number; readonly beforeKey?: number } {
-  const { limit, cursor } = readFields(page, 'page', ['limit', 'cursor'] as const);
+/** Checks which page of a list to read. */
+export function readPage(page: unknown, call: string): PageCall {
+  const keys = ['limit', 'cursor'] as const;
+  const { limit, cursor } = readFields(page, `the page of ${call}`, keys);
   const beforeKey = readCursor(cursor);
   return { limit: readLimit(limit), ...(beforeKey !== undefined && { beforeKey }) };
 }
 
-/** Names where a page ended, in a way that nobody counts on. */
+/** Encodes the end of a page as an opaque cursor. */
 export function toCursor(key: number): string {
   return `k${key.toString(36)}`;
 }
 
-/** Reads how many entries a page may have. */
+/** Checks the number of entries of a page. */
 export function readLimit(limit: unknown): number {
   if (limit === undefined) return defaultLimit;
   const valid = Number.isSafeInteger(limit) && (limit as number) >= 1;
@@ -128,11 +134,11 @@ function readCursor(cursor: unknown): number | undefined {
       ? Number.parseInt(cursor.slice(1), 36)
       : Number.NaN;
   if (Number.isSafeInteger(key)) return key;
-  throw invalid('cursor', cursor, 'the nextCursor of the page before, as it was given');
+  throw invalid('cursor', cursor, 'the unchanged `nextCursor` of the previous page');
 }
 
 function readFilter(given: unknown): InstanceConditions {
-  const filter = readFields(given, 'filter', filterKeys);
+  const filter = readFields(given, 'the filter of list()', filterKeys);
   const { status, kind, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
   return {
     ...(status !== undefined && { status: readStatus(status) }),
@@ -140,8 +146,8 @@ function readFilter(given: unknown): InstanceConditions {
     ...(name !== undefined && { name: readText('name', name, maxNameBytes) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
-    ...(createdFrom !== undefined && { createdFrom: readTime('createdFrom', createdFrom) }),
-    ...(createdBefore !== undefined && { createdBefore: readTime('createdBefore', createdBefore) }),
+    ...(createdFrom !== undefined && { createdFrom: roundUp('createdFrom', createdFrom) }),
+    ...(createdBefore !== undefined && { createdBefore: roundUp('createdBefore', createdBefore) }),
     ...(blocked !== undefined && { blocked: readFlag('blocked', blocked) }),
   };
 }
@@ -164,14 +170,49 @@ function readText(key: string, value: unknown, maxBytes: number): string {
   throw invalid(key, value, `text of 1 to ${maxBytes} bytes`);
 }
 
-// Times are stored as whole milliseconds, so rounding up changes neither "from" nor "before".
-function readTime(key: string, value: unknown): number {
-  const time = value instanceof Date ? value.getTime() : value;
-  if (typeof time === 'number' && Math.abs(time) <= 8.64e15) return Math.ceil(time);
-  throw invalid(key, value, 'a valid Date, or milliseconds since the epoch');
+// Times are stored in whole milliseconds, so rounding up changes neither "from" nor "before".
+function roundUp(key: string, time: unknown): number {
+  return Math.ceil(readTime(key, time) ?? 0);
 }
 
 function readFlag(key: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
   throw invalid(key, value, 'true or false');
+}
+
+/** A page of deletions and prunes, newest first. It may be shorter than `limit` before the last page. */
+export interface AuditPage {
+  readonly items: readonly AuditRecord[];
+  /** The `cursor` of the next page; absent on the last. */
+  readonly nextCursor?: string;
+}
+
+// The filter of a record may name 100 definitions, so few are read at a time.
+const readAtOnce = 100;
+
+/** Reads one page of audit records, which ends at 8 MiB. */
+export async function listAudit(
+  provider: Provider,
+  { limit, beforeKey: from }: PageCall,
+): Promise<AuditPage> {
+  const items: AuditRecord[] = [];
+  let bytes = 0;
+  let beforeKey = from;
+  for (;;) {
+    // One extra entry shows whether there is a next page.
+    const wanted = Math.min(limit + 1 - items.length, readAtOnce);
+    const records = await provider.listAudit({
+      limit: wanted,
+      ...(beforeKey !== undefined && { beforeKey }),
+    });
+    for (const record of records) {
+      bytes += bytesOfTexts(record.filter, record.actor);
+      const last = items.at(-1);
+      const isFull = items.length === limit || bytes > maxPageBytes;
+      if (isFull && last !== undefined) return { items, nextCursor: toCursor(last.auditKey) };
+      items.push(record);
+    }
+    if (records.length < wanted) return { items };
+    beforeKey = items.at(-1)?.auditKey;
+  }
 }

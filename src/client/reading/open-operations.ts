@@ -1,6 +1,6 @@
 import type { HistoryEvent } from '../../model/event.ts';
 
-/** An operation of an execution that has no outcome yet. */
+/** An operation of an execution without an outcome. */
 export interface OpenOperation {
   readonly kind: 'activity' | 'timer' | 'child' | 'detached' | 'event';
   readonly operation: number;
@@ -8,15 +8,15 @@ export interface OpenOperation {
   readonly name?: string;
   readonly childId?: string;
   readonly fireAt?: number;
-  /** It was canceled, and its end is awaited. */
+  /** It was canceled but has not stopped. */
   readonly isStopping?: true;
 }
 
-/** Finds the open operations of an execution in its history, read event by event. */
+/** Collects the open operations of an execution from its history events. */
 export class OpenOperations {
   readonly #open = new Map<number, OpenOperation>();
   readonly #events = new EventWaits();
-  /** Withdrawing these is not enough: they are waited for until they have stopped. */
+  /** Operations with `cancellation: 'wait'`: open until they have stopped, even if withdrawn. */
   readonly #mustStop = new Set<number>();
 
   get all(): readonly OpenOperation[] {
@@ -82,12 +82,12 @@ export class OpenOperations {
   }
 }
 
-/** Which waits for external events are still without one. */
+/** Matches external events with the waits for them. */
 class EventWaits {
   readonly #waits = new Map<number, string>();
   readonly #buffered = new Map<string, number>();
 
-  /** Returns whether the wait has to wait: there may be an event already. */
+  /** Returns whether the wait is open; a buffered event completes it. */
   wait(name: string, operation: number): boolean {
     const buffered = this.#buffered.get(name) ?? 0;
     if (buffered > 0) this.#buffered.set(name, buffered - 1);
@@ -99,7 +99,7 @@ class EventWaits {
     this.#waits.delete(operation);
   }
 
-  /** The operation that takes an event; `undefined` if it is kept for later. */
+  /** Returns the operation that receives an event; `undefined` if the event is buffered. */
   arrive(name: string): number | undefined {
     for (const [operation, awaited] of this.#waits) {
       if (awaited !== name) continue;

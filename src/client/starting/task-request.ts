@@ -4,48 +4,72 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/names.ts';
 import { invalid, readFields, checkPriority } from '../../model/option-fields.ts';
 import { isHeaders, type Headers } from '../../model/work-item-options.ts';
+import type { TaskCall } from '../client-backend.ts';
+import type { TaskHandle } from '../handle.ts';
+import { encodeInput, readDefinition, type StartArguments } from './start-request.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
-/** How a task is run. */
+/** Options of a task run. */
 export interface RunTaskOptions {
-  /** Chosen by the caller, so that the same request made twice is one run. Default: generated. */
+  /** The id of the run; it makes the call idempotent. Default: generated. */
   readonly id?: string | undefined;
-  /** From 0 to 100, higher first. Default: that of the definition, or 0. */
+  /** 0 to 100, higher first. Default: the priority of the definition, or 0. */
   readonly priority?: number | undefined;
-  /** How long to wait before it may start. */
+  /** Time before the run may start. */
   readonly delay?: Duration | undefined;
-  /** When it may start, instead of a delay. */
+  /** When the run may start; excludes `delay`. */
   readonly runAt?: Date | number | undefined;
-  /** If it has not started this long after it could, it ends as `expired`. Default: that of the definition. */
+  /** The run ends as `expired` if it has not started this long after it could. Default: that of the definition. */
   readonly expiresIn?: Duration | undefined;
-  /** If it has not started by then, it ends as `expired`. */
+  /** The run ends as `expired` if it has not started by then; excludes `expiresIn`. */
   readonly expiresAt?: Date | number | undefined;
   /**
-   * At most one run of the task with this key is active: a second request is answered with the first run. The key is
-   * held until the handler has stopped, also after a cancel.
+   * At most one run of the task with this key is active: a second call returns the first run. The key is held until the
+   * handler has stopped, also after a cancel.
    */
   readonly dedupeKey?: string | undefined;
-  /** Text by name that the handler finds as `ctx.headers`. */
+  /** Strings by name; the handler reads them as `ctx.headers`. */
   readonly headers?: Headers | undefined;
 }
 
-/** What a run needs to know of its task. */
+/** The arguments of `runTask` after the definition. */
+export type RunTaskArguments<Input> = StartArguments<Input, RunTaskOptions>;
+
+/** One request of `runTasks`. */
+export type TaskRequest<Task extends TaskRef | string = TaskRef | string> = {
+  readonly task: Task;
+  readonly options?: RunTaskOptions | undefined;
+} & InputField<Task extends TaskRef<infer Input> ? Input : unknown>;
+
+type InputField<Input> = undefined extends Input
+  ? { readonly input?: Input }
+  : { readonly input: Input };
+
+/** The handles of `runTasks`, in the order of its requests. */
+export type TaskHandles<Tasks extends readonly (TaskRef | string)[]> = {
+  readonly [Index in keyof Tasks]: TaskHandle<
+    Tasks[Index] extends TaskRef<infer _Input, infer Output> ? Output : unknown
+  >;
+};
+
+/** The task of a run. */
 export interface TaskTarget {
   readonly name: string;
   readonly schema: StandardSchema | undefined;
   readonly defaults: TaskRunDefaults | undefined;
 }
 
-/** Options of a run that have been checked; times are still relative. */
-export interface ChosenRun {
-  readonly id: string | undefined;
+/** Options of a task run, checked. Durations count from the time the store gets the call. */
+export interface TaskSettings {
   readonly priority: number;
-  readonly delayMs: number | undefined;
-  readonly runAt: number | undefined;
-  readonly expiresInMs: number | undefined;
-  readonly expiresAt: number | undefined;
-  readonly dedupeKey: string | undefined;
-  readonly headers: Headers | undefined;
+  readonly delayMs?: number | undefined;
+  readonly runAt?: number | undefined;
+  readonly expiresInMs?: number | undefined;
+  readonly expiresAt?: number | undefined;
+  readonly dedupeKey?: string | undefined;
+  readonly headers?: Headers | undefined;
+  /** Whether a handler runs after a failure. */
+  readonly onFail: boolean;
 }
 
 const optionNames = [
@@ -59,29 +83,28 @@ const optionNames = [
   'headers',
 ] as const;
 
-/** Reads a definition or a plain name; whatever else it is given is refused. */
+/** Reads a definition or a plain name. Throws `INVALID_INPUT` for any other value. */
 export function readTask(task: unknown): TaskTarget {
   if (typeof task === 'string') {
     return { name: checkName(task, 'Task name'), schema: undefined, defaults: undefined };
   }
-  const given = task as Partial<TaskRef> | null | undefined;
-  if (typeof given !== 'object' || given?.kind !== 'task') {
-    throw invalid('The task', describe(task), 'a task or its name');
-  }
-  return {
+  return readDefinition('task', task, (given) => ({
     name: checkName(given.name, 'Task name'),
     schema: given.inputSchema,
     defaults: given.runDefaults,
-  };
+  }));
 }
 
-/** Reads the options of a run. */
-export function readRunTaskOptions(options: unknown, target: TaskTarget): ChosenRun {
-  const given = readFields(options, 'options', optionNames);
+/** Checks the options of a run. */
+export function readRunTaskOptions(
+  options: unknown,
+  { defaults }: Pick<TaskTarget, 'defaults'>,
+  where = 'runTask()',
+): TaskSettings & { readonly id: string | undefined } {
+  const given = readFields(options, where, optionNames);
   const { id, priority, delay, runAt, expiresIn, expiresAt, dedupeKey, headers } = given;
   refuseBoth('delay', delay, 'runAt', runAt);
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
-  const { defaults } = target;
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
     priority: priority === undefined ? (defaults?.priority ?? 0) : checkPriority(priority),
@@ -91,24 +114,22 @@ export function readRunTaskOptions(options: unknown, target: TaskTarget): Chosen
     expiresAt: readTime('expiresAt', expiresAt),
     dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
     headers: readHeaders(headers),
+    onFail: defaults?.onFail === true,
   };
 }
 
-/** The times of a new run. */
-export type ChosenTimes = Pick<ChosenRun, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'>;
-
 /**
- * The times of a run as the store takes them: durations stay durations, which the store counts by its own clock. Throws
- * `INVALID_INPUT` for an expiry that leaves no time to start; `nowMs` is only used for that.
+ * Returns the times of a run for the store, which counts durations by its own clock. Throws `INVALID_INPUT` for an
+ * expiry that leaves no time to start.
  */
 export function toTaskTimes(
-  { delayMs, runAt, expiresInMs, expiresAt }: ChosenTimes,
+  { delayMs, runAt, expiresInMs, expiresAt }: TaskSettings,
   nowMs: number,
 ): Pick<NewTask, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'> {
   const startsAt = Math.max(nowMs, delayMs === undefined ? (runAt ?? nowMs) : nowMs + delayMs);
   if (expiresInMs === 0 || (expiresAt !== undefined && expiresAt <= startsAt)) {
     const start = startsAt === nowMs ? 'in the past' : 'before the run may start';
-    throw new PerdureError('INVALID_INPUT', `The expiry is ${start}; choose a later one.`);
+    throw new PerdureError('INVALID_INPUT', `The expiry is ${start}. Choose a later one.`);
   }
   return {
     ...(delayMs !== undefined && delayMs > 0 && { delayMs }),
@@ -124,10 +145,10 @@ function readExpiresIn(given: unknown, defaults: TaskRunDefaults | undefined): n
 
 function readHeaders(headers: unknown): Headers | undefined {
   if (headers === undefined || isHeaders(headers)) return headers;
-  throw invalid('headers', headers, 'an object whose values are all text');
+  throw invalid('headers', headers, 'an object whose values are strings');
 }
 
-/** Reads a moment, if one was given. */
+/** Checks a time, if one was given. */
 export function readTime(key: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const time = value instanceof Date ? value.getTime() : value;
@@ -137,10 +158,27 @@ export function readTime(key: string, value: unknown): number | undefined {
 
 function refuseBoth(one: string, first: unknown, other: string, second: unknown): void {
   if (first === undefined || second === undefined) return;
-  throw new PerdureError('INVALID_INPUT', `Give either ${one} or ${other}, not both.`);
+  throw new PerdureError('INVALID_INPUT', `Pass either \`${one}\` or \`${other}\`, not both.`);
 }
 
-function describe(value: unknown): unknown {
-  const kind = (value as { readonly kind?: unknown } | null | undefined)?.kind;
-  return typeof kind === 'string' ? `something of kind ${kind}` : value;
+/** Checks and encodes a task run; its id is `undefined` unless the caller chose one. */
+export async function readTaskRun(
+  { task, input, options }: Readonly<Partial<Record<'task' | 'input' | 'options', unknown>>>,
+  limitBytes: number,
+): Promise<Omit<TaskCall, 'id' | 'hasGeneratedId'> & { readonly id: string | undefined }> {
+  const target = readTask(task);
+  const settings = readRunTaskOptions(options, target);
+  const { name, schema } = target;
+  const payload = await encodeInput(input, { kind: 'Task', name, schema, limitBytes });
+  return { ...settings, name, payload };
+}
+
+/** Checks the requests of `runTasks`. */
+export function readTaskRequests(
+  requests: unknown,
+): readonly { readonly task?: unknown; readonly input?: unknown; readonly options?: unknown }[] {
+  if (!Array.isArray(requests)) throw invalid('The batch', requests, 'an array of requests');
+  return requests.map((request: unknown) =>
+    readFields(request, 'a request of runTasks()', ['task', 'input', 'options'] as const),
+  );
 }

@@ -1,66 +1,65 @@
 import { systemClock, type Clock } from '../../model/clock.ts';
 import { ProviderError, notFound } from '../../model/failures/errors.ts';
-import type { Payload } from '../../model/values/payload.ts';
 import { isTerminal } from '../../model/status.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { CompletedOutput, Hint, Provider } from '../../providers/contract/provider.ts';
-import { Births } from '../starting/recent-starts.ts';
-import { clientClosed, notOverInTime, replaced } from './instance-errors.ts';
-import { InstanceReader } from '../reading/instance-reader.ts';
+import { maxPageBytes } from '../reading/instance-list.ts';
+import { RecentStarts } from './recent-starts.ts';
+import { clientClosed, waitTimedOut, instanceReplaced } from './instance-errors.ts';
 
 export interface CompletionWaiterParams {
   readonly provider: Provider;
-  /** Decides when a wait has timed out. */
+  /** Times the timeouts of waits. */
   readonly clock: Clock;
-  /** Decides when to read without a hint: not the injected clock, which may skip a month and would read for each second of it. */
+  /** Times the polls without a hint. Not the injected clock: a skipped month would poll once per second of it. */
   readonly recheckClock?: Clock;
-  /** How often waits read their rows when no hint comes. Default 1 s. */
+  /** Polling interval of waits without a hint. Default 1 s. */
   readonly recheckMs?: number | undefined;
-  /** Describes what an instance waits for, for the error of a wait that has timed out. */
+  /** Describes what an instance waits for, for the error of a timed-out wait. Never rejects. */
   readonly describeWait?: (instanceId: string) => Promise<string | undefined>;
 }
 
 interface Waiter {
   readonly timeoutMs: number | undefined;
   readonly resolve: (record: InstanceRecord) => void;
-  /** Where the output is all that is asked for: a hint that brings it saves the read. */
+  /** Set if only the output is needed: a hint that carries it saves the read. */
   readonly resolveOutput: ((output: Payload | null) => void) | undefined;
   readonly reject: (error: Error) => void;
-  /** The life of the id that is waited for, once it is known. */
+  /** The incarnation that is waited for, once it is known. */
   incarnation: string | undefined;
-  cancelAlarm: (() => void) | undefined;
+  cancelTimer: (() => void) | undefined;
   timedOut: boolean;
 }
 
-/** The end of a completed instance, without the rest of its row. */
+/** A completed instance, without the rest of its row. */
 export interface Completion {
   readonly status: 'completed';
   readonly output: Payload | null;
 }
 
 const defaultRecheckMs = 1_000;
-// Reading 1,000 rows of SQLite takes 6.5 ms, and a busy process next door makes a hint every 5: at most a third of
-// the time goes into reading them again.
-const waitsSweptPerMs = 50;
-// A recheck reads its rows in slices with pauses, so that many waits never hold up the process: 2,000 rows a second.
+// Limits reads after `changed` hints, which another busy process may send every 5 ms, to a third of the time: SQLite
+// reads 1,000 rows in 6.5 ms.
+const waitsReadPerMs = 50;
+// A recheck reads slices with pauses, so that many waits do not block the event loop: 2,000 rows per second.
 const recheckSlice = 100;
 const recheckPauseMs = 50;
-const maxDescribeMs = 1_000;
 
 /**
- * Waits for instances to be over, all waits of a client together, by hints and never by reading history.
+ * Waits for instances to end, for all waits of a client, by hints and by reading rows.
  *
- * W1. A wait reads its row once it listens, so an end just before is not missed; unless the instance was born
- *     while we listened, because then an end would have been heard.
- * W2. Hints may all be lost: the rows of all waits are read again every second (by default), or every n/2,000
- *     seconds where n waits are more than 2,000.
+ * W1. A wait starts to listen, then reads its row, so it misses no end. It skips the read if the instance was created
+ *     while the client listened.
+ * W2. Hints may be lost: the rows of all waits are read again every second by default. With n > 2,000 waits, every
+ *     n/2,000 seconds.
  * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
- * W4. When nobody waits, no listener and no timer is left.
- * W5. A wait is for one life of an id: when that is deleted it ends, though the id may be in use again.
+ * W4. Without waits there is no listener and no timer.
+ * W5. A wait is for one incarnation of an id: it rejects when that is deleted, even if the id is reused.
  */
 export class CompletionWaiter {
-  /** Instances that are being created here. */
-  readonly births: Births;
+  /** Instances that this client creates. */
+  readonly recentStarts: RecentStarts;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #recheckClock: Clock;
@@ -71,8 +70,8 @@ export class CompletionWaiter {
   #closed = false;
   #stopListening: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
-  #nextSweepAt = Number.NEGATIVE_INFINITY;
-  #cancelSweep: (() => void) | undefined;
+  #nextReadAt = Number.NEGATIVE_INFINITY;
+  #cancelDelayedRead: (() => void) | undefined;
 
   constructor(params: CompletionWaiterParams) {
     const { provider, clock, recheckClock = systemClock, recheckMs = defaultRecheckMs } = params;
@@ -81,9 +80,9 @@ export class CompletionWaiter {
     this.#recheckClock = recheckClock;
     this.#recheckMs = recheckMs;
     this.#describeWait = params.describeWait;
-    this.births = new Births({
+    this.recentStarts = new RecentStarts({
       onFirst: () => this.#listen(),
-      onNoneLeft: () => this.#rest(),
+      onNoneLeft: () => this.#stopIfIdle(),
     });
     this.#reader = new InstanceReader({
       provider,
@@ -93,7 +92,7 @@ export class CompletionWaiter {
     });
   }
 
-  /** Resolves with the row of an instance once it is over; rejects with the reason of the signal when that aborts first. */
+  /** Resolves with the row of an instance once it has ended. Rejects with the reason of the signal if that aborts first. */
   async wait(
     instanceId: string,
     timeoutMs?: number,
@@ -111,10 +110,10 @@ export class CompletionWaiter {
   }
 
   /**
-   * Resolves once one life of an id is over, with its output alone if it completed; rejects with `INSTANCE_NOT_FOUND`
-   * when that is no more, whoever has the id now.
+   * Resolves once one incarnation of an id has ended, with its output alone if it completed. Rejects with
+   * `INSTANCE_NOT_FOUND` if that incarnation was deleted.
    */
-  async waitForLife(
+  async waitForIncarnation(
     { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
     signal: AbortSignal,
   ): Promise<InstanceRecord | Completion> {
@@ -136,9 +135,9 @@ export class CompletionWaiter {
     const { instanceId, waiter, promise, signal } = wait;
     if (signal === undefined || waiter === undefined) return promise;
     const giveUp = (): void => {
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       this.#remove(instanceId, waiter);
-      this.#rest();
+      this.#stopIfIdle();
       waiter.reject(signal.reason as Error);
     };
     signal.addEventListener('abort', giveUp, { once: true });
@@ -149,7 +148,7 @@ export class CompletionWaiter {
     }
   }
 
-  /** Resolves with the row of an instance once it is over, or with its output alone if it completed. */
+  /** Resolves with the row of an instance once it has ended, or with its output alone if it completed. */
   waitForOutput(instanceId: string, timeoutMs?: number): Promise<InstanceRecord | Completion> {
     return new Promise((resolve, reject) => {
       const resolveOutput = (output: Payload | null): void =>
@@ -160,31 +159,31 @@ export class CompletionWaiter {
 
   #begin(
     instanceId: string,
-    wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>,
+    wait: Omit<Waiter, 'incarnation' | 'cancelTimer' | 'timedOut'>,
     life?: string,
   ): Waiter | undefined {
     if (this.#closed) {
       wait.reject(clientClosed());
       return undefined;
     }
-    const born = this.births.newAndAlive(instanceId);
+    const born = this.recentStarts.liveIncarnation(instanceId);
     const incarnation = life ?? born;
-    const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
+    const waiter: Waiter = { ...wait, incarnation, cancelTimer: undefined, timedOut: false };
     this.#add(instanceId, waiter);
     this.#listen();
     this.#cancelRecheck ??= this.#setRecheck();
-    if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
+    if (wait.timeoutMs !== undefined) waiter.cancelTimer = this.#setTimeout(instanceId, waiter);
     if (born === undefined || born !== incarnation) this.#reader.request(instanceId);
     return waiter;
   }
 
-  /** Ends all waits, and all to come, with `CLOSED`. */
+  /** Rejects all current and later waits with `CLOSED`. */
   close(): void {
     this.#closed = true;
     for (const instanceId of this.#waiters.keys()) {
       this.#end(instanceId, ({ reject }) => reject(clientClosed()));
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
   #listen(): void {
@@ -192,36 +191,36 @@ export class CompletionWaiter {
   }
 
   #onHint(hint: Hint): void {
-    if (hint.kind === 'changed') this.#sweep();
+    if (hint.kind === 'changed') this.#readAllWaiting();
     if (hint.kind !== 'finished') return;
-    this.births.markOver(hint.instanceIds);
+    this.recentStarts.markEnded(hint.instanceIds);
     for (const [instanceId, completed] of hint.outputs ?? []) this.#onOutput(instanceId, completed);
     this.#readWaiting(hint.instanceIds);
   }
 
-  /** Ends the waits that ask for no more than this. */
+  /** Resolves the waits that need only the output. */
   #onOutput(instanceId: string, { incarnation, output }: CompletedOutput): void {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       if (waiter.resolveOutput === undefined) continue;
       if ((waiter.incarnation ?? incarnation) !== incarnation) continue;
       this.#remove(instanceId, waiter);
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       waiter.resolveOutput(output);
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
-  /** Reads all rows that are waited for, now or as soon as the last time is long enough ago. */
-  #sweep(): void {
+  /** Reads the rows of all waits, throttled to `waitsReadPerMs`. */
+  #readAllWaiting(): void {
     const nowMs = this.#recheckClock.monotonic();
-    if (nowMs < this.#nextSweepAt) {
-      this.#cancelSweep ??= this.#recheckClock.setTimer(this.#nextSweepAt - nowMs, () => {
-        this.#cancelSweep = undefined;
-        this.#sweep();
+    if (nowMs < this.#nextReadAt) {
+      this.#cancelDelayedRead ??= this.#recheckClock.setTimer(this.#nextReadAt - nowMs, () => {
+        this.#cancelDelayedRead = undefined;
+        this.#readAllWaiting();
       });
       return;
     }
-    this.#nextSweepAt = nowMs + Math.floor(this.#waiters.size / waitsSweptPerMs);
+    this.#nextReadAt = nowMs + Math.floor(this.#waiters.size / waitsReadPerMs);
     this.#readWaiting(this.#waiters.keys());
   }
 
@@ -244,19 +243,19 @@ export class CompletionWaiter {
     }
   }
 
-  /** Ends the waits for a former life of an id: they would else be told how another instance ended. */
+  /** Rejects the waits for an earlier incarnation of the id. */
   #endReplaced({ instanceId, incarnation }: InstanceRecord): void {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       waiter.incarnation ??= incarnation;
       if (waiter.incarnation === incarnation) continue;
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       this.#remove(instanceId, waiter);
-      waiter.reject(replaced(instanceId));
+      waiter.reject(instanceReplaced(instanceId));
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
-  // A store that may recover is asked again by the next recheck; the limit is the wait's own timeout.
+  // The next recheck retries a retryable error, until the timeout of the wait.
   #onError(instanceId: string, error: Error): void {
     if (error instanceof ProviderError && error.retryable) this.#endTimedOut(instanceId, error);
     else this.#end(instanceId, ({ reject }) => reject(error));
@@ -269,7 +268,7 @@ export class CompletionWaiter {
     );
   }
 
-  /** Reads the next slice of a round that began at a time; the last slice sets the next round. */
+  /** Reads the next slice of a recheck that began at `begunAtMs`; after the last slice, schedules the next recheck. */
   #recheck(begunAtMs: number, round: Iterator<string>): void {
     const slice: string[] = [];
     while (slice.length < recheckSlice) {
@@ -304,25 +303,12 @@ export class CompletionWaiter {
       this.#remove(instanceId, waiter);
       void this.#rejectTimedOut(instanceId, waiter, cause);
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
   async #rejectTimedOut(instanceId: string, waiter: Waiter, cause?: Error): Promise<void> {
-    const waitsFor = cause === undefined ? await this.#describe(instanceId) : undefined;
-    waiter.reject(notOverInTime(instanceId, waiter.timeoutMs ?? 0, { cause, waitsFor }));
-  }
-
-  /** A store that does not answer soon must not hold up the error. */
-  async #describe(instanceId: string): Promise<string | undefined> {
-    if (this.#describeWait === undefined) return undefined;
-    let cancelAlarm = (): void => undefined;
-    const late = new Promise<undefined>((resolve) => {
-      cancelAlarm = this.#recheckClock.setTimer(maxDescribeMs, () => resolve(undefined));
-    });
-    const described = this.#describeWait(instanceId).catch(() => undefined);
-    const text = await Promise.race([described, late]);
-    cancelAlarm();
-    return text;
+    const waitsFor = cause === undefined ? await this.#describeWait?.(instanceId) : undefined;
+    waiter.reject(waitTimedOut(instanceId, waiter.timeoutMs ?? 0, { cause, waitsFor }));
   }
 
   #end(instanceId: string, settle: (waiter: Waiter) => void): void {
@@ -330,10 +316,10 @@ export class CompletionWaiter {
     if (waiters === undefined) return;
     this.#waiters.delete(instanceId);
     for (const waiter of waiters) {
-      waiter.cancelAlarm?.();
+      waiter.cancelTimer?.();
       settle(waiter);
     }
-    this.#rest();
+    this.#stopIfIdle();
   }
 
   #remove(instanceId: string, waiter: Waiter): void {
@@ -342,15 +328,84 @@ export class CompletionWaiter {
     if (waiters?.size === 0) this.#waiters.delete(instanceId);
   }
 
-  /** Stops what nobody needs any more. */
-  #rest(): void {
+  /** Stops timers and the listener if they are not needed. */
+  #stopIfIdle(): void {
     if (this.#waiters.size > 0) return;
     this.#cancelRecheck?.();
     this.#cancelRecheck = undefined;
-    this.#cancelSweep?.();
-    this.#cancelSweep = undefined;
-    if (this.births.size > 0 && !this.#closed) return;
+    this.#cancelDelayedRead?.();
+    this.#cancelDelayedRead = undefined;
+    if (this.recentStarts.size > 0 && !this.#closed) return;
     this.#stopListening?.();
     this.#stopListening = undefined;
+  }
+}
+
+const maxBatch = 1_000;
+// A small batch is read without a size limit: measuring costs more than it saves.
+const fewRows = 4;
+
+export interface InstanceReaderParams {
+  readonly provider: Provider;
+  readonly onRecord: (instanceId: string, record: InstanceRecord | undefined) => void;
+  readonly onError: (instanceId: string, error: Error) => void;
+  /** Whether a wait still needs the row. */
+  readonly isWanted: (instanceId: string) => boolean;
+}
+
+/**
+ * Reads rows, at most 1,000 and about 8 MiB at a time. Reads never overlap: requests during a read share the next one,
+ * so a burst of hints costs two reads.
+ */
+export class InstanceReader {
+  readonly #params: InstanceReaderParams;
+  readonly #due = new Set<string>();
+  #reading = false;
+
+  constructor(params: InstanceReaderParams) {
+    this.#params = params;
+  }
+
+  /** Schedules a read of a row that begins after this call, even if a read of it is running. */
+  request(instanceId: string): void {
+    this.#due.add(instanceId);
+    if (this.#reading) return;
+    this.#reading = true;
+    // Waits that begin in the same microtask share a read.
+    queueMicrotask(() => void this.#readAll());
+  }
+
+  async #readAll(): Promise<void> {
+    while (this.#due.size > 0) await this.#read(this.#takeBatch());
+    this.#reading = false;
+  }
+
+  #takeBatch(): readonly string[] {
+    const batch: string[] = [];
+    for (const instanceId of this.#due) {
+      if (batch.length === maxBatch) break;
+      if (this.#params.isWanted(instanceId)) batch.push(instanceId);
+      this.#due.delete(instanceId);
+    }
+    return batch;
+  }
+
+  async #read(instanceIds: readonly string[]): Promise<void> {
+    const { provider, onRecord, onError } = this.#params;
+    if (instanceIds.length === 0) return;
+    try {
+      const hasFew = instanceIds.length <= fewRows;
+      const records = await (hasFew
+        ? provider.getInstances(instanceIds)
+        : provider.getInstances(instanceIds, maxPageBytes));
+      const count = hasFew ? instanceIds.length : Math.max(1, records.length);
+      // Rows beyond the size limit are read next.
+      for (const instanceId of instanceIds.slice(count)) this.#due.add(instanceId);
+      for (const [index, instanceId] of instanceIds.slice(0, count).entries()) {
+        onRecord(instanceId, records[index]);
+      }
+    } catch (error) {
+      for (const instanceId of instanceIds) onError(instanceId, error as Error);
+    }
   }
 }

@@ -2,13 +2,13 @@ import { systemClock, type Clock } from '../../model/clock.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 
 interface Watch {
-  /** Whether a hint concerns it. */
+  /** Whether a hint may mean a change. */
   readonly concerns: (hint: Hint) => boolean;
   readonly resolve: () => void;
 }
 
-/** Tells when it is time to look again: something may have happened, or long enough has passed that hints may be lost. */
-export class News {
+/** Resolves waits at the next matching hint, or after `recheckMs` in case hints were lost. */
+export class HintWaiter {
   readonly #provider: Provider;
   readonly #recheckMs: number;
   readonly #clock: Clock;
@@ -19,7 +19,7 @@ export class News {
   constructor(params: {
     readonly provider: Provider;
     readonly recheckMs?: number | undefined;
-    /** Decides when to look without a hint: not the injected clock, which may skip a month. */
+    /** Times the polls without a hint. Not the injected clock, which may skip a month. */
     readonly recheckClock?: Clock;
   }) {
     this.#provider = params.provider;
@@ -27,11 +27,11 @@ export class News {
     this.#clock = params.recheckClock ?? systemClock;
   }
 
-  /** Begins to listen at once; resolves at the next news, or when the signal aborts. Call `end` if you do not wait. */
+  /** Starts to listen; `arrived` resolves at the next hint or when the signal aborts. Call `end` to stop listening. */
   next(
     concerns: (hint: Hint) => boolean,
     signal: AbortSignal,
-  ): { readonly come: Promise<void>; readonly end: () => void } {
+  ): { readonly arrived: Promise<void>; readonly end: () => void } {
     const { promise, resolve } = Promise.withResolvers<void>();
     const watch: Watch = { concerns, resolve: () => end() };
     const end = (): void => {
@@ -42,12 +42,12 @@ export class News {
     this.#add(watch);
     if (signal.aborted) end();
     else signal.addEventListener('abort', end);
-    return { come: promise, end };
+    return { arrived: promise, end };
   }
 
   #add(watch: Watch): void {
     this.#watches.add(watch);
-    this.#stopListening ??= this.#provider.hints((hint) => this.#tell(hint));
+    this.#stopListening ??= this.#provider.hints((hint) => this.#resolveMatching(hint));
     this.#cancelRecheck ??= this.#setRecheck();
   }
 
@@ -67,7 +67,7 @@ export class News {
     });
   }
 
-  #tell(hint: Hint): void {
+  #resolveMatching(hint: Hint): void {
     for (const watch of this.#watches) {
       if (hint.kind === 'changed' || watch.concerns(hint)) watch.resolve();
     }

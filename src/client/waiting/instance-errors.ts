@@ -1,27 +1,29 @@
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { formatMs } from '../reading/describe-wait.ts';
-import type { EnqueueResult, NewInstance } from '../../providers/contract/instances.ts';
-import type { NewTask } from '../../providers/contract/tasks.ts';
+import type { EnqueueResult } from '../../providers/contract/instances.ts';
 
-/** The id belongs to another start. */
-export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {
-  const other = takenBy === name ? 'another input' : `orchestration ${JSON.stringify(takenBy)}`;
+/** The id is taken by a run of `takenBy`, or by one with another input. */
+export function alreadyExists(
+  { instanceId, name }: { readonly instanceId: string; readonly name: string },
+  takenBy: string,
+): PerdureError {
+  const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);
   return new PerdureError(
     'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
+    `Instance ${JSON.stringify(instanceId)} was already started with ${other}. Choose another id, or get a handle of that instance with handle().`,
   );
 }
 
-/** The instance was deleted, and its id was given to another one. */
-export function replaced(instanceId: string): PerdureError {
+/** The instance was deleted during the wait, and its id was reused. */
+export function instanceReplaced(instanceId: string): PerdureError {
   return new PerdureError(
     'INSTANCE_NOT_FOUND',
-    `Instance ${JSON.stringify(instanceId)} was deleted while it was waited for, and another one has its id now. Wait again to wait for that one.`,
+    `Instance ${JSON.stringify(instanceId)} was deleted during the wait, and another instance has its id. Wait again to wait for that one.`,
   );
 }
 
-/** A wait that has taken long enough. */
-export function notOverInTime(
+/** A wait that has timed out. */
+export function waitTimedOut(
   instanceId: string,
   timeoutMs: number,
   {
@@ -32,22 +34,13 @@ export function notOverInTime(
   const state = waitsFor === undefined ? '' : `: ${waitsFor}`;
   return new PerdureError(
     'TIMEOUT',
-    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}${state}. It continues: wait again, or see its state with get().`,
+    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}${state}. It continues: wait again, or read its state with get().`,
     cause && { cause },
   );
 }
 
-/** The id belongs to another run or instance. */
-export function taskAlreadyExists({ instanceId, name }: NewTask, takenBy: string): PerdureError {
-  const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);
-  return new PerdureError(
-    'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
-  );
-}
-
-/** An event that found nobody to read it. */
-export function refusedEvent(
+/** An event that the instance cannot receive. */
+export function eventRejected(
   instanceId: string,
   event: string,
   why: Exclude<EnqueueResult, 'enqueued'> | undefined,
@@ -57,12 +50,12 @@ export function refusedEvent(
     case 'over':
       return new PerdureError(
         'INSTANCE_OVER',
-        `Instance ${id} is over, so event ${name} was not kept. See with get() how it ended.`,
+        `Instance ${id} has ended, so event ${name} was not stored. Read how it ended with get().`,
       );
     case 'full':
       return new PerdureError(
         'EVENT_BUFFER_FULL',
-        `Event ${name} was refused: too many events wait for instance ${id}. Raise it again later, or let a worker catch up.`,
+        `Event ${name} was not stored: the event buffer of instance ${id} is full. Retry later, when a worker has processed it.`,
       );
     case 'missing':
     case undefined:
@@ -72,8 +65,5 @@ export function refusedEvent(
 
 /** The client was closed before or during the call. */
 export function clientClosed(): PerdureError {
-  return new PerdureError(
-    'CLOSED',
-    'The client is closed. Instances go on without it; open Perdure again to reach them.',
-  );
+  return new PerdureError('CLOSED', 'The client is closed. Open the store or connect again.');
 }

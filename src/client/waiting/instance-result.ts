@@ -10,7 +10,7 @@ export type Ending = Pick<
   'instanceId' | 'name' | 'status' | 'output' | 'failure' | 'cancel' | 'terminated'
 >;
 
-/** What a finished instance returned; throws what it ended with when it did not return. */
+/** Returns the output of a completed instance; throws the error of any other end. */
 export function takeResult(record: Ending | Completion): unknown {
   if (record.status === 'completed') return decodePayload(record.output);
   const which = `Instance ${JSON.stringify(record.instanceId)} of ${JSON.stringify(record.name)}`;
@@ -27,24 +27,24 @@ export function takeResult(record: Ending | Completion): unknown {
     case 'skipped':
       throw new PerdureError(
         'TASK_SKIPPED',
-        `${which} was skipped and has no result: its condition did not hold.`,
+        `${which} was skipped and has no result: its condition returned false.`,
       );
     case 'expired':
       throw new PerdureError(
         'TASK_EXPIRED',
-        `${which} expired before it started and has no result. Start more workers, or give it more time.`,
+        `${which} expired before it started and has no result. Start more workers, or set a longer expiry.`,
       );
     case 'pending':
     case 'running':
     case 'canceling':
-      throw new Error(`${which} is not over: it is ${record.status}.`);
+      throw new Error(`${which} has not ended: it is ${record.status}.`);
   }
 }
 
 function failed(record: Ending, which: string): FailedError {
   const failure = decodeFailure(record.failure);
   return new FailedError({
-    // Not `TIMEOUT`: from a result that means that the instance goes on.
+    // Not `TIMEOUT`: `result()` throws that while the instance continues.
     code: isEndedBy(failure, 'POISON') ? failure.code : 'INSTANCE_FAILED',
     message: `${which} failed: ${failure.message}`,
     subject: record.name,

@@ -65,7 +65,7 @@ async function callAuthorize(
   if (result === null || result === undefined) return undefined;
   try {
     const keys = ['name', 'role', 'definitions'] as const;
-    return readCaller(readFields(result, 'authorize()', keys, 'INVALID_OPTION'), 'authorize()');
+    return readCaller(readFields(result, 'authorize()', keys), 'authorize()');
   } catch (cause) {
     // Not a `PerdureError`: the mistake is in the server, so the caller gets a 500 and the log has the message.
     throw new Error(

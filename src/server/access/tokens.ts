@@ -173,12 +173,7 @@ export class TokenSource {
 function readToken(token: unknown, index: number): CheckedToken {
   const what = `tokens[${index}]`;
   const keys = ['name', 'role', 'sha256', 'definitions', 'expiresAt'] as const;
-  const { name, role, sha256, definitions, expiresAt } = readFields(
-    token,
-    what,
-    keys,
-    'INVALID_OPTION',
-  );
+  const { name, role, sha256, definitions, expiresAt } = readFields(token, what, keys);
   return {
     ...readCaller({ name, role, definitions }, what),
     digests: readHashes(sha256, what),

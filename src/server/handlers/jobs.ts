@@ -1,7 +1,7 @@
 import type { z } from 'zod';
-import type { LocalJobs } from '../../client/jobs/local-jobs.ts';
+import type { LocalJobs } from '../../client/local-jobs.ts';
 import { readRunTaskOptions } from '../../client/starting/task-request.ts';
-import type { JobChunks, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
+import type { ChunkPage, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
@@ -28,8 +28,8 @@ interface NamedJobs {
 }
 
 const cleanupMs = 5 * 60_000;
-const noChunks: JobChunks = { chunks: [], over: true };
-const nothingYet: JobChunks = { chunks: [], over: false };
+const noChunks: ChunkPage = { chunks: [], over: true };
+const nothingYet: ChunkPage = { chunks: [], over: false };
 // More concurrent reads would hold more pages in memory without being faster.
 const readConcurrency = 8;
 const defaultChunkLimit = 100;
@@ -232,21 +232,19 @@ function toRequest(
       kind === 'task' || version === undefined ? null : checkName(version, 'Orchestration version'),
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
-    task: kind === 'task' ? toTaskOptions(name, job.task ?? {}) : null,
+    task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
   };
 }
 
-function toTaskOptions(
-  name: string,
-  { delayMs, expiresInMs, onFail = false, ...rest }: NonNullable<z.output<typeof newJob>['task']>,
-): JobRequest['task'] {
+function toTaskOptions({
+  delayMs,
+  expiresInMs,
+  onFail = false,
+  ...rest
+}: NonNullable<z.output<typeof newJob>['task']>): JobRequest['task'] {
   const options = { ...rest, delay: delayMs, expiresIn: expiresInMs };
-  const { id: _, ...chosen } = readRunTaskOptions(options, {
-    name,
-    schema: undefined,
-    defaults: undefined,
-  });
-  return { ...chosen, onFail };
+  const { id: _, ...chosen } = readRunTaskOptions(options, { defaults: { onFail } });
+  return chosen;
 }
 
 function toStop(
@@ -283,7 +281,7 @@ function toReplyResponse(reply: JobReply, showStacks: boolean) {
   return { kind: 'completed' as const, ...(output !== undefined && { output }) };
 }
 
-function toChunksResponse({ chunks, over }: JobChunks) {
+function toChunksResponse({ chunks, over }: ChunkPage) {
   return {
     chunks: chunks.map(({ seq, payload }) => ({ seq, value: decodePayload(payload) })),
     over,
@@ -294,6 +292,6 @@ function lengthOf(reply: JobReply): number {
   return reply.kind === 'completed' ? (reply.output?.length ?? 0) : 0;
 }
 
-function lengthOfPage({ chunks }: JobChunks): number {
+function lengthOfPage({ chunks }: ChunkPage): number {
   return chunks.reduce((sum, { payload }) => sum + payload.length, 0);
 }

@@ -1,7 +1,6 @@
-import type { LocalJobs } from '../../client/jobs/local-jobs.ts';
+import type { LocalJobs } from '../../client/local-jobs.ts';
 import { sessionNotFound } from '../../jobs/job-errors.ts';
-import type { SessionInfo } from '../../jobs/session-info.ts';
-import { readVariable, readVariables } from '../../jobs/session-options.ts';
+import { readVariable, readVariables, type SessionInfo } from '../../jobs/session-info.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import type { Handlers } from '../server-context.ts';
 import { firstSettled } from './long-poll.ts';

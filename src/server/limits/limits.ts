@@ -95,7 +95,7 @@ const defaults: Omit<ServerLimits, keyof typeof sharedBy> = {
 export function readLimits(limits: unknown): ServerLimits {
   const shares = Object.entries(sharedBy);
   const names = [...Object.keys(defaults), ...Object.keys(sharedBy)] as (keyof ServerLimits)[];
-  const given = readFields(limits, 'limits', names, 'INVALID_OPTION');
+  const given = readFields(limits, 'limits', names);
   const chosen: Record<string, number> = { ...defaults };
   for (const name of names) {
     const value = given[name];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { AuditPage } from '../../client/reading/audit-list.ts';
+import type { AuditPage } from '../../client/reading/instance-list.ts';
 import type { RetentionPolicy } from '../../management/retention-policy.ts';
 import type { RetentionReport, RetentionStatus } from '../../management/retention-records.ts';
 import type { DeleteInstanceResult, PruneResult } from '../../providers/contract/management.ts';

@@ -1,10 +1,12 @@
 import { z } from 'zod';
-import type { ExecutionPage } from '../../client/reading/execution-list.ts';
-import type { ExportedHistory, HistoryPage } from '../../client/reading/history.ts';
-import type { InstanceInfo, MeasuredInstance } from '../../client/reading/instance-info.ts';
+import type { ExecutionPage, ExportedHistory, HistoryPage } from '../../client/reading/history.ts';
+import type {
+  InstanceInfo,
+  MeasuredInstance,
+  TaskInfo,
+} from '../../client/reading/instance-info.ts';
 import type { InstancePage } from '../../client/reading/instance-list.ts';
-import type { PendingWork } from '../../client/reading/pending-work.ts';
-import type { TaskInfo } from '../../client/reading/task-info.ts';
+import type { PendingWork } from '../../client/reading/inspect-instance.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { HistoryEvent } from '../../model/event.ts';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { ScheduleInfo } from '../../client/managing/schedule-info.ts';
-import type { SchedulePage } from '../../client/managing/schedules.ts';
+import type { ScheduleInfo, SchedulePage } from '../../client/managing/schedules.ts';
 import {
   byName,
   done,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Client } from '../../../src/index.ts';
-import type { CancelOptions } from '../../../src/client/managing/stopping.ts';
+import type { CancelOptions } from '../../../src/client/managing/stop-request.ts';
 import { activity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine, modesWithoutTurns } from '../describe-engine.ts';
@@ -75,8 +75,8 @@ describeEngine(
     });
 
     it.each<[string, CancelOptions, string]>([
-      ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_INPUT'],
-      ['options that are text', 'stop' as CancelOptions, 'INVALID_INPUT'],
+      ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_OPTION'],
+      ['options that are text', 'stop' as CancelOptions, 'INVALID_OPTION'],
       ['a wait that is no yes or no', { wait: 'yes' as never }, 'INVALID_INPUT'],
       ['a negative time to clean up', { cleanupTimeout: -1 }, 'INVALID_DURATION'],
       ['a time to clean up that never ends', { cleanupTimeout: Infinity }, 'INVALID_DURATION'],

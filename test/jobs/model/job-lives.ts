@@ -1,4 +1,4 @@
-import { Client } from '../../../src/client/client.ts';
+import { LocalClient } from '../../../src/client/local-client.ts';
 import { type Clock, systemClock } from '../../../src/model/clock.ts';
 import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
@@ -36,7 +36,7 @@ async function openStore(
 ): Promise<OpenStore> {
   const floor = new HandlerFloor();
   const perdure = await Perdure.open(provider, { clock });
-  const operator = new Client({ provider, clock, recheckMs: 3 });
+  const operator = new LocalClient({ provider, clock, recheckMs: 3 });
   await perdure.startWorker({ ...floor.definitions, shutdownGrace: 0 });
   return {
     provider,

@@ -1,6 +1,6 @@
-import { Client } from '../../../src/client/client.ts';
+import { LocalClient } from '../../../src/client/local-client.ts';
 import type { Job } from '../../../src/jobs/job.ts';
-import type { Session } from '../../../src/jobs/session.ts';
+import type { Session } from '../../../src/jobs/sessions.ts';
 import { isPerdureError } from '../../../src/model/failures/errors.ts';
 import { isTerminal } from '../../../src/model/status.ts';
 import type { Client as Operator } from '../../../src/index.ts';
@@ -55,7 +55,7 @@ export class JobWorld {
   readonly #in: Surroundings;
   readonly #patienceMs: number;
   readonly #line: BrokenLine;
-  readonly #client: Client;
+  readonly #client: LocalClient;
   readonly #prefix: string;
   readonly #jobs: Tracked[] = [];
   /** Runs of others that have the id of a job. */
@@ -75,7 +75,7 @@ export class JobWorld {
     this.#prefix = prefix;
     this.#line = new BrokenLine(surroundings.provider);
     this.#sessions = { subject: undefined, control: undefined };
-    this.#client = new Client({
+    this.#client = new LocalClient({
       provider: this.#line.provider,
       clock: surroundings.clock,
       recheckMs: 3,

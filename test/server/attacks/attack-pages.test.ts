@@ -2,7 +2,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { activity, orchestration, task } from 'perdure';
 import { flow } from 'perdure/flows';
 import { connect } from 'perdure/remote';
-import { Client } from '../../../src/client/client.ts';
+import { LocalClient } from '../../../src/client/local-client.ts';
 import type { InstanceRecord } from '../../../src/providers/contract/instances.ts';
 import { exchange, headOf, openSocket, readFirst } from '../raw-socket.ts';
 import { codeOf, describeServer, type TestServer } from '../server-fixture.ts';
@@ -45,7 +45,7 @@ const worker = {
 
 /** The bytes that each read of instances brought out of the store. */
 function watchReads({ perdure }: TestServer): () => readonly number[] {
-  const { provider } = Client.internals(perdure.client);
+  const { provider } = LocalClient.internals(perdure.client).backend;
   const reads: number[] = [];
   const measure = (records: readonly (InstanceRecord | undefined)[]): void => {
     const bytes = records.map((record) => record?.output?.length ?? 0);
@@ -134,7 +134,7 @@ describeServer('a token with the role read', (open) => {
     const server = await open({ worker });
     const { client } = server.perdure;
     await (await client.start(collect, 6, { id: 'c' })).result();
-    const { provider } = Client.internals(client);
+    const { provider } = LocalClient.internals(client).backend;
     const readInstanceHistory = provider.readInstanceHistory.bind(provider);
     const reads: number[] = [];
     const spy = vi.spyOn(provider, 'readInstanceHistory').mockImplementation(async (params) => {
@@ -178,7 +178,7 @@ describeServer('a token with the role read', (open) => {
 
   it('getInstanceTree returns PAYLOAD_TOO_LARGE for more than 8 MiB of ids', async () => {
     const server = await open();
-    const { provider } = Client.internals(server.perdure.client);
+    const { provider } = LocalClient.internals(server.perdure.client).backend;
     await server.perdure.client.start('collect', 1, { id: 'root' });
     let children = 8_000;
     const spy = vi.spyOn(provider, 'listChildren').mockImplementation(async (ids) => {
@@ -337,7 +337,7 @@ describeServer('a token with the role read', (open) => {
 describeServer('a token with the role operate', (open) => {
   it('reads at most 8 MiB of chunks at once, however often a request names a job', async () => {
     const server = await open();
-    const { provider } = Client.internals(server.perdure.client);
+    const { provider } = LocalClient.internals(server.perdure.client).backend;
     await server.ask('openSession', { body: { id: 's', idleTimeoutMs: 60_000 } });
     let read = 0;
     const chunks = [{ seq: 1, payload: JSON.stringify('c'.repeat(1_000_000)) }];

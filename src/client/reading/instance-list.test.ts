@@ -1,10 +1,9 @@
 import { expect, it } from 'vitest';
 import type { AuditRecord } from '../../providers/contract/management.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { listAudit } from './audit-list.ts';
-import { maxPageBytes } from './page-bytes.ts';
+import { listAudit, readPage, maxPageBytes } from './instance-list.ts';
 
-/** A provider with some audit records, whose filters have a length, and the most that one read gave. */
+/** A provider with `count` audit records, and the maximum that one read returned. */
 function providerWith(count: number, filterLength: number) {
   const records = Array.from({ length: count }, (_, index): AuditRecord => ({
     auditKey: count - index,
@@ -33,7 +32,10 @@ async function pagesOf(provider: Provider, limit: number): Promise<readonly (rea
   const pages: (readonly number[])[] = [];
   let cursor: string | undefined;
   do {
-    const { items, nextCursor } = await listAudit(provider, { limit, cursor });
+    const { items, nextCursor } = await listAudit(
+      provider,
+      readPage({ limit, cursor }, 'listAudit()'),
+    );
     pages.push(items.map(({ auditKey }) => auditKey));
     cursor = nextCursor;
   } while (cursor !== undefined);
@@ -42,15 +44,18 @@ async function pagesOf(provider: Provider, limit: number): Promise<readonly (rea
 
 const down = (from: number): readonly number[] => Array.from({ length: from }, (_, n) => from - n);
 
-it.each([0, 1, 99, 100, 101, 250])('%i records come in pages without gap or repeat', async (n) => {
-  for (const limit of [1, 7, 100, 1_000]) {
-    const pages = await pagesOf(providerWith(n, 10).provider, limit);
-    expect(pages.flat()).toEqual(down(n));
-    expect(pages.length).toBe(Math.max(1, Math.ceil(n / limit)));
-  }
-});
+it.each([0, 1, 99, 100, 101, 250])(
+  'listAudit() returns each of %i records once over all pages',
+  async (n) => {
+    for (const limit of [1, 7, 100, 1_000]) {
+      const pages = await pagesOf(providerWith(n, 10).provider, limit);
+      expect(pages.flat()).toEqual(down(n));
+      expect(pages.length).toBe(Math.max(1, Math.ceil(n / limit)));
+    }
+  },
+);
 
-it('a page ends at 8 MiB, and few records are read at once', async () => {
+it('listAudit() ends a page at 8 MiB and reads at most 100 records at a time', async () => {
   const { provider, mostRead } = providerWith(1_000, 30_000);
   const pages = await pagesOf(provider, 1_000);
   expect(pages.flat()).toEqual(down(1_000));

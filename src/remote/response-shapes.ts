@@ -1,7 +1,6 @@
-import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
-import type { FailureSummary, PendingWork } from '../client/reading/pending-work.ts';
-import type { ScheduleInfo } from '../client/managing/schedule-info.ts';
-import type { TaskInfo } from '../client/reading/task-info.ts';
+import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
+import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
+import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
@@ -30,8 +29,8 @@ import {
   tagged,
   text,
   type Check,
-} from './answer-checks.ts';
-import type { Answer, Operation } from './operations.ts';
+} from './response-checks.ts';
+import type { ResponseBody, Operation } from './operations.ts';
 
 const failureAlone: Check = fields<Failure>({
   name: text,
@@ -42,7 +41,7 @@ const failureAlone: Check = fields<Failure>({
   attempts: optional(number),
 });
 
-// Causes are walked by recursion elsewhere: a chain without end must not get there.
+// Other code recurses into causes, so an endless chain must be rejected here.
 const maxCauses = 100;
 
 const failure: Check = (value, path) => {
@@ -56,7 +55,7 @@ const failure: Check = (value, path) => {
   return `${path}.cause`;
 };
 
-/** An error as it travels. */
+/** An error in a response. */
 export const wireError: Check = fields<WireError>({
   code: text,
   message: text,
@@ -244,39 +243,39 @@ const waited = either(
 );
 
 /**
- * What the answers of a server must look like. A server that was taken over, or something else at its address, must not
- * get values into a program that its types exclude. Written by hand: browsers do not load the schemas of the server.
+ * Checks the response of each route, so that a malicious or wrong server cannot return values that the types exclude.
+ * Written by hand: browsers do not load the schemas of the server.
  */
-export const answerShapes: Readonly<Record<Operation, Check>> = {
+export const responseShapes: Readonly<Record<Operation, Check>> = {
   health: done,
   startInstance: id,
-  listInstances: fields<Answer<'listInstances'>>({
+  listInstances: fields<ResponseBody<'listInstances'>>({
     items: list(instance),
     nextCursor: optional(text),
   }),
   getInstance: instance,
   measureInstance: fields<MeasuredInstance>({ ...instanceFields, size }),
-  waitForInstances: fields<Answer<'waitForInstances'>>({ results: list(waited) }),
+  waitForInstances: fields<ResponseBody<'waitForInstances'>>({ results: list(waited) }),
   raiseEvent: done,
-  getInstanceTree: fields<Answer<'getInstanceTree'>>({
+  getInstanceTree: fields<ResponseBody<'getInstanceTree'>>({
     rootId: text,
     allIds: list(text),
     size: number,
     isRootOnly: flag,
   }),
-  getHistory: fields<Answer<'getHistory'>>({
+  getHistory: fields<ResponseBody<'getHistory'>>({
     executionId: number,
     items: list(fields<{ id: number; event: unknown }>({ id: number, event })),
     nextAfter: optional(number),
     pending: optional(list(pending)),
   }),
-  exportHistory: fields<Answer<'exportHistory'>>({
+  exportHistory: fields<ResponseBody<'exportHistory'>>({
     instanceId: text,
     incarnation: text,
     executionId: number,
     events: list(event),
   }),
-  listExecutions: fields<Answer<'listExecutions'>>({
+  listExecutions: fields<ResponseBody<'listExecutions'>>({
     items: list(
       fields<ExecutionRecord>({
         executionId: number,
@@ -289,21 +288,21 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
     ),
     nextAfter: optional(number),
   }),
-  listRunning: fields<Answer<'listRunning'>>({ items: list(pending) }),
+  listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
   cancelInstance: stop,
   terminateInstance: stop,
   deleteInstance: fields<DeleteInstanceResult>(deleted),
-  deleteInstances: fields<Answer<'deleteInstances'>>({
+  deleteInstances: fields<ResponseBody<'deleteInstances'>>({
     ...deleted,
     rootsDeleted: number,
     rootsSkipped: number,
     finished: flag,
   }),
   pruneExecutions: fields<PruneResult>(pruned),
-  pruneExecutionsBulk: fields<Answer<'pruneExecutionsBulk'>>({ ...pruned, finished: flag }),
-  listAudit: fields<Answer<'listAudit'>>({
+  pruneExecutionsBulk: fields<ResponseBody<'pruneExecutionsBulk'>>({ ...pruned, finished: flag }),
+  listAudit: fields<ResponseBody<'listAudit'>>({
     items: list(
-      fields<Answer<'listAudit'>['items'][number]>({
+      fields<ResponseBody<'listAudit'>['items'][number]>({
         auditKey: number,
         auditId: text,
         action: text,
@@ -329,8 +328,8 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
     pendingReclaims: number,
   }),
   runTask: run,
-  runTasks: fields<Answer<'runTasks'>>({ runs: list(run) }),
-  listSchedules: fields<Answer<'listSchedules'>>({
+  runTasks: fields<ResponseBody<'runTasks'>>({ runs: list(run) }),
+  listSchedules: fields<ResponseBody<'listSchedules'>>({
     items: list(schedule),
     nextAfter: optional(text),
   }),
@@ -338,8 +337,8 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
   putSchedule: schedule,
   pauseSchedule: done,
   resumeSchedule: done,
-  deleteSchedule: fields<Answer<'deleteSchedule'>>({ deleted: flag }),
-  nextRuns: fields<Answer<'nextRuns'>>({ runs: list(number) }),
+  deleteSchedule: fields<ResponseBody<'deleteSchedule'>>({ deleted: flag }),
+  nextRuns: fields<ResponseBody<'nextRuns'>>({ runs: list(number) }),
   getRetention: fields<RetentionStatus>({
     paused: nullable(
       fields<{ at: number; actor: string | null }>({ at: number, actor: nullable(text) }),
@@ -350,24 +349,31 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
   }),
   pauseRetention: done,
   resumeRetention: done,
-  runRetention: fields<Answer<'runRetention'>>({ report: nullable(report) }),
+  runRetention: fields<ResponseBody<'runRetention'>>({ report: nullable(report) }),
   openSession: session,
-  listSessions: fields<Answer<'listSessions'>>({ items: list(session), nextAfter: optional(text) }),
+  listSessions: fields<ResponseBody<'listSessions'>>({
+    items: list(session),
+    nextAfter: optional(text),
+  }),
   getSession: session,
   keepAlive: session,
   shutdownSession: session,
-  waitForSession: fields<Answer<'waitForSession'>>({ ended: flag }),
+  waitForSession: fields<ResponseBody<'waitForSession'>>({ ended: flag }),
   setSessionVariables: session,
-  listJobs: fields<Answer<'listJobs'>>({ items: list(job), nextAfter: optional(text) }),
-  submitJobs: fields<Answer<'submitJobs'>>({
+  listJobs: fields<ResponseBody<'listJobs'>>({ items: list(job), nextAfter: optional(text) }),
+  submitJobs: fields<ResponseBody<'submitJobs'>>({
     results: list(fields<{ error?: unknown }>({ error: optional(wireError) })),
   }),
-  waitForJobs: fields<Answer<'waitForJobs'>>({
+  waitForJobs: fields<ResponseBody<'waitForJobs'>>({
     replies: list(fields<{ id: string; incarnation: string; reply: unknown }>({ ...key, reply })),
   }),
-  readChunks: fields<Answer<'readChunks'>>({
+  readChunks: fields<ResponseBody<'readChunks'>>({
     pages: list(
-      fields<Answer<'readChunks'>['pages'][number]>({ ...key, chunks: list(chunk), over: flag }),
+      fields<ResponseBody<'readChunks'>['pages'][number]>({
+        ...key,
+        chunks: list(chunk),
+        over: flag,
+      }),
     ),
   }),
   takeJobs: done,

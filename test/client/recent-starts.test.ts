@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Client } from '../../src/client/client.ts';
+import { LocalClient } from '../../src/client/local-client.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { finish, observe, openStore, settle, withChanges } from './store-fixture.ts';
 
@@ -9,7 +9,7 @@ describe('an instance just started by the client', () => {
     const changed = withChanges(store.provider, change(store.provider));
     const { provider, seen } = observe(changed);
     // Nothing here is found by looking again after a while.
-    const client = new Client({ provider, clock: store.clock, recheckMs: 3_600_000 });
+    const client = new LocalClient({ provider, clock: store.clock, recheckMs: 3_600_000 });
     onTestFinished(() => client.close());
     return { store: store.provider, client, seen };
   }

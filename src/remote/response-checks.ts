@@ -1,11 +1,11 @@
-/** Checks a value; returns the path of what is wrong with it. */
+/** Checks a value; returns the path of the first wrong part. */
 export type Check = (value: unknown, path: string) => string | undefined;
 
 type RequiredKeys<Value> = {
   [Key in keyof Value]-?: object extends Pick<Value, Key> ? never : Key;
 }[keyof Value];
 
-/** A check for each field that must be there, and for some that may be. */
+/** A check per required field, and for some optional ones. */
 type FieldChecks<Value> = { readonly [Key in RequiredKeys<Value>]: Check } & {
   readonly [Key in keyof Value]?: Check;
 };
@@ -16,7 +16,7 @@ export const flag: Check = (value, path) => (typeof value === 'boolean' ? undefi
 export const number: Check = (value, path) =>
   typeof value === 'number' && Number.isFinite(value) ? undefined : path;
 
-/** A field that may be missing. */
+/** A field that may be absent. */
 export function optional(check: Check): Check {
   return (value, path) => (value === undefined ? undefined : check(value, path));
 }
@@ -36,7 +36,7 @@ export function list(item: Check): Check {
   };
 }
 
-/** An object with any keys, whose values are alike. */
+/** An object with any keys whose values pass a check. */
 export function record(item: Check): Check {
   return (value, path) => {
     if (!isObject(value)) return path;
@@ -48,7 +48,7 @@ export function record(item: Check): Check {
   };
 }
 
-/** An object with these fields. Others are let through: a newer server may send more. */
+/** An object with these fields. Others are ignored: a newer server may send more. */
 export function fields<Value>(checks: FieldChecks<Value>): Check {
   const all = Object.entries<Check>(checks);
   return (value, path) => {
@@ -61,7 +61,7 @@ export function fields<Value>(checks: FieldChecks<Value>): Check {
   };
 }
 
-/** Any one of some. */
+/** A value that passes at least one check. */
 export function either(...checks: readonly Check[]): Check {
   return (value, path) =>
     checks.some((check) => check(value, path) === undefined) ? undefined : path;

@@ -1,37 +1,36 @@
 import { ProviderError } from '../model/failures/errors.ts';
 import { parseJson } from '../model/values/payload.ts';
 import { ChunkedUtf8Decoder } from '../model/values/chunked-utf8-decoder.ts';
-import { answerShapes } from './answer-shapes.ts';
+import { responseShapes } from './response-shapes.ts';
 import type { Operation } from './operations.ts';
-import { readWireError, toTypedError } from './remote-error.ts';
-import { Unreachable } from './unreachable.ts';
+import { readWireError, toTypedError, UnreachableError } from './remote-error.ts';
 
 const bodyTooSlow = 408;
 const tooMany = 429;
 const unavailable = 503;
 
-/** What an answer of the server says; throws the typed error that it carries. */
-export function readAnswer(
+/** Returns the body of a response; throws the typed error that it carries. */
+export function readResponse(
   response: { readonly ok: boolean; readonly status: number; readonly headers: Headers },
   text: string,
   operation: Operation,
 ): unknown {
   const body = tryParse(text);
   if (response.ok && body !== undefined) {
-    const wrong = answerShapes[operation](body, 'answer');
+    const wrong = responseShapes[operation](body, 'response');
     if (wrong === undefined) return body;
-    throw badAnswer(operation, `${wrong} is missing or of another type`);
+    throw badResponse(operation, `${wrong} is missing or has the wrong type`);
   }
   const error = readWireError(body);
   const { status } = response;
-  const isRefused = status === bodyTooSlow || status === tooMany || status === unavailable;
-  if (isRefused || (status > 500 && error === undefined)) {
-    throw new Unreachable({
+  const isUnavailable = status === bodyTooSlow || status === tooMany || status === unavailable;
+  if (isUnavailable || (status > 500 && error === undefined)) {
+    throw new UnreachableError({
       operation,
       message:
         error?.message ??
-        `The server answered ${status}. Is it overloaded, or is a proxy in front of it?`,
-      // A server that took too long says so; a proxy may have passed the call on before it gave up.
+        `The server responded with status ${status}. It may be overloaded, or a proxy in front of it failed.`,
+      // A server reports whether the outcome is unknown; a proxy may have forwarded the call before it failed.
       outcomeUnknown: error?.outcomeUnknown ?? (error === undefined && status >= 500),
       waitMs: retryAfterMs(response.headers),
     });
@@ -39,31 +38,31 @@ export function readAnswer(
   if (error !== undefined) throw toTypedError(error, operation);
   throw new ProviderError({
     operation,
-    message: `Something answered ${status} that is no server of Perdure. Check the address.`,
+    message: `The response with status ${status} is not from a Perdure server. Check the URL.`,
     retryable: false,
   });
 }
 
-/** An answer that no server of Perdure gives: final, because the next one would be no better. */
-function badAnswer(operation: string, problem: string): ProviderError {
+/** A response that no Perdure server sends. Not retryable. */
+function badResponse(operation: string, problem: string): ProviderError {
   return new ProviderError({
     operation,
-    message: `The answer to ${operation} is not one of a server of Perdure: ${problem}. Check the address and the version of the server. The call may have had its effect.`,
+    message: `Invalid response to ${operation}: ${problem}. Check the URL and the version of the server. The call may have had its effect.`,
     retryable: false,
   });
 }
 
-/** Checks that a server answered each of several requests. */
+/** Throws unless the server returned one result per request. */
 export function assertEach(
   operation: string,
-  answers: readonly unknown[],
+  results: readonly unknown[],
   requests: readonly unknown[],
 ): void {
-  if (answers.length === requests.length) return;
-  throw badAnswer(operation, `it has ${answers.length} results for ${requests.length} requests`);
+  if (results.length === requests.length) return;
+  throw badResponse(operation, `it has ${results.length} results for ${requests.length} requests`);
 }
 
-/** Reads the text of an answer, up to a limit. */
+/** Reads the text of a response, up to a limit. */
 export async function readText(
   response: Response,
   operation: string,
@@ -75,9 +74,9 @@ export async function readText(
   let bytes = 0;
   for (;;) {
     if (Math.max(bytes, announced) > limitBytes) {
-      // Closes the connection; what it ends with is of no interest.
+      // Closes the connection; its error does not matter.
       reader?.cancel().catch(() => undefined);
-      throw badAnswer(operation, `it is larger than ${limitBytes} bytes (\`answerLimitBytes\`)`);
+      throw badResponse(operation, `it is larger than ${limitBytes} bytes (\`answerLimitBytes\`)`);
     }
     const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
     if (done || value === undefined) return text.end();

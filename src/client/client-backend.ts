@@ -1,0 +1,122 @@
+/**
+ * The port between a client and its store. `LocalBackend` calls a provider in this process; `HttpBackend` calls a server.
+ * The client reads options, checks ids, validates and encodes inputs, and creates handles. A backend does the rest.
+ *
+ * C1. Ids are generated, durations are milliseconds and payloads are JSON text before a backend gets them.
+ *     Filters and options of deletions and of retention are the exception: the backend reads them.
+ * C2. A backend may repeat every call whose response was lost, except `raise`, deletions and `schedules.delete`.
+ * C3. Any number of waits may run concurrently; `close` rejects them all.
+ * C4. Hashes, cron expressions and sweeps need Node or packages, so they stay behind the port: `Client` runs in browsers.
+ */
+import type { JobBackend } from '../jobs/backend.ts';
+import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
+import type { InstanceFilter } from '../management/instance-filter.ts';
+import type { InstanceTree } from '../management/instance-tree.ts';
+import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
+import type { RetentionControl } from '../management/retention-control.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Payload } from '../model/values/payload.ts';
+import type {
+  CancelInstance,
+  StopResult,
+  TerminateInstance,
+} from '../providers/contract/cancellation.ts';
+import type {
+  DeleteInstanceResult,
+  PruneResult,
+  QueueDepths,
+  SystemMetrics,
+} from '../providers/contract/management.ts';
+import type { ScheduleBackend } from './managing/schedules.ts';
+import type {
+  ExecutionPage,
+  ExportedHistory,
+  HistoryCall,
+  HistoryPage,
+} from './reading/history.ts';
+import type { PendingWork } from './reading/inspect-instance.ts';
+import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
+import type { AuditPage, InstancePage, ListCall, PageCall } from './reading/instance-list.ts';
+import type { TaskSettings } from './starting/task-request.ts';
+
+/** The public members of a class, so that another class can implement them. */
+export type Surface<Class> = Pick<Class, keyof Class>;
+
+/** A start, checked and encoded. */
+export interface StartCall {
+  readonly id: string;
+  readonly name: string;
+  /** `null`: the worker that runs the first turn chooses its newest version. */
+  readonly version: string | null;
+  readonly payload: Payload | null;
+}
+
+/** A task run, checked and encoded. */
+export interface TaskCall extends TaskSettings {
+  readonly id: string;
+  /** Whether the client generated the id: a run with this id is then always the one of this call. */
+  readonly hasGeneratedId: boolean;
+  readonly name: string;
+  readonly payload: Payload | null;
+}
+
+/** The run of a task call. */
+export interface TaskRun {
+  readonly id: string;
+  /** Whether the call created the run; otherwise a run with its id or dedupe key existed. */
+  readonly created: boolean;
+}
+
+/** The part of a client's backend that deletes and prunes. It reads filters and options itself. */
+export interface DeletionBackend {
+  deleteInstance(id: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
+  deleteInstanceBulk(
+    filter?: InstanceFilter,
+    options?: BulkDeleteOptions,
+  ): Promise<DeleteInstanceResult>;
+  pruneExecutions(id: string, options?: PruneOptions): Promise<PruneResult>;
+  pruneExecutionsBulk(filter?: InstanceFilter, options?: BulkPruneOptions): Promise<PruneResult>;
+}
+
+export interface ClientBackend {
+  /** Times ids, timeouts and keep-alives. */
+  readonly clock: Clock;
+  readonly jobs: JobBackend;
+  readonly schedules: ScheduleBackend;
+  readonly deletion: DeletionBackend;
+  /** `assertOpen` throws if the client must not be used. */
+  retention(assertOpen: () => void): Surface<RetentionControl>;
+
+  /** Creates an instance, or finds the one of the same start. Rejects with `INSTANCE_ALREADY_EXISTS`. */
+  start(call: StartCall): Promise<void>;
+  runTask(call: TaskCall): Promise<TaskRun>;
+  /** Runs tasks in batches; resolves with their runs, in order. */
+  runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]>;
+  raise(call: {
+    readonly id: string;
+    readonly name: string;
+    readonly payload: Payload | null;
+  }): Promise<void>;
+  cancel(call: CancelInstance): Promise<StopResult>;
+  terminate(call: TerminateInstance): Promise<StopResult>;
+
+  /** Resolves once the instance has ended. Rejects with `TIMEOUT` or `INSTANCE_NOT_FOUND`. */
+  wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo>;
+  /** Resolves with the output once the instance has completed; rejects with its error if it ended otherwise. */
+  result(id: string, timeoutMs: number | undefined): Promise<unknown>;
+
+  get(id: string): Promise<InstanceInfo | undefined>;
+  running(id: string): Promise<readonly PendingWork[]>;
+  list(call: ListCall): Promise<InstancePage>;
+  history(id: string, call: HistoryCall): Promise<HistoryPage>;
+  listExecutions(id: string, call: Omit<HistoryCall, 'executionId'>): Promise<ExecutionPage>;
+  exportHistory(id: string, executionId: number | undefined): Promise<ExportedHistory>;
+  measure(id: string): Promise<MeasuredInstance>;
+  tree(id: string): Promise<InstanceTree>;
+  listAudit(call: PageCall): Promise<AuditPage>;
+  queueDepths(): Promise<QueueDepths>;
+  systemMetrics(): Promise<SystemMetrics>;
+
+  /** Rejects all waits with `CLOSED`; releases connections once `lastCalls` has settled. */
+  close(lastCalls: Promise<void>): Promise<void>;
+}

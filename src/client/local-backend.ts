@@ -1,0 +1,264 @@
+import { deleteInstanceBulk, deleteInstance } from '../management/delete-instance.ts';
+import { readInstanceTree, type InstanceTree } from '../management/instance-tree.ts';
+import { pruneExecutionsBulk, pruneExecutions } from '../management/prune-executions.ts';
+import { RetentionControl } from '../management/retention-control.ts';
+import type { Clock } from '../model/clock.ts';
+import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
+import { encodeMessage } from '../model/message.ts';
+import { inputHash } from '../model/values/input-hash.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type {
+  CancelInstance,
+  StopResult,
+  TerminateInstance,
+} from '../providers/contract/cancellation.ts';
+import type { CreateResult, NewInstance } from '../providers/contract/instances.ts';
+import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
+import type { CreateTaskResult, NewTask } from '../providers/contract/tasks.ts';
+import type {
+  ClientBackend,
+  DeletionBackend,
+  StartCall,
+  TaskCall,
+  TaskRun,
+} from './client-backend.ts';
+import { LocalJobs, toNewTask } from './local-jobs.ts';
+import { LocalSchedules } from './local-schedules.ts';
+import { describeWait } from './reading/describe-wait.ts';
+import {
+  exportHistory,
+  listExecutions,
+  readHistoryPage,
+  type ExecutionPage,
+  type ExportedHistory,
+  type HistoryCall,
+  type HistoryPage,
+} from './reading/history.ts';
+import { inspectInstance, listPendingWork, type PendingWork } from './reading/inspect-instance.ts';
+import {
+  toInstanceInfo,
+  type InstanceInfo,
+  type MeasuredInstance,
+} from './reading/instance-info.ts';
+import {
+  listAudit,
+  listInstances,
+  type AuditPage,
+  type InstancePage,
+  type ListCall,
+  type PageCall,
+} from './reading/instance-list.ts';
+import { CompletionWaiter } from './waiting/completion-waiter.ts';
+import { alreadyExists, eventRejected } from './waiting/instance-errors.ts';
+import { takeResult } from './waiting/instance-result.ts';
+
+export interface LocalBackendOptions {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  /** Maximum events buffered for one instance. Default 2,000. */
+  readonly maxPendingEvents?: number | undefined;
+  /** Polling interval of waits for changes without a hint, in milliseconds. Default 1,000. */
+  readonly recheckMs?: number | undefined;
+  /** Returns a worker of this process that creates an instance together with its first turn. */
+  readonly starter?: (() => InstanceStarter | undefined) | undefined;
+  /** Notifies the workers of this process of a changed schedule. */
+  readonly onScheduleChanged?: (() => void) | undefined;
+  /** Notifies the workers of this process of a session that was opened or is to end. */
+  readonly onSessionChanged?: (() => void) | undefined;
+}
+
+/** Creates instances together with their first turn. */
+export interface InstanceStarter {
+  /** Returns `undefined` if it cannot create this instance; the store then does. */
+  start(instance: NewInstance): Promise<CreateResult> | undefined;
+}
+
+const maxBatch = 1_000;
+
+/** The backend of a client whose store is open in this process. */
+export class LocalBackend implements ClientBackend {
+  readonly clock: Clock;
+  readonly provider: Provider;
+  readonly completions: CompletionWaiter;
+  readonly jobs: LocalJobs;
+  readonly schedules: LocalSchedules;
+  readonly deletion: DeletionBackend;
+  readonly #maxPendingEvents: number;
+  readonly #starter: () => InstanceStarter | undefined;
+
+  constructor(options: LocalBackendOptions) {
+    const { provider, clock } = options;
+    this.clock = clock;
+    this.provider = provider;
+    this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
+    this.#starter = options.starter ?? (() => undefined);
+    const describe = (id: string) =>
+      describeWait(this, id, { nowMs: clock.now(), timeoutMs: 1_000 });
+    this.completions = new CompletionWaiter({ ...options, describeWait: describe });
+    this.jobs = new LocalJobs({ ...options, completions: this.completions });
+    this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
+    this.deletion = {
+      deleteInstance: (...args) => deleteInstance(provider, ...args),
+      deleteInstanceBulk: (...args) => deleteInstanceBulk(provider, ...args),
+      pruneExecutions: (...args) => pruneExecutions(provider, ...args),
+      pruneExecutionsBulk: (...args) => pruneExecutionsBulk(provider, ...args),
+    };
+  }
+
+  retention(assertOpen: () => void): RetentionControl {
+    return new RetentionControl(this.provider, this.clock, assertOpen);
+  }
+
+  async start({ id: instanceId, name, version, payload }: StartCall): Promise<void> {
+    const instance: NewInstance = {
+      instanceId,
+      incarnation: randomToken(),
+      name,
+      version,
+      inputHash: inputHash(payload),
+      start: encodeMessage({ kind: 'start', name, version, payload }),
+    };
+    const result = await this.completions.recentStarts.during(instance, () =>
+      this.#create(instance),
+    );
+    if (result.kind === 'refused') throw result.error;
+    if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
+  }
+
+  async runTask(call: TaskCall): Promise<TaskRun> {
+    const task = toNewTask(call, this.clock.now());
+    const result = await this.completions.recentStarts.during(task, async () => {
+      const [created] = await this.provider.createTasks([task]);
+      return created;
+    });
+    return toTaskRun(task, result);
+  }
+
+  async runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]> {
+    const tasks = calls.map((call) => toNewTask(call, this.clock.now()));
+    const results: CreateTaskResult[] = [];
+    for (let from = 0; from < tasks.length; from += maxBatch) {
+      results.push(...(await this.provider.createTasks(tasks.slice(from, from + maxBatch))));
+    }
+    return tasks.map((task, index) => toTaskRun(task, results[index]));
+  }
+
+  async raise({ id, name, payload }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+    const message = encodeMessage({ kind: 'eventRaised', name, payload });
+    const maxPending = this.#maxPendingEvents;
+    const [result] = await this.provider.enqueueMessages([{ instanceId: id, message, maxPending }]);
+    if (result !== 'enqueued') throw eventRejected(id, name, result);
+  }
+
+  async cancel(call: CancelInstance): Promise<StopResult> {
+    return theOnly(await this.provider.requestCancel([call]));
+  }
+
+  async terminate(call: TerminateInstance): Promise<StopResult> {
+    return theOnly(await this.provider.terminate([call]));
+  }
+
+  async wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo> {
+    return toInstanceInfo(await this.completions.wait(id, timeoutMs));
+  }
+
+  async result(id: string, timeoutMs: number | undefined): Promise<unknown> {
+    return takeResult(await this.completions.waitForOutput(id, timeoutMs));
+  }
+
+  get(id: string): Promise<InstanceInfo | undefined> {
+    return inspectInstance(this.provider, id);
+  }
+
+  running(id: string): Promise<readonly PendingWork[]> {
+    return listPendingWork(this.provider, id);
+  }
+
+  list(call: ListCall): Promise<InstancePage> {
+    return listInstances(this.provider, call);
+  }
+
+  history(id: string, call: HistoryCall): Promise<HistoryPage> {
+    return readHistoryPage(this.provider, id, call);
+  }
+
+  listExecutions(id: string, call: Omit<HistoryCall, 'executionId'>): Promise<ExecutionPage> {
+    return listExecutions(this.provider, id, call);
+  }
+
+  exportHistory(id: string, executionId: number | undefined): Promise<ExportedHistory> {
+    return exportHistory(this.provider, id, executionId);
+  }
+
+  async measure(id: string): Promise<MeasuredInstance> {
+    const info = await this.get(id);
+    const size = info && (await this.provider.measureInstance(id));
+    if (info === undefined || size === undefined) throw notFound(id);
+    return { ...info, size };
+  }
+
+  async tree(id: string): Promise<InstanceTree> {
+    const [record] = await this.provider.getInstances([id]);
+    if (record === undefined) throw notFound(id);
+    return readInstanceTree(this.provider, id);
+  }
+
+  listAudit(call: PageCall): Promise<AuditPage> {
+    return listAudit(this.provider, call);
+  }
+
+  queueDepths(): Promise<QueueDepths> {
+    return this.provider.queueDepths();
+  }
+
+  systemMetrics(): Promise<SystemMetrics> {
+    return this.provider.systemMetrics();
+  }
+
+  async close(lastCalls: Promise<void>): Promise<void> {
+    this.completions.close();
+    await lastCalls;
+  }
+
+  /** Repeats a start whose outcome is unknown: the second one finds the instance of the first. */
+  async #create(instance: NewInstance): Promise<CreateResult> {
+    try {
+      return await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+    } catch (error) {
+      if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
+      return await this.#createInStore(instance);
+    }
+  }
+
+  async #createInStore(instance: NewInstance): Promise<CreateResult> {
+    return theOnly(await this.provider.createInstances([instance]));
+  }
+}
+
+function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {
+  switch (result?.kind) {
+    case 'created':
+      return { id: task.instanceId, created: true };
+    case 'exists':
+      return { id: task.instanceId, created: false };
+    case 'active':
+      return { id: result.instanceId, created: false };
+    case 'conflict':
+      throw alreadyExists(task, result.name);
+    case 'refused':
+      throw result.error;
+    case undefined:
+      throw new Error('createTasks returned no result.');
+  }
+}
+
+function theOnly<Value>([value]: readonly Value[]): Value {
+  if (value === undefined) throw new Error('The store returned no result.');
+  return value;
+}
+
+function checkCount(option: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  throw new PerdureError('INVALID_OPTION', `${option} must be a whole number of 1 or more.`);
+}

@@ -1,0 +1,69 @@
+import { cleanReason } from '../../model/cancel.ts';
+import { toMs, type Duration } from '../../model/values/duration.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
+import { checkInstanceId, checkName } from '../../model/values/names.ts';
+import type { TerminateInstance } from '../../providers/contract/cancellation.ts';
+import { readFields } from '../../model/option-fields.ts';
+
+/** Options of a cancel. */
+export interface CancelOptions {
+  /** Why. Stored with the instance and passed to its code and handlers. Cut to 4,096 characters. */
+  readonly reason?: string | undefined;
+  /** Who requests it. */
+  readonly actor?: string | undefined;
+  /** Time that its code has to clean up; then the instance ends without it. Default 5 minutes. */
+  readonly cleanupTimeout?: Duration | undefined;
+  /** Resolve only when the instance has ended and none of its work runs. */
+  readonly wait?: boolean | undefined;
+}
+
+/** Options of a termination. */
+export interface TerminateOptions {
+  readonly reason?: string | undefined;
+  readonly actor?: string | undefined;
+  /** Also terminate all its descendants. Default: false, they are canceled. */
+  readonly tree?: boolean | undefined;
+}
+
+const defaultCleanup: Duration = '5m';
+
+/** Checks the options of a cancel. */
+export function readCancelOptions(options: CancelOptions | undefined): {
+  readonly reason: string;
+  readonly actor: string | null;
+  readonly cleanupMs: number;
+  readonly wait: boolean;
+} {
+  const { reason, actor, cleanupTimeout, wait } = readFields(options, 'cancel()', [
+    'reason',
+    'actor',
+    'cleanupTimeout',
+    'wait',
+  ] as const);
+  return {
+    reason: cleanReason(reason),
+    actor: readActor(actor),
+    cleanupMs: toMs((cleanupTimeout ?? defaultCleanup) as Duration, 'cleanupTimeout'),
+    wait: readFlag('wait', wait),
+  };
+}
+
+/** Checks the arguments of a termination. */
+export function readTerminate(id: unknown, options: unknown): TerminateInstance {
+  const given = readFields(options, 'terminate()', ['reason', 'actor', 'tree'] as const);
+  return {
+    instanceId: checkInstanceId(id),
+    reason: given.reason === undefined ? 'terminated' : cleanReason(given.reason),
+    actor: readActor(given.actor),
+    tree: readFlag('tree', given.tree),
+  };
+}
+
+function readFlag(option: string, value: unknown): boolean {
+  if (value === undefined || typeof value === 'boolean') return value ?? false;
+  throw new PerdureError('INVALID_INPUT', `Invalid \`${option}\`: must be true or false.`);
+}
+
+function readActor(actor: unknown): string | null {
+  return actor === undefined || actor === null ? null : checkName(actor, 'Actor');
+}

@@ -1,0 +1,247 @@
+import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
+import { describeWait } from '../client/reading/describe-wait.ts';
+import type {
+  ExecutionPage,
+  ExportedHistory,
+  HistoryCall,
+  HistoryPage,
+} from '../client/reading/history.ts';
+import type { PendingWork } from '../client/reading/inspect-instance.ts';
+import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
+import {
+  toCursor,
+  type AuditPage,
+  type InstancePage,
+  type ListCall,
+  type PageCall,
+} from '../client/reading/instance-list.ts';
+import { clientClosed } from '../client/waiting/instance-errors.ts';
+import { takeResult } from '../client/waiting/instance-result.ts';
+import type { InstanceTree } from '../management/instance-tree.ts';
+import { systemClock } from '../model/clock.ts';
+import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
+import { decodePayload, type Payload } from '../model/values/payload.ts';
+import type {
+  CancelInstance,
+  StopResult,
+  TerminateInstance,
+} from '../providers/contract/cancellation.ts';
+import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
+import { CompletionPoll } from './completion-poll.ts';
+import type { CheckedConnect } from './connect-options.ts';
+import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
+import { HttpJobs } from './http-jobs.ts';
+import type { Request } from './operations.ts';
+import { assertEach } from './read-response.ts';
+import { PollSlots } from './shared-poll.ts';
+import { Transport } from './transport.ts';
+
+const repeatable = { repeatable: true };
+const maxBatch = 1_000;
+const maxBatchBytes = 2_000_000;
+
+/** The backend of a client whose store is open in a server. */
+export class HttpBackend implements ClientBackend {
+  readonly clock = systemClock;
+  readonly jobs: HttpJobs;
+  readonly schedules: HttpSchedules;
+  readonly deletion: HttpDeletion;
+  readonly #transport: Transport;
+  readonly #completions: CompletionPoll;
+
+  constructor(options: CheckedConnect) {
+    const transport = new Transport(options);
+    const slots = new PollSlots();
+    this.#transport = transport;
+    this.jobs = new HttpJobs(transport, slots);
+    this.schedules = new HttpSchedules(transport);
+    this.deletion = new HttpDeletion(transport);
+    const describe = (id: string) =>
+      describeWait(this, id, { nowMs: systemClock.now(), timeoutMs: 2_000 });
+    this.#completions = new CompletionPoll(transport, slots, describe);
+  }
+
+  retention(assertOpen: () => void): HttpRetention {
+    return new HttpRetention(this.#transport, assertOpen);
+  }
+
+  async start({ id, name, version, payload }: StartCall): Promise<void> {
+    const body = { id, name, ...inputOf(payload), ...(version !== null && { version }) };
+    await this.#transport.call('startInstance', { body }, repeatable);
+  }
+
+  async runTask(call: TaskCall): Promise<TaskRun> {
+    const run = await this.#transport.call('runTask', { body: toWireTask(call) }, repeatable);
+    return toTaskRun(call, run);
+  }
+
+  async runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]> {
+    const all: TaskRun[] = [];
+    for (const batch of inBatches(calls)) {
+      const body = { requests: batch.map(toWireTask) };
+      const { runs } = await this.#transport.call('runTasks', { body }, repeatable);
+      assertEach('runTasks', runs, batch);
+      for (const [index, call] of batch.entries()) all.push(toTaskRun(call, runs[index]));
+    }
+    return all;
+  }
+
+  /** Not repeatable: the event would be raised twice. */
+  async raise({ id, name, payload }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+    const body = { name, ...(payload !== null && { payload: decodePayload(payload) }) };
+    await this.#transport.call('raiseEvent', { params: { id }, body });
+  }
+
+  cancel({ instanceId, reason, actor, cleanupMs }: CancelInstance): Promise<StopResult> {
+    const body = { reason, actor: actor ?? undefined, cleanupTimeout: cleanupMs };
+    return this.#transport.call('cancelInstance', { ...at(instanceId), body }, repeatable);
+  }
+
+  terminate({ instanceId, reason, actor, tree }: TerminateInstance): Promise<StopResult> {
+    const body = { reason, actor: actor ?? undefined, tree };
+    return this.#transport.call('terminateInstance', { ...at(instanceId), body }, repeatable);
+  }
+
+  wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo> {
+    return this.#completions.wait(id, timeoutMs);
+  }
+
+  async result(id: string, timeoutMs: number | undefined): Promise<unknown> {
+    return resultOf(await this.wait(id, timeoutMs));
+  }
+
+  async get(id: string): Promise<InstanceInfo | undefined> {
+    try {
+      return await this.#transport.call('getInstance', at(id));
+    } catch (error) {
+      if (isPerdureError(error, 'INSTANCE_NOT_FOUND')) return undefined;
+      throw error;
+    }
+  }
+
+  async running(id: string): Promise<readonly PendingWork[]> {
+    return (await this.#transport.call('listRunning', at(id))).items;
+  }
+
+  list({ filter, limit, beforeKey, payloads }: ListCall): Promise<InstancePage> {
+    const { status, parentInstanceId, version, ...others } = filter;
+    const query = {
+      ...others,
+      ...toPageQuery({ limit, beforeKey }),
+      ...(payloads && { payloads }),
+      // Only the filter for flows sets a version.
+      ...(version !== undefined && { kind: 'flow' as const }),
+      ...(status !== undefined && { status: [...status] }),
+      ...(parentInstanceId !== undefined && { parentId: parentInstanceId }),
+    };
+    return this.#transport.call('listInstances', { query });
+  }
+
+  history(id: string, query: HistoryCall): Promise<HistoryPage> {
+    return this.#transport.call('getHistory', { ...at(id), query: { ...query } });
+  }
+
+  listExecutions(
+    id: string,
+    { after, limit }: Omit<HistoryCall, 'executionId'>,
+  ): Promise<ExecutionPage> {
+    return this.#transport.call('listExecutions', { ...at(id), query: { after, limit } });
+  }
+
+  exportHistory(id: string, executionId: number | undefined): Promise<ExportedHistory> {
+    return this.#transport.call('exportHistory', { ...at(id), query: { executionId } });
+  }
+
+  measure(id: string): Promise<MeasuredInstance> {
+    return this.#transport.call('measureInstance', at(id));
+  }
+
+  tree(id: string): Promise<InstanceTree> {
+    return this.#transport.call('getInstanceTree', at(id));
+  }
+
+  listAudit(call: PageCall): Promise<AuditPage> {
+    return this.#transport.call('listAudit', { query: toPageQuery(call) });
+  }
+
+  queueDepths(): Promise<QueueDepths> {
+    return this.#transport.call('queueDepths', {});
+  }
+
+  systemMetrics(): Promise<SystemMetrics> {
+    return this.#transport.call('systemMetrics', {});
+  }
+
+  async close(lastCalls: Promise<void>): Promise<void> {
+    this.#completions.close(clientClosed());
+    await lastCalls;
+    this.#transport.close();
+  }
+}
+
+function at(id: string): { readonly params: { readonly id: string } } {
+  return { params: { id } };
+}
+
+function inputOf(payload: Payload | null): { readonly input?: unknown } {
+  return payload === null ? {} : { input: decodePayload(payload) };
+}
+
+function toPageQuery({ limit, beforeKey }: { limit: number; beforeKey?: number | undefined }) {
+  return { limit, ...(beforeKey !== undefined && { cursor: toCursor(beforeKey) }) };
+}
+
+function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
+  const { name, payload, hasGeneratedId: _, delayMs, expiresInMs, headers, ...rest } = call;
+  return {
+    ...rest,
+    task: name,
+    ...inputOf(payload),
+    delay: delayMs,
+    expiresIn: expiresInMs,
+    ...(headers !== undefined && { headers: { ...headers } }),
+  };
+}
+
+/** A run with a generated id was created by this call, even if an earlier response was lost. */
+function toTaskRun({ id, hasGeneratedId }: TaskCall, run: TaskRun | undefined): TaskRun {
+  if (run === undefined) throw new Error('The server returned no result for a task.');
+  return { id: run.id, created: run.created || (hasGeneratedId && run.id === id) };
+}
+
+function* inBatches(calls: readonly TaskCall[]): Iterable<readonly TaskCall[]> {
+  let batch: TaskCall[] = [];
+  let bytes = 0;
+  for (const call of calls) {
+    const size = call.payload?.length ?? 0;
+    const isFull = batch.length === maxBatch || bytes + size > maxBatchBytes;
+    if (isFull && batch.length > 0) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(call);
+    bytes += size;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** Returns the output of a completed instance; throws the error of any other end. */
+export function resultOf(info: InstanceInfo): unknown {
+  if (info.undecodable?.includes('output') === true) {
+    throw new PerdureError(
+      'UNDECODABLE',
+      'A stored payload is not valid JSON. The store is damaged, or another program wrote to it.',
+    );
+  }
+  if (info.status === 'completed') return info.output;
+  return takeResult({
+    instanceId: info.id,
+    name: info.name,
+    status: info.status,
+    output: null,
+    failure: info.failure === undefined ? null : JSON.stringify(info.failure),
+    cancel: info.cancel ?? null,
+    terminated: info.terminated ?? null,
+  });
+}
