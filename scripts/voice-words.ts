@@ -1,10 +1,10 @@
 /** Words that hide the actor or replace a term of the field, each with what to write instead. */
-export interface VoiceWord {
+interface VoiceWord {
   readonly pattern: RegExp;
   readonly suggestion: string;
 }
 
-export const VOICE_WORDS: readonly VoiceWord[] = [
+const VOICE_WORDS: readonly VoiceWord[] = [
   {
     pattern: /\b(?:nobody|somebody|anybody|everybody|whoever|no one|someone|anyone)\b/gi,
     suggestion: 'name the actor: the worker, the client, the caller, another process',

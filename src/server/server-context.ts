@@ -1,7 +1,6 @@
 import { LocalClient } from '../client/local-client.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
-import { Client } from '../client/client.ts';
-import { LocalJobs } from '../client/local-jobs.ts';
+import type { LocalJobs } from '../client/local-jobs.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
@@ -16,7 +15,7 @@ import type { ResponseOf, RequestOf, RouteShape } from './routes/route.ts';
 
 /** The services that handlers use. One per server. */
 export interface ServerContext {
-  readonly client: Client;
+  readonly client: LocalClient;
   readonly clock: Clock;
   /** Queries the store, at most once per second. Rejects if the store is not available. */
   readonly checkHealth: () => Promise<void>;

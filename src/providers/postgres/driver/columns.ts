@@ -31,7 +31,7 @@ type SameName<Row, Name extends string> =
     : never;
 
 /** SQL fragments for a list of rows. */
-interface ListText<Name extends string> {
+export interface ListText<Name extends string> {
   /** Column names, for an INSERT. */
   readonly names: string;
   /** The rows as a table, for FROM. */
