@@ -3,7 +3,7 @@
  *
  * - Each item begins with the path of a module that exists.
  * - Each module after the first is imported by an earlier one, or joined to it by a module that the item names as
- *   `(port: …)`, an interface that both import, or `(wired by …)`, a module that imports both.
+ *   `(port: …)`, an interface that both import, or `(wired by …)`, one or more modules that lead from one to the other.
  * - A walk has at most as many files as its marker says.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -15,7 +15,8 @@ const root = join(import.meta.dirname, '..');
 interface Step {
   readonly line: number;
   readonly file: string;
-  readonly joint: string | undefined;
+  /** Modules that lead from an earlier file of the walk to this one, in either direction. */
+  readonly joints: readonly string[];
 }
 
 interface Walk {
@@ -36,8 +37,9 @@ function readWalks(document: string): readonly Walk[] {
       walks.push({ line, maxFiles: Number(marker[1]), steps: current });
     } else if (text.startsWith('#')) current = undefined;
     const file = /^\d+\. `([^`]+)`/.exec(text)?.[1];
-    const joint = /\((?:port:|wired by) `([^`]+)`\)/.exec(text)?.[1];
-    if (file !== undefined) current?.push({ line, file, joint });
+    const named = /\((?:port:|wired by) ([^)]+)\)/.exec(text)?.[1] ?? '';
+    const joints = Array.from(named.matchAll(/`([^`]+)`/g), ([, joint]) => joint ?? '');
+    if (file !== undefined) current?.push({ line, file, joints });
   }
   return walks;
 }
@@ -58,18 +60,23 @@ function touches(one: string, other: string): boolean {
 }
 
 /** What is wrong with one step after the steps before it, or undefined. */
-function problemOf({ file, joint }: Step, before: readonly Step[]): string | undefined {
-  if (!existsSync(join(root, file))) return `${file} does not exist`;
+function problemOf({ file, joints }: Step, before: readonly Step[]): string | undefined {
+  const missing = [file, ...joints].find((path) => !existsSync(join(root, path)));
+  if (missing !== undefined) return `${missing} does not exist`;
   if (before.length === 0) return undefined;
   if (before.some((earlier) => earlier.file === file)) return `${file} is named twice`;
-  if (joint === undefined)
+  if (joints.length === 0)
     return before.some((earlier) => importsOf(earlier.file).has(file))
       ? undefined
       : `${file} is imported by no earlier file of the walk`;
-  if (!existsSync(join(root, joint))) return `${joint} does not exist`;
-  return touches(joint, file) && before.some((earlier) => touches(joint, earlier.file))
+  const chain = [file, ...joints];
+  const gap = joints.find((joint, place) => !touches(joint, chain[place] ?? ''));
+  if (gap !== undefined)
+    return `${gap} neither imports nor is imported by the module named before it`;
+  const last = joints.at(-1) ?? '';
+  return before.some((earlier) => touches(last, earlier.file))
     ? undefined
-    : `${joint} does not join ${file} to an earlier file of the walk`;
+    : `${last} does not join ${file} to an earlier file of the walk`;
 }
 
 function problemsOf({ line, maxFiles, steps }: Walk): string[] {

@@ -19,6 +19,8 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:layers',
     'check:size',
     'check:words',
+    'check:voice',
+    'check:walks',
     'check:docs',
     'check:api',
     'check:seeds',

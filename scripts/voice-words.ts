@@ -17,7 +17,7 @@ const VOICE_WORDS: readonly VoiceWord[] = [
   { pattern: /\bhears? (?:of|about|from)\b|\bis heard\b/gi, suggestion: 'receives, is notified' },
   { pattern: /\bat once\b/gi, suggestion: 'immediately; or: at the same time' },
   {
-    pattern: /\bin all\b(?! (?:cases|of|the|stores|modes|processes))/gi,
+    pattern: /\bin all\b(?=[.,;:)])/gi,
     suggestion: 'in total, overall',
   },
   { pattern: /\b(?:comes?|came) to rest\b/gi, suggestion: 'becomes idle, settles' },
