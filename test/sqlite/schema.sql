@@ -12,7 +12,7 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE TABLE changes (
-  change_key INTEGER PRIMARY KEY, -- without gaps: what a reader has missed shows
+  change_key INTEGER PRIMARY KEY, -- without gaps, so that a reader detects missed rows
   origin INTEGER NOT NULL, -- the connection that committed
   at INTEGER NOT NULL,
   finished TEXT,
@@ -38,7 +38,7 @@ CREATE TABLE definitions (
   definition_key INTEGER PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
   name TEXT NOT NULL,
-  version TEXT NOT NULL, -- '' while no version is picked
+  version TEXT NOT NULL, -- '' until a version is chosen
   UNIQUE (kind, name, version)
 ) STRICT;
 
@@ -67,9 +67,9 @@ CREATE TABLE history (
 CREATE TABLE instance_locks (
   instance_key INTEGER PRIMARY KEY,
   definition_key INTEGER NOT NULL,
-  next_at INTEGER, -- when it may be claimed: first message visible, hold-back over, or lock expired
+  next_at INTEGER, -- claimable from: first message visible, hold-back ended, or lock expired
   held_until INTEGER,
-  cleanup_at INTEGER, -- of a canceling instance: from then on anyone may claim it, to end it
+  cleanup_at INTEGER, -- of a canceling instance: any worker may claim it from then on, to end it
   lock_token TEXT,
   locked_until INTEGER,
   claims INTEGER NOT NULL,
@@ -89,7 +89,7 @@ CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1),
   WHERE next_at IS NOT NULL;
 
 CREATE TABLE instances (
-  instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice, also after a delete
+  instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, even after a delete
   instance_id TEXT NOT NULL UNIQUE,
   incarnation TEXT NOT NULL,
   definition_key INTEGER NOT NULL,
@@ -101,8 +101,8 @@ CREATE TABLE instances (
   parent_instance_id TEXT,
   parent_execution_id INTEGER,
   parent_operation INTEGER,
-  cancellation TEXT, -- of a child: what the end of its parent does to it
-  buffered_events INTEGER NOT NULL DEFAULT 0, -- given to the code, not yet asked for
+  cancellation TEXT, -- of a child: what happens to it when its parent ends
+  buffered_events INTEGER NOT NULL DEFAULT 0, -- received, not yet awaited by the code
   has_children INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   started_at INTEGER,
@@ -119,14 +119,14 @@ CREATE TABLE instances (
   cancel_actor TEXT,
   terminate_reason TEXT,
   terminate_actor TEXT,
-  closing_reason TEXT, -- canceled for good, and shown as such once nothing of it runs any more
+  closing_reason TEXT, -- the code has ended as canceled; the status follows when its last work has stopped
   cleanup_skipped INTEGER NOT NULL DEFAULT 0,
   leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
-  custom_status_version INTEGER NOT NULL DEFAULT 0, -- counts how often it was set
+  custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
   output TEXT,
   failure TEXT,
-  -- Of a task run alone; whatever has a priority is one.
+  -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,
   options TEXT,
@@ -134,11 +134,11 @@ CREATE TABLE instances (
   expires_at INTEGER,
   dedupe_key TEXT,
   failures INTEGER,
-  on_fail TEXT, -- 'ready' until it has failed, then how far its handler for that has come
+  on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
   on_fail_failure TEXT,
-  -- Exactly one end time besides ended_at, and the one that fits. Written with CASE: the same with IN lists
-  -- took 4 µs of each insert and update.
+  -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
+  -- cost 4 µs per insert and update.
   CHECK (CASE status
     WHEN 'pending' THEN ended_at IS NULL
     WHEN 'running' THEN ended_at IS NULL
@@ -168,10 +168,10 @@ CREATE TABLE jobs (
   name TEXT NOT NULL,
   disposable INTEGER NOT NULL,
   abandoned_at INTEGER,
-  check_at INTEGER, -- of an abandoned one whose run went on: when to see whether it is over
+  check_at INTEGER, -- of an abandoned job whose run continued: when to check whether it has ended
   dispose_at INTEGER, -- when its late result may be claimed
   attempts INTEGER NOT NULL DEFAULT 0,
-  last_seq INTEGER NOT NULL DEFAULT 0, -- of its stream: the last number given
+  last_seq INTEGER NOT NULL DEFAULT 0, -- last number of its stream
   waiting_chunks INTEGER NOT NULL DEFAULT 0,
   waiting_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
@@ -191,7 +191,7 @@ CREATE TABLE leases (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE orchestrator_queue (
-  message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
+  message_key INTEGER PRIMARY KEY, -- above all queued messages; keys of deleted ones are reused
   instance_key INTEGER NOT NULL,
   visible_at INTEGER NOT NULL,
   kind TEXT NOT NULL,
@@ -208,7 +208,7 @@ CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_ke
 
 CREATE TABLE pending_reclaims (
   instance_key INTEGER NOT NULL,
-  execution_id INTEGER NOT NULL, -- 0: all that the instance had
+  execution_id INTEGER NOT NULL, -- 0: all executions of the instance
   events INTEGER NOT NULL,
   PRIMARY KEY (instance_key, execution_id)
 ) STRICT, WITHOUT ROWID;
@@ -221,10 +221,10 @@ CREATE TABLE perdure_migrations (
 ) STRICT;
 
 CREATE TABLE processes (
-  process_id TEXT PRIMARY KEY, -- begins the lock tokens of its claims
-  host_id TEXT NOT NULL, -- only processes with the same one can judge whether it lives
+  process_id TEXT PRIMARY KEY, -- prefix of the lock tokens of its claims
+  host_id TEXT NOT NULL, -- only processes with the same host id can detect whether it is alive
   pid INTEGER NOT NULL,
-  start_time TEXT NOT NULL, -- tells it from a later process with its pid
+  start_time TEXT NOT NULL, -- distinguishes it from a later process with the same pid
   lease_ms INTEGER NOT NULL, -- the longest lease of its claims
   registered_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -260,7 +260,7 @@ CREATE TABLE sessions (
   ended_at INTEGER,
   end_reason TEXT CHECK (end_reason IN ('shutdown', 'goodbye', 'expired')),
   variables TEXT NOT NULL,
-  due_at INTEGER NOT NULL, -- when to look at it: its lease runs out, it wants settling, or it is to be removed
+  due_at INTEGER NOT NULL, -- when it is due: its lease expires, it must be settled, or it is to be deleted
   CHECK ((state = 'ended') = (ended_at IS NOT NULL))
 ) STRICT;
 
@@ -284,25 +284,25 @@ CREATE TABLE tombstones (
 CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
 
 CREATE TABLE worker_queue (
-  item_key INTEGER PRIMARY KEY, -- may come again; a lock token never does
+  item_key INTEGER PRIMARY KEY, -- reused; lock tokens never are
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
-  operation INTEGER NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
+  operation INTEGER NOT NULL, -- number within its execution; of tasks 1: the run, 2: its onFail handler
   definition_key INTEGER NOT NULL,
-  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
-  next_at INTEGER NOT NULL, -- when it may be claimed: delay over, or lock expired
-  expires_at INTEGER, -- of a task run that was never claimed
+  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
+  next_at INTEGER NOT NULL, -- claimable from: delay ended, or lock expired
+  expires_at INTEGER, -- of a task run that was never claimed: when it expires
   lock_token TEXT,
   locked_until INTEGER,
-  claimed_by TEXT, -- the worker that claimed it last, as far as it said its name
-  claimed_at INTEGER, -- NULL: by whoever inserted it, if anybody
+  claimed_by TEXT, -- name of the last worker that claimed it, if known
+  claimed_at INTEGER, -- NULL: not claimed, or claimed by the insert
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
   cancellation TEXT NOT NULL DEFAULT 'request',
   shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
-  cancel_requested_at INTEGER, -- set without cancel_requested: recorded past the point of no return, not delivered
+  cancel_requested_at INTEGER, -- without cancel_requested: recorded after the point of no return, not delivered
   cancel_trigger TEXT,
   cancel_reason TEXT,
   created_at INTEGER NOT NULL,

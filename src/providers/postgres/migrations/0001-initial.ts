@@ -24,7 +24,7 @@ CREATE TABLE definitions (
   definition_key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind text COLLATE "C" NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
   name text COLLATE "C" NOT NULL,
-  version text COLLATE "C" NOT NULL, -- '' while no version is picked
+  version text COLLATE "C" NOT NULL, -- '' until a version is chosen
   UNIQUE (kind, name, version)
 );
 
@@ -41,8 +41,8 @@ CREATE TABLE instances (
   parent_instance_id text COLLATE "C",
   parent_execution_id integer,
   parent_operation integer,
-  cancellation text, -- of a child: what the end of its parent does to it
-  buffered_events integer NOT NULL DEFAULT 0, -- given to the code, not yet asked for
+  cancellation text, -- of a child: what happens to it when its parent ends
+  buffered_events integer NOT NULL DEFAULT 0, -- received, not yet awaited by the code
   has_children boolean NOT NULL DEFAULT false,
   created_at bigint NOT NULL,
   started_at bigint,
@@ -59,14 +59,14 @@ CREATE TABLE instances (
   cancel_actor text,
   terminate_reason text,
   terminate_actor text,
-  closing_reason text, -- canceled for good, and shown as such once nothing of it runs any more
+  closing_reason text, -- the code has ended as canceled; the status follows when its last work has stopped
   cleanup_skipped boolean NOT NULL DEFAULT false,
   leaked integer NOT NULL DEFAULT 0,
   custom_status text,
-  custom_status_version integer NOT NULL DEFAULT 0, -- counts how often it was set
+  custom_status_version integer NOT NULL DEFAULT 0, -- incremented each time it is set
   output text,
   failure text,
-  -- Of a task run alone; whatever has a priority is one.
+  -- Task runs only. A row with a priority is a task run.
   priority smallint,
   input text,
   options text,
@@ -74,11 +74,11 @@ CREATE TABLE instances (
   expires_at bigint,
   dedupe_key text,
   failures integer,
-  on_fail text COLLATE "C", -- 'ready' until it has failed, then how far its handler for that has come
+  on_fail text COLLATE "C", -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options text,
   on_fail_failure text,
-  -- By what lists by status find it. Most instances complete, and whoever lists those wants the newest; a run that is not
-  -- over is found by its item. So the life of most runs changes no index, and each version of the row stays on its page.
+  -- The key of lists by status. Completed instances have none: their lists read the newest rows. An unfinished run is
+  -- found by its item. Most runs therefore change no index, and each row version stays on its page (HOT).
   listed_as text COLLATE "C" GENERATED ALWAYS AS (CASE
     WHEN status IN ('pending', 'running', 'canceling') THEN CASE WHEN priority IS NULL THEN 'live' END
     WHEN status <> 'completed' THEN status
@@ -105,7 +105,7 @@ CREATE INDEX instances_by_parent_execution ON instances (parent_instance_id, par
 CREATE INDEX instances_listed ON instances (listed_as, instance_key) WHERE listed_as IS NOT NULL;
 ALTER TABLE instances ADD PRIMARY KEY (instance_key);
 
--- Executions that ended by continue-as-new. The current one is read from its instance: two writes less per run.
+-- Executions that ended by continue-as-new. The current one is read from its instance, which saves two writes per run.
 CREATE TABLE executions (
   instance_key bigint NOT NULL,
   execution_id integer NOT NULL,
@@ -128,17 +128,17 @@ CREATE TABLE history (
   PRIMARY KEY (instance_key, execution_id, event_id)
 );
 
--- One row per instance that has messages, a lock or claims; none for an instance that waits for activities only.
+-- One row per instance with messages, a lock or claims. An instance that waits for activities only has none.
 CREATE TABLE instance_locks (
   instance_key bigint,
   definition_key integer NOT NULL,
-  next_at bigint, -- when it may be claimed: first message visible, hold-back over, or lock expired
+  next_at bigint, -- claimable from: first message visible, hold-back ended, or lock expired
   held_until bigint,
-  cleanup_at bigint, -- of a canceling instance: from then on anyone may claim it, to end it
+  cleanup_at bigint, -- of a canceling instance: any worker may claim it from then on, to end it
   lock_token text,
   locked_until bigint,
   claims integer NOT NULL,
-  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- of killing its process: it comes alone
+  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
   blocked_reason text,
   blocked_build text COLLATE "C",
   blocked_at bigint,
@@ -171,24 +171,24 @@ CREATE TABLE worker_queue (
   item_key bigint GENERATED ALWAYS AS IDENTITY,
   instance_key bigint NOT NULL,
   execution_id integer NOT NULL,
-  operation integer NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
+  operation integer NOT NULL, -- number within its execution; of tasks 1: the run, 2: its onFail handler
   definition_key integer NOT NULL,
-  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
-  next_at bigint NOT NULL, -- when it may be claimed, unless it is held: delay over, or lock expired
-  expires_at bigint, -- of a task run that was never claimed
+  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
+  next_at bigint NOT NULL, -- claimable from, unless held: delay ended, or lock expired
+  expires_at bigint, -- of a task run that was never claimed: when it expires
   lock_token text,
   locked_until bigint,
-  claimed_by text, -- the worker that claimed it last, as far as it said its name
-  claimed_at bigint, -- NULL: by whoever inserted it, if anybody
-  started_at bigint, -- of a task run, or its handler for failure: its first claim that was not handed back unstarted
+  claimed_by text, -- name of the last worker that claimed it, if known
+  claimed_at bigint, -- NULL: not claimed, or claimed by the insert
+  started_at bigint, -- of a task run or its onFail handler: first claim that was not returned unstarted
   claims integer NOT NULL,
-  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- of killing its process: it comes alone
+  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
   failures integer NOT NULL DEFAULT 0,
   cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
   shielded boolean NOT NULL DEFAULT false,
   point_of_no_return boolean NOT NULL DEFAULT false,
   cancel_requested boolean NOT NULL DEFAULT false,
-  cancel_requested_at bigint, -- set without cancel_requested: recorded past the point of no return, not delivered
+  cancel_requested_at bigint, -- without cancel_requested: recorded after the point of no return, not delivered
   cancel_trigger text,
   cancel_reason text,
   created_at bigint NOT NULL,
@@ -205,7 +205,7 @@ CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
 ALTER TABLE worker_queue ADD PRIMARY KEY (item_key);
 
--- Which run has a key, from its creation until its item is gone.
+-- The run that holds a dedupe key, from its creation until its item is deleted.
 CREATE TABLE dedupe_keys (
   definition_key integer NOT NULL,
   dedupe_key text COLLATE "C" NOT NULL,
@@ -227,27 +227,27 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE NOT paused AND next_at IS NOT NULL;
 
--- Histories whose instance or execution is deleted and that are still to be taken away. Nobody finds them: an
--- instance_key is never used twice.
+-- Histories of deleted instances and executions that are not deleted yet. No query finds them: an
+-- instance_key is never reused.
 CREATE TABLE pending_reclaims (
   instance_key bigint NOT NULL,
-  execution_id integer NOT NULL, -- 0: all that the instance had
+  execution_id integer NOT NULL, -- 0: all executions of the instance
   events bigint NOT NULL,
-  from_execution integer NOT NULL DEFAULT 0, -- where the part that was taken away already ends
+  from_execution integer NOT NULL DEFAULT 0, -- end of the part that is already deleted
   from_event integer NOT NULL DEFAULT 0,
   PRIMARY KEY (instance_key, execution_id)
 ) ${queue};
 
--- Claims that were deleted with their items, for as long as they would have held: so their holders learn why.
+-- Claims deleted with their items, kept until their leases would expire: renewals return the reason.
 CREATE TABLE tombstones (
-  item_key bigint PRIMARY KEY, -- never used twice, so an item dies once
+  item_key bigint PRIMARY KEY, -- never reused, so an item is deleted once
   lock_token text NOT NULL,
   deleted_at bigint NOT NULL,
   locked_until bigint NOT NULL
 ) ${queue};
 CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
 
--- What was deleted and pruned, in figures; the oldest records are dropped.
+-- Counts of deletions and prunes. The oldest records are deleted.
 CREATE TABLE audit (
   audit_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   audit_id text COLLATE "C" NOT NULL UNIQUE,
@@ -261,25 +261,25 @@ CREATE TABLE audit (
   queue_messages_deleted bigint NOT NULL
 );
 
--- What one process of all does, and until when.
+-- Leases on work that one process does for all, such as retention.
 CREATE TABLE leases (
   name text COLLATE "C" PRIMARY KEY,
   owner text COLLATE "C" NOT NULL,
   expires_at bigint NOT NULL
 );
 
--- Small notes of the whole store.
+-- Records of the whole store.
 CREATE TABLE system_records (
   name text COLLATE "C" PRIMARY KEY,
   value text NOT NULL
 );
 
--- Processes that claim work. Those of one host find out which of them died, and end what these hold.
+-- Processes that claim work. Those of one host detect which of them died, and end their claims.
 CREATE TABLE processes (
-  process_id text COLLATE "C" PRIMARY KEY, -- begins the lock tokens of its claims
-  host_id text COLLATE "C" NOT NULL, -- only processes with the same one can judge whether it lives
+  process_id text COLLATE "C" PRIMARY KEY, -- prefix of the lock tokens of its claims
+  host_id text COLLATE "C" NOT NULL, -- only processes with the same host id can detect whether it is alive
   pid integer NOT NULL,
-  start_time text NOT NULL, -- tells it from a later process with its pid
+  start_time text NOT NULL, -- distinguishes it from a later process with the same pid
   lease_ms bigint NOT NULL, -- the longest lease of its claims
   registered_at bigint NOT NULL
 );

@@ -21,13 +21,13 @@ CREATE TABLE sessions (
   ended_at bigint,
   end_reason text CHECK (end_reason IN ('shutdown', 'goodbye', 'expired')),
   variables text NOT NULL,
-  due_at bigint NOT NULL, -- when to look at it: its lease runs out, it wants settling, or it is to be removed
+  due_at bigint NOT NULL, -- when it is due: its lease expires, it must be settled, or it is to be deleted
   CHECK ((state = 'ended') = (ended_at IS NOT NULL))
 ) WITH (fillfactor = 70);
 CREATE INDEX sessions_by_due_at ON sessions (due_at);
 CREATE INDEX sessions_by_label ON sessions (label, session_key) WHERE label IS NOT NULL;
 
--- A row stands while somebody may want the reply of the run, or has still to dispose of it.
+-- A row exists while a caller may want the reply, or until a worker has disposed of it.
 CREATE TABLE jobs (
   instance_key bigint,
   session_key bigint NOT NULL,
@@ -35,10 +35,10 @@ CREATE TABLE jobs (
   name text COLLATE "C" NOT NULL,
   disposable boolean NOT NULL,
   abandoned_at bigint,
-  check_at bigint, -- of an abandoned one whose run went on: when to see whether it is over
+  check_at bigint, -- of an abandoned job whose run continued: when to check whether it has ended
   dispose_at bigint, -- when its late result may be claimed
   attempts integer NOT NULL DEFAULT 0,
-  last_seq bigint NOT NULL DEFAULT 0, -- of its stream: the last number given
+  last_seq bigint NOT NULL DEFAULT 0, -- last number of its stream
   waiting_chunks bigint NOT NULL DEFAULT 0,
   waiting_bytes bigint NOT NULL DEFAULT 0
 ) ${shortLived};
@@ -46,7 +46,7 @@ CREATE INDEX jobs_by_session ON jobs (session_key, instance_key);
 CREATE INDEX jobs_not_abandoned ON jobs (session_key) WHERE abandoned_at IS NULL;
 CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
 CREATE INDEX jobs_to_dispose ON jobs (dispose_at) WHERE dispose_at IS NOT NULL;
-ALTER TABLE jobs ADD PRIMARY KEY (instance_key); -- last, as in the first migration
+ALTER TABLE jobs ADD PRIMARY KEY (instance_key); -- last, as in migration 0001
 
 CREATE TABLE chunks (
   instance_key bigint NOT NULL,

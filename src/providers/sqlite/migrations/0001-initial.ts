@@ -12,12 +12,12 @@ CREATE TABLE definitions (
   definition_key INTEGER PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
   name TEXT NOT NULL,
-  version TEXT NOT NULL, -- '' while no version is picked
+  version TEXT NOT NULL, -- '' until a version is chosen
   UNIQUE (kind, name, version)
 ) STRICT;
 
 CREATE TABLE instances (
-  instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice, also after a delete
+  instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, even after a delete
   instance_id TEXT NOT NULL UNIQUE,
   incarnation TEXT NOT NULL,
   definition_key INTEGER NOT NULL,
@@ -29,8 +29,8 @@ CREATE TABLE instances (
   parent_instance_id TEXT,
   parent_execution_id INTEGER,
   parent_operation INTEGER,
-  cancellation TEXT, -- of a child: what the end of its parent does to it
-  buffered_events INTEGER NOT NULL DEFAULT 0, -- given to the code, not yet asked for
+  cancellation TEXT, -- of a child: what happens to it when its parent ends
+  buffered_events INTEGER NOT NULL DEFAULT 0, -- received, not yet awaited by the code
   has_children INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   started_at INTEGER,
@@ -47,14 +47,14 @@ CREATE TABLE instances (
   cancel_actor TEXT,
   terminate_reason TEXT,
   terminate_actor TEXT,
-  closing_reason TEXT, -- canceled for good, and shown as such once nothing of it runs any more
+  closing_reason TEXT, -- the code has ended as canceled; the status follows when its last work has stopped
   cleanup_skipped INTEGER NOT NULL DEFAULT 0,
   leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
-  custom_status_version INTEGER NOT NULL DEFAULT 0, -- counts how often it was set
+  custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
   output TEXT,
   failure TEXT,
-  -- Of a task run alone; whatever has a priority is one.
+  -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,
   options TEXT,
@@ -62,11 +62,11 @@ CREATE TABLE instances (
   expires_at INTEGER,
   dedupe_key TEXT,
   failures INTEGER,
-  on_fail TEXT, -- 'ready' until it has failed, then how far its handler for that has come
+  on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
   on_fail_failure TEXT,
-  -- Exactly one end time besides ended_at, and the one that fits. Written with CASE: the same with IN lists
-  -- took 4 µs of each insert and update.
+  -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
+  -- cost 4 µs per insert and update.
   CHECK (CASE status
     WHEN 'pending' THEN ended_at IS NULL
     WHEN 'running' THEN ended_at IS NULL
@@ -84,10 +84,10 @@ CREATE TABLE instances (
 ) STRICT;
 CREATE INDEX instances_by_definition ON instances (definition_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
--- Most instances end as completed, and whoever lists those wants the newest: they need no entry.
+-- Completed instances need no entry: their lists read the newest rows.
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
--- Executions that ended by continue-as-new. The current one is read from its instance: two writes less per run.
+-- Executions that ended by continue-as-new. The current one is read from its instance, which saves two writes per run.
 CREATE TABLE executions (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
@@ -110,13 +110,13 @@ CREATE TABLE history (
   PRIMARY KEY (instance_key, execution_id, event_id)
 ) STRICT, WITHOUT ROWID;
 
--- One row per instance that has messages, a lock or claims; none for an instance that waits for activities only.
+-- One row per instance with messages, a lock or claims. An instance that waits for activities only has none.
 CREATE TABLE instance_locks (
   instance_key INTEGER PRIMARY KEY,
   definition_key INTEGER NOT NULL,
-  next_at INTEGER, -- when it may be claimed: first message visible, hold-back over, or lock expired
+  next_at INTEGER, -- claimable from: first message visible, hold-back ended, or lock expired
   held_until INTEGER,
-  cleanup_at INTEGER, -- of a canceling instance: from then on anyone may claim it, to end it
+  cleanup_at INTEGER, -- of a canceling instance: any worker may claim it from then on, to end it
   lock_token TEXT,
   locked_until INTEGER,
   claims INTEGER NOT NULL,
@@ -133,7 +133,7 @@ CREATE INDEX instance_locks_cleanup ON instance_locks (max(cleanup_at, coalesce(
   WHERE cleanup_at IS NOT NULL;
 
 CREATE TABLE orchestrator_queue (
-  message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
+  message_key INTEGER PRIMARY KEY, -- above all queued messages; keys of deleted ones are reused
   instance_key INTEGER NOT NULL,
   visible_at INTEGER NOT NULL,
   kind TEXT NOT NULL,
@@ -147,25 +147,25 @@ CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_ke
   WHERE kind = 'timerFired';
 
 CREATE TABLE worker_queue (
-  item_key INTEGER PRIMARY KEY, -- may come again; a lock token never does
+  item_key INTEGER PRIMARY KEY, -- reused; lock tokens never are
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
-  operation INTEGER NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
+  operation INTEGER NOT NULL, -- number within its execution; of tasks 1: the run, 2: its onFail handler
   definition_key INTEGER NOT NULL,
-  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
-  next_at INTEGER NOT NULL, -- when it may be claimed: delay over, or lock expired
-  expires_at INTEGER, -- of a task run that was never claimed
+  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
+  next_at INTEGER NOT NULL, -- claimable from: delay ended, or lock expired
+  expires_at INTEGER, -- of a task run that was never claimed: when it expires
   lock_token TEXT,
   locked_until INTEGER,
-  claimed_by TEXT, -- the worker that claimed it last, as far as it said its name
-  claimed_at INTEGER, -- NULL: by whoever inserted it, if anybody
+  claimed_by TEXT, -- name of the last worker that claimed it, if known
+  claimed_at INTEGER, -- NULL: not claimed, or claimed by the insert
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
   cancellation TEXT NOT NULL DEFAULT 'request',
   shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
-  cancel_requested_at INTEGER, -- set without cancel_requested: recorded past the point of no return, not delivered
+  cancel_requested_at INTEGER, -- without cancel_requested: recorded after the point of no return, not delivered
   cancel_trigger TEXT,
   cancel_reason TEXT,
   created_at INTEGER NOT NULL,
@@ -180,7 +180,7 @@ CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), pri
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
 
--- Which run has a key, from its creation until its item is gone.
+-- The run that holds a dedupe key, from its creation until its item is deleted.
 CREATE TABLE dedupe_keys (
   definition_key INTEGER NOT NULL,
   dedupe_key TEXT NOT NULL,
@@ -202,16 +202,16 @@ CREATE TABLE schedules (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
 
--- Histories whose instance or execution is deleted and that are still to be taken away. Nobody finds them: an
--- instance_key is never used twice.
+-- Histories of deleted instances and executions that are not deleted yet. No query finds them: an
+-- instance_key is never reused.
 CREATE TABLE pending_reclaims (
   instance_key INTEGER NOT NULL,
-  execution_id INTEGER NOT NULL, -- 0: all that the instance had
+  execution_id INTEGER NOT NULL, -- 0: all executions of the instance
   events INTEGER NOT NULL,
   PRIMARY KEY (instance_key, execution_id)
 ) STRICT, WITHOUT ROWID;
 
--- Claims that were deleted with their items, for as long as they would have held: so their holders learn why.
+-- Claims deleted with their items, kept until their leases would expire: renewals return the reason.
 CREATE TABLE tombstones (
   item_key INTEGER NOT NULL,
   lock_token TEXT NOT NULL,
@@ -221,7 +221,7 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
 
--- What was deleted and pruned, in figures; the oldest records are dropped.
+-- Counts of deletions and prunes. The oldest records are deleted.
 CREATE TABLE audit (
   audit_key INTEGER PRIMARY KEY,
   audit_id TEXT NOT NULL UNIQUE,
@@ -235,36 +235,36 @@ CREATE TABLE audit (
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- What one process of all does, and until when.
+-- Leases on work that one process does for all, such as retention.
 CREATE TABLE leases (
   name TEXT PRIMARY KEY,
   owner TEXT NOT NULL,
   expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Small notes of the whole store.
+-- Records of the whole store.
 CREATE TABLE system_records (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Which instances a commit ended or deleted, and whose custom status it set, as JSON arrays of ids; '' for too many.
--- Other processes read it after a change of data_version. The newest rows are kept; a reclaim
--- takes the ids of older ones.
+-- Ids of instances that a commit ended, deleted or gave a custom status, as JSON arrays; '' if there are too many.
+-- Other processes read it after data_version changes. The newest rows are kept; a reclaim
+-- deletes the ids of older ones.
 CREATE TABLE changes (
-  change_key INTEGER PRIMARY KEY, -- without gaps: what a reader has missed shows
+  change_key INTEGER PRIMARY KEY, -- without gaps, so that a reader detects missed rows
   origin INTEGER NOT NULL, -- the connection that committed
   at INTEGER NOT NULL,
   finished TEXT,
   status_set TEXT
 ) STRICT;
 
--- Processes that claim work. Those of one host find out which of them died, and end what these hold.
+-- Processes that claim work. Those of one host detect which of them died, and end their claims.
 CREATE TABLE processes (
-  process_id TEXT PRIMARY KEY, -- begins the lock tokens of its claims
-  host_id TEXT NOT NULL, -- only processes with the same one can judge whether it lives
+  process_id TEXT PRIMARY KEY, -- prefix of the lock tokens of its claims
+  host_id TEXT NOT NULL, -- only processes with the same host id can detect whether it is alive
   pid INTEGER NOT NULL,
-  start_time TEXT NOT NULL, -- tells it from a later process with its pid
+  start_time TEXT NOT NULL, -- distinguishes it from a later process with the same pid
   lease_ms INTEGER NOT NULL, -- the longest lease of its claims
   registered_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -17,13 +17,13 @@ CREATE TABLE sessions (
   ended_at INTEGER,
   end_reason TEXT CHECK (end_reason IN ('shutdown', 'goodbye', 'expired')),
   variables TEXT NOT NULL,
-  due_at INTEGER NOT NULL, -- when to look at it: its lease runs out, it wants settling, or it is to be removed
+  due_at INTEGER NOT NULL, -- when it is due: its lease expires, it must be settled, or it is to be deleted
   CHECK ((state = 'ended') = (ended_at IS NOT NULL))
 ) STRICT;
 CREATE INDEX sessions_by_due_at ON sessions (due_at);
 CREATE INDEX sessions_by_label ON sessions (label) WHERE label IS NOT NULL;
 
--- A row stands while somebody may want the reply of the run, or has still to dispose of it.
+-- A row exists while a caller may want the reply, or until a worker has disposed of it.
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,
   session_key INTEGER NOT NULL,
@@ -31,10 +31,10 @@ CREATE TABLE jobs (
   name TEXT NOT NULL,
   disposable INTEGER NOT NULL,
   abandoned_at INTEGER,
-  check_at INTEGER, -- of an abandoned one whose run went on: when to see whether it is over
+  check_at INTEGER, -- of an abandoned job whose run continued: when to check whether it has ended
   dispose_at INTEGER, -- when its late result may be claimed
   attempts INTEGER NOT NULL DEFAULT 0,
-  last_seq INTEGER NOT NULL DEFAULT 0, -- of its stream: the last number given
+  last_seq INTEGER NOT NULL DEFAULT 0, -- last number of its stream
   waiting_chunks INTEGER NOT NULL DEFAULT 0,
   waiting_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
