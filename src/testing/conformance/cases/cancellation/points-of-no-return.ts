@@ -19,7 +19,7 @@ export const pointsOfNoReturn: Capability = {
   cases: [
     {
       id: 'no-return/may-be-marked-again',
-      title: 'an item passes its point of no return, also when it says so twice',
+      title: 'markPointOfNoReturn() is idempotent, also after a cancel',
       async run(store) {
         const lockToken = await beginPast(store);
         const again = () => store.provider.markPointOfNoReturn(lockToken);
@@ -30,7 +30,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/an-earlier-request-wins',
-      title: 'a request that came before is told instead, and still counts afterwards',
+      title: 'markPointOfNoReturn() after a cancel returns the cancel, which stays in effect',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -45,7 +45,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/needs-a-held-item',
-      title: 'a token that is unknown, expired or settled is lost, and marks nothing',
+      title: 'markPointOfNoReturn() with an unknown, expired or settled token returns lost',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [expired, settled] = await store.claimWork();
@@ -63,7 +63,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/later-requests-are-not-delivered',
-      title: 'requests that come later are recorded, and the item goes on to its result',
+      title: 'cancels after the point of no return are recorded but not delivered at renewal',
       async run(store) {
         const lockToken = await beginPast(store);
         await store.raise('a', 'x');
@@ -80,7 +80,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/is-kept-over-attempts',
-      title: 'an item that is tried again is still past its point of no return',
+      title: 'the point of no return persists across retries, abandons and expired leases',
       async run(store) {
         const lockToken = await beginPast(store);
         await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
@@ -101,7 +101,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/belongs-to-one-item',
-      title: 'other items of the instance can still be stopped',
+      title: 'a point of no return does not protect other work items of the instance',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [one, two] = await store.claimWorkInOrder();
@@ -117,7 +117,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/a-fast-turn-may-settle-it',
-      title: 'a recorded request that was not delivered does not refuse a turn that settles it',
+      title: 'ackTurns() settles a work item canceled after its point of no return',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs })];
         const begun = await store.begin('a', { workItems });
@@ -132,7 +132,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/outlives-every-cancel-between-attempts',
-      title: 'an item that waits for its next attempt is not removed, whoever gives it up',
+      title: 'a delayed work item past its point of no return survives every cancel',
       async run(store) {
         const activityCancels = [activityCancel(1)];
         const completed = { status: 'completed', payload: null } as const;

@@ -49,11 +49,11 @@ async function tryLate<Result>(
 }
 
 export const deletionFencing: Capability = {
-  title: 'deleted instances do not come back',
+  title: 'fencing of deleted instances',
   cases: [
     {
       id: 'former-life/a-turn-is-lost',
-      title: 'the ack of a turn of a deleted instance recreates nothing, also under the same id',
+      title: 'a turn ack of a deleted instance is rejected, also after the id is reused',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
@@ -72,7 +72,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-first-turn-is-lost',
-      title: 'a claimed start that is deleted cannot be acked, and the next start can',
+      title: 'a first turn ack of a deleted instance is rejected; the next start is claimable',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -86,14 +86,14 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-result-is-lost',
-      title: 'the outcome of an activity of a deleted instance reaches nobody',
+      title: 'a work item ack of a deleted instance is rejected',
       async run(store) {
         expectLockLost(await tryLate(store, ({ lockToken }) => store.ackWork(lockToken)));
       },
     },
     {
       id: 'former-life/a-fast-turn-is-lost',
-      title: 'a fast turn of a deleted instance is refused, with its own fences and with new ones',
+      title: 'a fast-path turn of a deleted instance is rejected with its old and new fences',
       async run(store) {
         const former = await beginHeld(store);
         const again = await beginAgain(store);
@@ -110,8 +110,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-renewal-is-lost',
-      title:
-        'the lease of a deleted activity cannot be extended, and its heartbeat is kept nowhere',
+      title: 'a renewal of a deleted work item returns deleted and stores no heartbeat',
       async run(store) {
         const answers = await tryLate(store, async ({ lockToken }) => [
           only(
@@ -124,7 +123,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/work-cannot-be-handed-back',
-      title: 'a deleted activity can be neither abandoned nor retried',
+      title: 'abandon and retry of a deleted work item return false',
       async run(store) {
         const answers = await tryLate(store, async ({ lockToken }) => [
           ...(await store.provider.abandonWorkItems([
@@ -137,7 +136,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/has-no-point-of-no-return',
-      title: 'a deleted activity cannot pass its point of no return',
+      title: 'markPointOfNoReturn() of a deleted work item returns lost',
       async run(store) {
         const answer = await tryLate(store, ({ lockToken }) =>
           store.provider.markPointOfNoReturn(lockToken),
@@ -147,7 +146,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-claim-cannot-be-handed-back',
-      title: 'the claim of a deleted instance can be neither renewed nor abandoned',
+      title: 'renewal and abandon of a claim on a deleted instance return false',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -164,7 +163,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-child-tells-nobody',
-      title: 'the end of a child that went with its parent is not told to the parent’s next life',
+      title: 'the ack of a deleted child sends nothing to the next incarnation of its parent',
       async run(store) {
         await store.begin('root', { children: [child('kid', 1)] });
         const item = await store.claimOne();
@@ -178,8 +177,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/is-not-read',
-      title:
-        'who claimed an instance before it was deleted reads no history, also of its next life',
+      title: 'readHistory() with the instance key of a deleted instance returns no events',
       async run(store) {
         const { instanceKey } = await store.begin('a');
         await forceDelete(store, 'a');
@@ -190,7 +188,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-canceling-instance-stays-gone',
-      title: 'the end of the time to clean up finds nobody when the instance was deleted',
+      title: 'the clean-up limit of a deleted instance does not affect its next incarnation',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
         await store.cancel('a', { cleanupMs: 100 });
@@ -204,7 +202,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-race-ends-one-way',
-      title: 'acks and renewals at the same time as a deletion come before it or find nothing',
+      title: 'acks and renewals concurrent with a deletion commit before it or are rejected',
       async run(store) {
         for (const isFirst of [true, false]) {
           const { lockToken } = await beginHeld(store);
@@ -231,7 +229,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/tokens-are-told-apart',
-      title: 'only tokens of deleted items are answered as deleted, whatever they look like',
+      title: 'renewals return deleted only for tokens of deleted work items',
       async run(store) {
         const former = await beginHeld(store);
         const again = await beginAgain(store);

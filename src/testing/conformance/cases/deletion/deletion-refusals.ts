@@ -15,12 +15,11 @@ import { child, workItem } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
 
 export const deletionRefusals: Capability = {
-  title: 'deletions that are refused',
+  title: 'rejected deletions',
   cases: [
     {
       id: 'delete/what-is-not-over-needs-force',
-      title:
-        'a pending, a running or a canceling instance is refused without force, and goes with it',
+      title: 'pending, running and canceling instances are deleted only with force',
       async run(store) {
         await store.begin('running');
         await store.begin('canceling');
@@ -38,7 +37,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/between-two-executions-is-running',
-      title: 'an instance that has continued as new and not begun again is refused without force',
+      title: 'an instance between two executions is deleted only with force',
       async run(store) {
         await store.begin('a', { outcome: continued });
         const refused = await store.expectNoChange(() => deleteTree(store, ['a']));
@@ -49,7 +48,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-canceled-end-that-waits-is-running',
-      title: 'an instance that waits for its last activity to stop is refused without force',
+      title: 'an instance that waits for its last activity to stop is not deleted without force',
       async run(store) {
         const { claimed } = await store.begin('a', {
           workItems: [workItem(1, { claimMs: lockMs })],
@@ -66,7 +65,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-running-child-keeps-the-tree',
-      title: 'a root that is over stays, with all its tree, while one below it is not over',
+      title: 'an ended root is not deleted while a descendant has not ended',
       async run(store) {
         const cancellation = 'abandon' as const;
         const children = [child('kid', 1, { cancellation })];
@@ -79,7 +78,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/refuses-to-leave-an-orphan',
-      title: 'a parent never goes without its child, with or without force, over or not',
+      title: 'a deletion that omits a child returns orphan, with or without force',
       async run(store) {
         const ids = await beginTree(store);
         const orphan = { kind: 'orphan', instanceId: 'leaf', parentInstanceId: 'left' };
@@ -97,7 +96,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/children-come-before-their-parents',
-      title: 'a tree in which a parent stands before its child is refused',
+      title: 'a deletion that lists a parent before its child returns orphan',
       async run(store) {
         await beginTree(store, completed);
         const wrong = ['leaf', 'root', 'left', 'right'];
@@ -108,7 +107,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-child-born-meanwhile-is-no-orphan',
-      title: 'a tree that has grown since it was read is refused, and goes when it is read again',
+      title: 'a deletion returns orphan if a child was added after the tree was read',
       async run(store) {
         await store.begin('root');
         await store.raise('root', 'grow');
@@ -130,8 +129,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-later-life-is-not-meant',
-      title:
-        'a tree whose root is gone or has come again is left alone, with all that its ids mean now',
+      title: 'a deletion returns replaced if the root was deleted or has another incarnation',
       async run(store) {
         const { incarnation: rootIncarnation } = await createEnded(store, 'root');
         await forceDelete(store, 'root');
@@ -151,7 +149,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-refused-tree-spares-its-neighbours',
-      title: 'in one call each tree is judged for itself',
+      title: 'a rejected tree in a batch does not affect the other trees',
       async run(store) {
         const untouched = await placeBystander(store);
         await createEnded(store, 'first');

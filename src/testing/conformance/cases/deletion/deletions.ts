@@ -28,7 +28,7 @@ export const deletions: Capability = {
   cases: [
     {
       id: 'delete/takes-everything',
-      title: 'history, executions, messages, timers, work items and locks go with their instance',
+      title: 'a deletion removes history, executions, messages, timers, work items and locks',
       async run(store) {
         const untouched = await placeBystander(store);
         const before = await store.provider.queueDepths();
@@ -59,7 +59,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-tree-goes-whole',
-      title: 'an instance that is over goes with all its descendants, and nobody else does',
+      title: 'deleting an ended tree removes all its descendants and no other instance',
       async run(store) {
         const untouched = await placeBystander(store);
         await createEnded(store, 'other');
@@ -80,7 +80,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/every-end-is-an-end',
-      title: 'what is completed, failed, canceled or terminated needs no force',
+      title: 'completed, failed, canceled and terminated instances are deleted without force',
       async run(store) {
         await createEnded(store, 'completed');
         await store.begin('failed', { outcome: { status: 'failed', failure: '{}' } });
@@ -97,7 +97,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/unknown-ids-count-nothing',
-      title: 'unknown ids, and ids given twice, count as nothing, and so does an empty tree',
+      title: 'unknown ids, duplicate ids and empty trees add nothing to the deletion counts',
       async run(store) {
         const { provider } = store;
         assert.deepEqual(await provider.deleteInstancesAtomic([]), []);
@@ -113,7 +113,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-dry-run-changes-nothing',
-      title: 'a dry run answers what the deletion would, and changes nothing',
+      title: 'a deletion dry run returns the results of the deletion and changes nothing',
       async run(store) {
         const dryRun = true;
         const cancellation = 'abandon' as const;
@@ -149,8 +149,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/leaves-the-id-free',
-      title:
-        'a deleted id can be given at once to another name and input, which begins from nothing',
+      title: 'a deleted id can be reused immediately with another name and input',
       async run(store) {
         const old = await store.begin('a', { events: numberedEvents(3), customStatus: '"old"' });
         await store.raise('a', 'never read');
@@ -171,7 +170,8 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/nobody-is-left-to-tell',
-      title: 'messages and requests to a deleted instance find nobody, and its timers wake nobody',
+      title:
+        'enqueueMessages(), requestCancel() and terminate() do not find a deleted instance; its timers never fire',
       async run(store) {
         const timers = [{ operation: 1, fireAt: store.clock.now() + 50 }];
         await store.begin('a', { timers });
@@ -189,7 +189,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-large-tree-goes-at-one-moment',
-      title: 'a root goes with 2,000 children in one call, and all of them are gone at once',
+      title: 'a root with 2,000 children is deleted in one call',
       async run(store) {
         const ids = Array.from({ length: 2_000 }, (_, index) => `kid ${index}`);
         await store.begin('root', {
@@ -214,7 +214,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/concurrent-deletions-count-once',
-      title: 'of deletions of one tree at the same time one counts it, and the others nothing',
+      title: 'concurrent deletions of one tree count it once',
       async run(store) {
         const ids = await beginTree(store, completed);
         const results = await Promise.all([0, 1, 2].map(() => deleteTree(store, ids)));
@@ -226,7 +226,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-start-at-the-same-time-is-whole',
-      title: 'an id that is deleted and started at the same time is there whole or not at all',
+      title: 'a start concurrent with a deletion creates a complete instance or none',
       async run(store) {
         await createEnded(store, 'a');
         const [, [started]] = await Promise.all([

@@ -33,12 +33,11 @@ async function reclaimAll(provider: Provider, maxRows: number): Promise<number> 
 }
 
 export const reclaims: Capability = {
-  title: 'reclaiming what deletions leave',
+  title: 'reclaiming deleted rows',
   cases: [
     {
       id: 'reclaim/what-is-hidden-is-gone',
-      title:
-        'a long history is gone for every reader, also while its rows are still to be taken away',
+      title: 'a deleted long history is unreadable before its rows are reclaimed',
       async run(store) {
         const instanceKey = await beginLong(store, 'a');
         assert.equal((await forceDelete(store, 'a')).eventsDeleted, size);
@@ -52,7 +51,7 @@ export const reclaims: Capability = {
     },
     {
       id: 'reclaim/goes-on-in-steps',
-      title: 'what is left is taken away in steps, until nothing is, and the living keep theirs',
+      title: 'reclaimDeleted() deletes the remaining rows in steps and keeps other histories',
       async run(store) {
         await createEnded(store, 'before', 3);
         await beginLong(store, 'a');
@@ -77,7 +76,7 @@ export const reclaims: Capability = {
     {
       id: 'reclaim/spares-what-was-kept',
       title:
-        'the hidden history of a pruned execution is taken away, and those of the others are not',
+        'reclaimDeleted() deletes rows of pruned executions and keeps those of other executions',
       async run(store) {
         await store.create('a');
         for (const execution of [1, 2]) {
@@ -99,7 +98,7 @@ export const reclaims: Capability = {
     },
     {
       id: 'shared/a-reclaim-goes-on-elsewhere',
-      title: 'what one process has begun to take away another one finishes',
+      title: 'another process can finish a reclaim that this process began',
       async run(store) {
         await beginLong(store, 'a');
         await forceDelete(store, 'a');

@@ -19,7 +19,8 @@ export const continueAsNewCases: Capability = {
   cases: [
     {
       id: 'continue/begins-the-next-execution',
-      title: 'the next execution begins with its start message, an empty history and no last turn',
+      title:
+        'continue-as-new starts the next execution with its start message and an empty history',
       async run(store) {
         const untouched = await placeBystander(store);
         await store.begin('a', { customStatus: '"kept"' });
@@ -51,7 +52,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/keeps-the-finished-execution',
-      title: 'the finished execution stays on record with its history, version and times',
+      title: 'continue-as-new keeps the finished execution with its history, version and times',
       async run(store) {
         const startedAt = store.clock.now();
         await store.begin('a', { events: [event('one'), event('two')] });
@@ -83,7 +84,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/keeps-histories-apart',
-      title: 'every execution counts its events from one, and reads only its own',
+      title: 'each execution numbers its events from 1 and has its own history',
       async run(store) {
         await store.begin('a', { events: [event('first, 1')] });
         for (const executionId of [2, 3]) {
@@ -105,7 +106,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/carries-waiting-messages',
-      title: 'events that arrived meanwhile are carried into the next execution, behind its start',
+      title: 'unread external events are carried into the next execution, after its start',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -117,7 +118,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/old-completions-are-dropped',
-      title: 'an activity of an execution that was superseded settles without a message',
+      title: 'an activity of a superseded execution settles without a message',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -131,7 +132,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/queued-completions-of-the-old-execution-are-dropped',
-      title: 'a completion that the old execution has not read does not reach the next one',
+      title: 'continue-as-new deletes unread completions of the old execution',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'go');
@@ -143,7 +144,8 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/ends-outstanding-work',
-      title: 'unclaimed items of the old execution are removed, and claimed ones are asked to stop',
+      title:
+        'continue-as-new deletes unclaimed work items of the old execution and flags claimed ones',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const running = await store.claimWorkOne({ max: 1 });
@@ -157,7 +159,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/old-timers-never-fire',
-      title: 'timers of the old execution never fire in the next one',
+      title: 'continue-as-new deletes the timers of the old execution',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 10 }] });
         await continueAsNew(store, 'a');
@@ -173,7 +175,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/operations-count-anew',
-      title: 'an operation of the next execution may have the number of an old one that still runs',
+      title: 'the next execution can reuse an operation number of a work item that still runs',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { payload: '"old"' })] });
         const old = await store.claimWorkOne();
@@ -196,7 +198,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/many-in-a-row',
-      title: 'ten executions in a row are all on record, in order',
+      title: 'ten executions in a row are listed in order',
       async run(store) {
         await store.create('a');
         for (let execution = 1; execution < 10; execution++) {
@@ -217,7 +219,8 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/an-unpicked-version-can-be-picked-anew',
-      title: 'a next execution without a version is handed to whoever picks one',
+      title:
+        'a next execution without a version is claimable only by workers that accept version null',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');

@@ -21,11 +21,12 @@ function holdOf({ instanceKey, incarnation, turnId: lastTurn }: BegunInstance): 
 }
 
 export const holdBackCases: Capability = {
-  title: 'abandoned and held-back instances',
+  title: 'abandoned and blocked instances',
   cases: [
     {
       id: 'abandon/hands-the-instance-back-at-once',
-      title: 'an abandoned instance without delay can be claimed at once, with all its messages',
+      title:
+        'an abandon without delay makes the instance claimable immediately, with all its messages',
       async run(store) {
         await store.create('a');
         await store.raise('a', 'x');
@@ -43,7 +44,8 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'abandon/waits-its-delay',
-      title: 'an abandoned instance is hidden for its delay and no longer, also from new messages',
+      title:
+        'an abandon with a delay hides the instance for exactly that time, despite new messages',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -58,7 +60,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'abandon/a-delay-is-not-a-lock',
-      title: 'a delay that is over leaves nothing behind: the next turn can be claimed as usual',
+      title: 'the delay of an abandon does not affect later turns',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -73,8 +75,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'abandon/needs-a-held-claim',
-      title:
-        'abandoning with a token that is unknown, expired or acked answers false and changes nothing',
+      title: 'an abandon with an unknown, expired or acked token returns false and changes nothing',
       async run(store) {
         await store.create('acked');
         const acked = await store.claimOne();
@@ -101,7 +102,7 @@ export const holdBackCases: Capability = {
     {
       id: 'abandon/an-expired-claim-can-be-given-back',
       title:
-        'a claim that has expired is given back if that is asked for, unless the instance was claimed again',
+        'an abandon with evenIfExpired gives back an expired claim unless it was claimed again',
       async run(store) {
         await store.create('a');
         const first = await store.claimOne();
@@ -120,8 +121,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'hold/keeps-what-waits-and-what-comes',
-      title:
-        'an instance that is held back without a claim shows why, and keeps its messages from the same build for the delay',
+      title: 'holdInstances() records why and hides messages from the same build for the delay',
       async run(store) {
         const begun = await store.begin('a');
         const before = await store.record('a');
@@ -144,8 +144,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'hold/is-ended-by-the-next-turn',
-      title:
-        'the next committed turn of an instance that was held back without a claim releases it',
+      title: 'the next committed turn ends a hold of holdInstances()',
       async run(store) {
         await store.provider.holdInstances([holdOf(await store.begin('a'))]);
         await store.raise('a', 'x');
@@ -157,8 +156,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'hold/needs-a-free-instance-as-it-stood',
-      title:
-        'an instance is not held back while a claim holds it, after another turn, in another life or execution, or when it is over',
+      title: 'holdInstances() returns false for a claimed, changed, replaced or ended instance',
       async run(store) {
         const begun = await store.begin('a');
         const hold = holdOf(begun);
@@ -186,7 +184,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/is-visible-on-the-record',
-      title: 'an instance that is held back says why and since when, and is otherwise as it was',
+      title: 'a blocked instance shows reason and time, and is otherwise unchanged',
       async run(store) {
         await store.begin('a');
         const before = await store.record('a');
@@ -199,8 +197,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/waits-its-delay-for-the-same-build',
-      title:
-        'an instance that a build has held back comes to that build after the delay, not earlier',
+      title: 'a blocked instance is claimable by the same build only after the delay',
       async run(store) {
         await store.create('a');
         await holdBack(store);
@@ -215,7 +212,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/comes-to-another-build-at-once',
-      title: 'an instance that one build has held back is handed to another build at once',
+      title: 'a blocked instance is claimable by another build immediately',
       async run(store) {
         await store.create('a');
         await holdBack(store);
@@ -226,7 +223,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/a-plain-delay-holds-for-every-build',
-      title: 'an instance that was only delayed, not held back, comes to no build earlier',
+      title: 'an abandon with a delay but no block hides the instance from every build',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -240,7 +237,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/counts-no-claim',
-      title: 'holding an instance back again and again never makes it suspect',
+      title: 'blocking an instance repeatedly does not increase its claims',
       async run(store) {
         await store.create('a');
         for (let round = 0; round < 5; round++) {
@@ -252,7 +249,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/a-suspect-comes-alone-to-another-build-too',
-      title: 'an instance at its third claim that is held back comes alone, also to another build',
+      title: 'a blocked instance at its third claim is claimed alone by another build too',
       async run(store) {
         await store.create('suspect');
         for (let claim = 0; claim < 2; claim++) {
@@ -271,7 +268,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/names-the-newest-reason-since-the-first',
-      title: 'held back again, an instance names the newest reason and keeps the time of the first',
+      title: 'an instance blocked again shows the newest reason and the first time',
       async run(store) {
         await store.create('a');
         const at = store.clock.now();
@@ -283,7 +280,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/is-cleared-by-a-good-turn',
-      title: 'a committed turn ends the hold-back, and the next message is claimed as usual',
+      title: 'a committed turn unblocks the instance, and its next message is claimable',
       async run(store) {
         await store.create('a');
         await holdBack(store);
@@ -295,7 +292,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/still-takes-messages',
-      title: 'an instance that is held back still accepts messages',
+      title: 'a blocked instance accepts messages',
       async run(store) {
         await store.create('a');
         await holdBack(store);

@@ -27,11 +27,11 @@ async function claimedIds(
 }
 
 export const abandonedResults: Capability = {
-  title: 'results whose callers have gone',
+  title: 'abandoned results',
   cases: [
     {
       id: 'abandoned/a-late-result-is-claimed',
-      title: 'a run that completes although it was abandoned is claimed with what it returned',
+      title: 'a run that completes after its abandon is claimable with its output',
       async run(store) {
         await openSession(store);
         const key = await completeLate(store, 'a', { disposable: true });
@@ -57,7 +57,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/a-result-that-came-before-it',
-      title: 'a result that nobody took before it was abandoned is claimed at once',
+      title: 'a disposable result not taken before the abandon is claimable immediately',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a', { disposable: true });
@@ -70,7 +70,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/only-named-ones',
-      title: 'a worker is given only results of what it has, tasks and orchestrations apart',
+      title: 'claimAbandoned() returns only results of the named tasks and orchestrations',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true, name: 'mine' });
@@ -84,7 +84,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/only-completed-disposable-ones',
-      title: 'what did not complete, or cannot be disposed of, is forgotten instead',
+      title: 'abandoned runs that are not completed or not disposable are forgotten',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'plain');
@@ -105,7 +105,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/has-one-claimant-at-a-time',
-      title: 'a claimed result is handed out again only when its claim has expired',
+      title: 'a claimed result is claimable again only after its claim expires',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true });
@@ -122,7 +122,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/is-retried-until-done',
-      title: 'a result that could not be disposed of comes again after its delay, until it is done',
+      title: 'settleAbandoned() with retryInMs makes a result claimable again after the delay',
       async run(store) {
         const { provider } = store;
         await openSession(store);

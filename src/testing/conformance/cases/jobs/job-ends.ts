@@ -28,11 +28,11 @@ function why(index: number) {
 }
 
 export const jobEnds: Capability = {
-  title: 'replies that are taken, and jobs that are abandoned',
+  title: 'taken and abandoned jobs',
   cases: [
     {
       id: 'job/a-taken-reply-ends-it',
-      title: 'a job whose reply was taken is none any more, and its run stays',
+      title: 'takeJobs() of a completed job removes the job and keeps its run',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a', { disposable: true });
@@ -45,7 +45,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/what-is-none-is-told-how-its-run-stands',
-      title: 'who abandons a run that is no job is told how it stands, and changes nothing',
+      title: 'abandonJobs() of a run that is not a job returns its status and changes nothing',
       async run(store) {
         const { sessionId } = await openSession(store);
         const started = newTask('started');
@@ -70,7 +70,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/cannot-be-taken-early',
-      title: 'the reply of a run that goes on cannot be taken',
+      title: 'takeJobs() does not take the reply of a run that has not ended',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -83,7 +83,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/is-meant-by-its-whole-key',
-      title: 'what names another life, another session or nobody changes nothing',
+      title: 'takeJobs() and abandonJobs() ignore another incarnation, session or id',
       async run(store) {
         await openSession(store);
         await openSession(store, 'other');
@@ -111,7 +111,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandoned-run-is-asked-to-stop',
-      title: 'the handler of an abandoned job is told, and the reason is on record',
+      title: 'abandonJobs() cancels a running job and records reason and actor',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -135,7 +135,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandoned-pending-run-ends-at-once',
-      title: 'an abandoned job that nobody has begun is over and forgotten at once',
+      title: 'abandonJobs() cancels and forgets a pending job immediately',
       async run(store) {
         await openSession(store);
         const keys = await submitAll(store, [taskJob('a'), orchestrationJob('b')]);
@@ -149,7 +149,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/can-be-abandoned-twice',
-      title: 'a second abandon changes nothing',
+      title: 'a second abandon of a job changes nothing',
       async run(store) {
         await openSession(store);
         const { key } = await startJob(store, 'a');
@@ -164,7 +164,7 @@ export const jobEnds: Capability = {
     {
       id: 'job/are-abandoned-each-for-itself',
       title:
-        'jobs that are abandoned in one call fare as each would alone, and a repeat changes nothing',
+        'abandonJobs() handles each job of a batch independently, and a repeat changes nothing',
       async run(store) {
         const { provider } = store;
         await openSession(store);
@@ -243,7 +243,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandon-after-the-reply-changes-nothing',
-      title: 'an abandon of a job whose reply was taken finds a run that is over',
+      title: 'abandonJobs() after takeJobs() returns completed and changes nothing',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a', { disposable: true });
@@ -256,7 +256,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandoned-one-is-forgotten-at-its-end',
-      title: 'an abandoned job is forgotten soon after its run is over, while its session goes on',
+      title: 'an abandoned job is forgotten after its run ends, and its session stays open',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -273,7 +273,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/goes-with-its-instance',
-      title: 'a job whose instance is deleted is gone, with its chunks, and holds no session up',
+      title: 'deleting an instance deletes its job and chunks',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');

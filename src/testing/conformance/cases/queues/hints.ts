@@ -18,7 +18,7 @@ export const hints: Capability = {
   cases: [
     {
       id: 'hint/tells-of-finished-instances',
-      title: 'the end of an instance is told, once it can be read, on every path that ends one',
+      title: 'every path that ends an instance emits finished after the end is readable',
       async run(store) {
         const outcome = { status: 'completed', payload: null } as const;
         const failed = { status: 'failed', failure: '{}' } as const;
@@ -45,7 +45,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-of-custom-status',
-      title: 'a custom status is told of once it can be read, and nothing where none was set',
+      title: 'a custom status emits statusSet once it is readable; other turns emit none',
       async run(store) {
         const { hints: told, next, stop } = collectHints(store.provider);
         await store.begin('quiet');
@@ -58,8 +58,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/brings-the-outputs-of-completed-instances',
-      title:
-        'outputs that come with a hint are those that were committed, and of completed instances only',
+      title: 'outputs in a finished hint equal the committed outputs of completed instances',
       async run(store) {
         const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
         const { hints: told, next, stop } = collectHints(store.provider);
@@ -82,7 +81,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-nothing-of-instances-that-go-on',
-      title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
+      title: 'running, continued-as-new and rejected turns emit no finished hint',
       async run(store) {
         const { hints: told, next } = collectHints(store.provider);
         const continued = {
@@ -108,8 +107,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-whom-a-cancel-concerns',
-      title:
-        'a cancel of claimed work is told with the tokens that hold it, on every path that cancels',
+      title: 'turns that cancel, end or continue emit cancelRequested with the held tokens',
       async run(store) {
         const cancels = {
           turn: { activityCancels: [activityCancel(1)] },
@@ -133,7 +131,8 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-of-cancel-requests',
-      title: 'a request, and a termination, are told to whoever runs what they stop, and no others',
+      title:
+        'requestCancel() and terminate() emit cancelRequested only for the work items they flag',
       async run(store) {
         const stops = [
           { instanceId: 'canceled', stop: () => store.cancel('canceled'), told: [1] },
@@ -164,8 +163,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/brings-the-requests-of-canceled-items',
-      title:
-        'requests that come with a hint are those that a renewal tells, and none comes for what was deleted',
+      title: 'cancels in a cancelRequested hint equal those returned by renewals',
       async run(store) {
         const { provider } = store;
         const reason = `it's "over" \\ \u2028 ${'\u{1F6D1}'.repeat(300)}`;
@@ -204,7 +202,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-of-stopped-instances',
-      title: 'an instance that is stopped is told as finished once it is over, on every path',
+      title: 'every path that stops an instance emits finished after its end',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs })];
         const { claimed } = await store.begin('closing', { workItems });
@@ -238,7 +236,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/reaches-every-listener-until-it-stops',
-      title: 'every listener is told, and one that has stopped is told nothing more',
+      title: 'hints reach every listener, and none after it stopped',
       async run(store) {
         const stopped = collectHints(store.provider);
         const kept = collectHints(store.provider);
@@ -253,7 +251,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/nobody-has-to-listen',
-      title: 'without a single listener everything is committed all the same',
+      title: 'commits succeed without a hint listener',
       async run(store) {
         const outcome = { status: 'completed', payload: '1' } as const;
         await store.begin('a', { outcome });

@@ -14,7 +14,7 @@ export const sharing: Capability = {
   cases: [
     {
       id: 'shared/state-survives-a-restart',
-      title: 'what was committed is there after the store was closed and opened again',
+      title: 'committed state is readable after the store is closed and reopened',
       async run(store) {
         await store.begin('a', {
           events: [event('one')],
@@ -36,7 +36,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/claims-exclude-each-other',
-      title: 'what one process has claimed no other gets, and its token holds until it expires',
+      title: 'a claim of one process excludes other processes until it expires',
       async run(store) {
         const other = await store.reopen();
         await store.begin('a', { workItems: [workItem(1)] });
@@ -54,7 +54,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-token-works-in-every-process',
-      title: 'a claim made by one process can be acked by another that has its token',
+      title: 'another process can ack a claim with its token',
       async run(store) {
         const other = await store.reopen();
         await store.create('a');
@@ -69,7 +69,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/starts-are-idempotent-across-processes',
-      title: 'a start made by two processes at once creates one instance',
+      title: 'concurrent starts of one id by two processes create one instance',
       async run(store) {
         const other = await store.reopen();
         const [here, there] = await Promise.all([
@@ -83,7 +83,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-cancel-elsewhere-is-told',
-      title: 'whoever runs an item is told of a cancel that another process requests, once',
+      title: 'a cancel by another process emits cancelRequested once per held work item',
       async run(store) {
         const other = await store.reopen();
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
@@ -104,7 +104,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/an-end-elsewhere-is-told',
-      title: 'an instance that another process ends or deletes is told of, or that some was missed',
+      title: 'an end or deletion by another process emits finished or missed',
       async run(store) {
         const other = await store.reopen();
         await store.create('a');
@@ -122,7 +122,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/custom-status-elsewhere-is-told',
-      title: 'a custom status that another process sets is told of, or that some was missed',
+      title: 'a custom status set by another process emits statusSet or missed',
       async run(store) {
         const other = await store.reopen();
         await store.create('a');
@@ -142,7 +142,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-cancel-elsewhere-ends-a-wait',
-      title: 'a waiting fetch is answered when another process cancels an instance',
+      title: 'a waiting fetch resolves when another process cancels an instance',
       async run(store) {
         const other = await store.reopen();
         await store.begin('a');
@@ -157,7 +157,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/work-from-elsewhere-ends-a-wait',
-      title: 'a waiting fetch is answered when another process brings work',
+      title: 'a waiting fetch resolves when another process creates an instance',
       async run(store) {
         const other = await store.reopen();
         const waiting = other.fetchOrchestrationItems({ ...fetch, waitMs: 60_000 });
@@ -169,7 +169,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-session-is-seen-everywhere',
-      title: 'a session and its jobs are the same in every process, and can be ended by any',
+      title: 'sessions and jobs are shared between processes, and any process can end them',
       async run(store) {
         const other = await store.reopen();
         await openSession(store);
@@ -187,7 +187,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-stream-is-read-elsewhere',
-      title: 'chunks that one process emits are news to others, and read there',
+      title: 'chunks emitted by one process notify other processes and are readable there',
       async run(store) {
         const other = await store.reopen();
         await openSession(store);

@@ -29,7 +29,7 @@ export const takeovers: Capability = {
   cases: [
     {
       id: 'process/is-listed-for-its-host',
-      title: 'a process is listed as it was registered, for the others of its host alone',
+      title: 'listProcesses() returns the other registered processes of a host',
       async run(store) {
         const other = await store.reopen();
         await store.provider.registerProcess(
@@ -47,7 +47,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'process/is-registered-once',
-      title: 'a process that registers again is listed once, with what it said last',
+      title: 'a process that registers again is listed once, with its latest values',
       async run(store) {
         const other = await store.reopen();
         await store.provider.registerProcess(newProcess('before', { pid: 7 }));
@@ -59,7 +59,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'process/is-forgotten-after-a-day',
-      title: 'a process that did not register again for a day is dropped when another one does',
+      title: 'registerProcess() deletes processes not registered again for over a day',
       async run(store) {
         const other = await store.reopen();
         await store.provider.registerProcess(newProcess(host));
@@ -73,8 +73,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'process/leaves-alone',
-      title:
-        'a process that unregisters is no longer listed, the others are, and no lease has ended',
+      title: 'unregisterProcess() removes only its own process and keeps its claims',
       async run(store) {
         const survivor = await survivorOf(store);
         const third = await store.reopen();
@@ -92,8 +91,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/ends-the-claims-of-the-dead',
-      title:
-        'what a dead process held is handed out again at once, and its tokens are worth nothing',
+      title: 'takeOverClaims() releases the claims of a dead process and invalidates its tokens',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1), workItem(2, { priority: 7 })] });
@@ -123,7 +121,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/counts-as-an-expired-lease',
-      title: 'a claim of a dead process counts, so that what kills its processes becomes poison',
+      title: 'takeOverClaims() counts the released claims, like expired leases',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1)] });
@@ -137,7 +135,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/takes-claims-made-with-a-turn',
-      title: 'items that a turn claimed for its process are taken over, too',
+      title: 'takeOverClaims() releases work items claimed at insert',
       async run(store) {
         const survivor = await survivorOf(store);
         const { claimed } = await store.begin('a', {
@@ -150,7 +148,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/takes-renewed-claims',
-      title: 'claims that were renewed, and those claimed a second time, are taken over',
+      title: 'takeOverClaims() releases renewed and repeated claims',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1)] });
@@ -165,7 +163,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/lets-anyone-end-what-was-canceled',
-      title: 'a canceled item of a dead process goes to the first worker that fetches, to end it',
+      title: 'after a takeover, any worker can claim a flagged work item',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1)] });
@@ -187,7 +185,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/spares-the-living',
-      title: 'claims of other processes stay, on the same host and elsewhere, with what is delayed',
+      title: 'takeOverClaims() keeps claims of other processes and delayed tasks',
       async run(store) {
         const survivor = await survivorOf(store);
         const third = await store.reopen();
@@ -214,7 +212,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/leaves-sessions-and-leases',
-      title: 'a takeover ends no session and no named lease',
+      title: 'takeOverClaims() keeps named leases',
       async run(store) {
         const survivor = await survivorOf(store);
         const lease = { name: 'sweeper', owner: 'dead', leaseMs: lockMs };
@@ -225,7 +223,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/wakes-waiting-fetches',
-      title: 'a fetch that waits gets what a takeover frees',
+      title: 'a waiting fetch returns work that a takeover releases',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1)] });
@@ -238,7 +236,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/can-be-repeated',
-      title: 'a takeover of a process that is not there, or no longer, does nothing',
+      title: 'takeOverClaims() of unknown or already released processes returns 0',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1)] });

@@ -26,11 +26,11 @@ function beginWaiting(store: StoreUnderTest, instanceId: string) {
 }
 
 export const timerTurns: Capability = {
-  title: 'timers that are due, taken together with their turn',
+  title: 'turn acks with timers',
   cases: [
     {
       id: 'timer-turn/takes-the-timers-with-it',
-      title: 'the timers are gone, the turn stands, and the others fire when they are due',
+      title: 'ackTurns() with timers deletes them and commits the turn; other timers still fire',
       async run(store) {
         const untouched = await placeBystander(store);
         const begun = await beginWaiting(store, 'a');
@@ -49,7 +49,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/settles-items-too',
-      title: 'a turn may settle items and take timers, end its instance or continue as new',
+      title: 'ackTurns() with timers can settle work items, end the instance or continue as new',
       async run(store) {
         const timers = [{ operation: 2, fireAt: store.clock.now() }];
         const workItems = [workItem(1, { claimMs: lockMs })];
@@ -70,7 +70,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-timers-that-are-due',
-      title: 'a timer that is not due refuses the turn, and fires at its time',
+      title: 'ackTurns() with a timer that is not due is rejected',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const take = (...timers: readonly number[]) =>
@@ -84,7 +84,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-timers-that-wait',
-      title: 'a timer that was never set, has fired or was withdrawn refuses the turn',
+      title: 'ackTurns() with an unknown, fired or withdrawn timer is rejected',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const other = await store.begin('b', {
@@ -109,7 +109,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-no-other-message',
-      title: 'a message or a due timer that the turn has not seen refuses it, and is not lost',
+      title: 'ackTurns() with timers is rejected while another message or due timer is unread',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const take = (...timers: readonly number[]) =>
@@ -128,7 +128,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/leaves-what-came-later',
-      title: 'what becomes visible after the timers were looked up waits for the next turn',
+      title: 'ackTurns() with asOfMs leaves messages that became visible later for the next turn',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(100);
@@ -150,7 +150,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/a-time-to-come-takes-nothing-early',
-      title: 'timers that were looked up by a clock that is ahead are not due before their time',
+      title: 'ackTurns() with asOfMs in the future does not take timers early',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(99);
@@ -164,7 +164,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-a-free-instance',
-      title: 'whoever has claimed the instance keeps its timers, and a cancel is not overlooked',
+      title: 'ackTurns() with timers is rejected for claimed, ended and canceling instances',
       async run(store) {
         const claimed = await beginWaiting(store, 'a');
         const canceled = await beginWaiting(store, 'b');
@@ -183,7 +183,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/counts-once',
-      title: 'a turn that is sent twice takes its timers once',
+      title: 'the same timer turn sent twice is committed once',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(100);
@@ -200,7 +200,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/a-late-one-spares-its-neighbours',
-      title: 'a turn that is refused leaves those beside it alone',
+      title: 'a rejected timer turn does not affect the others of its batch',
       async run(store) {
         const begun = [];
         for (const id of ['a', 'b', 'c']) begun.push(await beginWaiting(store, id));

@@ -8,11 +8,11 @@ import { answered, expectPending } from '../../time-limit.ts';
 const waitMs = 60_000;
 
 export const waits: Capability = {
-  title: 'waits',
+  title: 'waiting fetches',
   cases: [
     {
       id: 'wait/zero-answers-at-once',
-      title: 'a fetch that does not wait answers at once, with nothing when there is nothing',
+      title: 'a fetch with waitMs 0 resolves immediately with an empty list',
       async run(store) {
         assert.deepEqual(await answered(store.claim({ waitMs: 0 }), 'fetch of instances'), []);
         assert.deepEqual(await answered(store.claimWork({ waitMs: 0 }), 'fetch of work'), []);
@@ -21,7 +21,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/answers-at-once-when-there-is-work',
-      title: 'a fetch that may wait answers at once when there is something',
+      title: 'a fetch with waitMs resolves immediately if work is available',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -37,7 +37,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/a-new-instance-ends-it',
-      title: 'a waiting fetch is answered when an instance is created',
+      title: 'a waiting fetch resolves when an instance is created',
       async run(store) {
         const waiting = store.claim({ waitMs });
         await expectPending(waiting, 'the fetch');
@@ -51,7 +51,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/a-message-ends-it',
-      title: 'a waiting fetch is answered when a message arrives',
+      title: 'a waiting fetch resolves when a message arrives',
       async run(store) {
         await store.begin('a');
         const waiting = store.claim({ waitMs });
@@ -62,7 +62,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/a-completion-ends-it',
-      title: 'a waiting fetch of instances is answered when a work item is settled',
+      title: 'a waiting fetch of instances resolves when a work item is acked',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -75,7 +75,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/scheduled-work-ends-it',
-      title: 'a waiting fetch of work is answered when a turn schedules some',
+      title: 'a waiting fetch of work resolves when a turn schedules a work item',
       async run(store) {
         const waiting = store.claimWork({ waitMs });
         await expectPending(waiting, 'the fetch');
@@ -89,7 +89,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/what-a-turn-sends-ends-it',
-      title: 'waiting fetches are answered when a turn starts a child or sends a message',
+      title: 'waiting fetches resolve when a turn starts a child or sends a message',
       async run(store) {
         await store.begin('reader', {}, { name: 'reader' });
         const kids = store.claim({ waitMs, runnable: [{ name: 'kid', version: null }] });
@@ -109,7 +109,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/a-due-timer-ends-it',
-      title: 'a waiting fetch is answered when a timer becomes due, not earlier',
+      title: 'a waiting fetch resolves exactly when a timer becomes due',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 5_000 }] });
         const waiting = store.claim({ waitMs });
@@ -123,7 +123,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/a-timer-set-meanwhile-ends-it',
-      title: 'a waiting fetch heeds a timer that is set while it waits',
+      title: 'a waiting fetch resolves when a timer created during the wait becomes due',
       async run(store) {
         await store.begin('a');
         const runnable = [{ name: 'sample', version: '1' }];
@@ -138,7 +138,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/an-expired-lock-ends-it',
-      title: 'waiting fetches are answered when the claims of others expire',
+      title: 'waiting fetches resolve when other claims expire',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -156,7 +156,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/handed-back-work-ends-it',
-      title: 'waiting fetches are answered when others hand back their claims, after the delay',
+      title: 'waiting fetches resolve when claims are abandoned or retried, after the delay',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         await store.raise('a', 'x');
@@ -184,7 +184,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/ends-when-the-time-is-up',
-      title: 'a fetch that waited in vain answers with nothing when its time is up, not earlier',
+      title: 'a waiting fetch resolves with an empty list exactly after waitMs',
       async run(store) {
         const fetches: readonly Promise<readonly unknown[]>[] = [
           store.claim({ waitMs: 500 }),
@@ -200,8 +200,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/ends-when-the-signal-aborts',
-      title:
-        'a waiting fetch answers with nothing when its signal aborts, and claims nothing later',
+      title: 'a waiting fetch resolves with an empty list when its signal aborts',
       async run(store) {
         const { signal, abort } = abortable();
         const fetches: readonly Promise<readonly unknown[]>[] = [
@@ -218,7 +217,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/an-aborted-signal-does-not-wait',
-      title: 'a fetch whose signal is aborted already answers without waiting, and claims nothing',
+      title: 'a fetch with an aborted signal resolves immediately and claims nothing',
       async run(store) {
         const { signal, abort } = abortable();
         abort();
@@ -230,7 +229,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/what-it-cannot-run-does-not-end-it',
-      title: 'a waiting fetch is not answered by work that it cannot run',
+      title: 'a waiting fetch does not resolve for work outside its filter',
       async run(store) {
         const runnable = [{ name: 'mine', version: null }];
         const instances = store.claim({ waitMs, runnable });
@@ -251,7 +250,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/one-item-goes-to-one-waiter',
-      title: 'of several waiting fetches one gets the new instance, and the others wait on',
+      title: 'a new instance resolves one of several waiting fetches',
       async run(store) {
         const { signal, abort } = abortable();
         const answers: (readonly string[])[] = [];
@@ -270,7 +269,7 @@ export const waits: Capability = {
     },
     {
       id: 'wait/ends-at-close',
-      title: 'waiting fetches answer with nothing when the provider is closed',
+      title: 'waiting fetches resolve with an empty list when the provider closes',
       async run(store) {
         const fetches: readonly Promise<readonly unknown[]>[] = [
           store.claim({ waitMs }),

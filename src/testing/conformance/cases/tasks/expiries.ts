@@ -17,12 +17,11 @@ import { answered, expectPending } from '../../time-limit.ts';
 const anyone = { names: [], tasks: [] };
 
 export const expiries: Capability = {
-  title: 'expiry of task runs',
+  title: 'task expiry',
   cases: [
     {
       id: 'expiry/ends-what-has-not-started',
-      title:
-        'a run that has not started by its time ends as expired, at that moment and not before',
+      title: 'an unstarted run expires exactly at expiresAt',
       async run(store) {
         const finished = collectFinished(store);
         const expiresAt = store.clock.now() + 100;
@@ -40,7 +39,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/needs-no-worker-that-knows-it',
-      title: 'a fetch of a worker that has nothing to do with a run ends it when its time has come',
+      title: 'a fetch by a worker without the task ends an expired run',
       async run(store) {
         await createTask(store, 'a', { expiresAt: store.clock.now() + 5 });
         await store.clock.advance(5);
@@ -50,7 +49,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/wakes-who-waits',
-      title: 'a worker that waits ends a run when its time comes, and goes on waiting',
+      title: 'a waiting fetch expires a run at expiresAt and continues to wait',
       async run(store) {
         const waiting = store.claimWork({ waitMs: 60_000, ...anyone });
         await expectPending(waiting, 'the fetch');
@@ -66,8 +65,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/spares-what-has-started',
-      title:
-        'a run that was claimed in time never expires: held, between attempts, or of a lost worker',
+      title: 'a run that was claimed in time does not expire',
       async run(store) {
         const { provider } = store;
         const expiresAt = store.clock.now() + 10;
@@ -97,8 +95,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/goes-on-for-what-is-handed-back-unstarted',
-      title:
-        'a run whose first claim is handed back unstarted is pending again and expires; one that began before does not',
+      title: 'a first claim abandoned as unstarted makes the run pending, and it can expire',
       async run(store) {
         const { provider } = store;
         const expiresAt = store.clock.now() + 10;
@@ -131,8 +128,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/spares-what-was-asked-to-stop',
-      title:
-        'a run past its point of no return that was asked to stop keeps its start when it is handed back, and does not expire',
+      title: 'a canceling run past its point of no return does not expire',
       async run(store) {
         const { lockToken } = await startTask(store, 'a', { expiresAt: store.clock.now() + 10 });
         await store.provider.markPointOfNoReturn(lockToken);
@@ -148,7 +144,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/comes-before-its-time-to-run',
-      title: 'a run that expires before it may start ends when it expires',
+      title: 'a run with expiresAt before runAt expires at expiresAt',
       async run(store) {
         const now = store.clock.now();
         await createTask(store, 'a', { runAt: now + 1_000, expiresAt: now + 10 });
@@ -159,7 +155,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/none-of-many-is-claimed-too-late',
-      title: 'of a thousand runs whose time has come none is claimed, and those behind them are',
+      title: 'none of 1,200 expired runs is claimed, and a run behind them is',
       async run(store) {
         const expiresAt = store.clock.now() + 10;
         const late = Array.from({ length: 1_200 }, (_, index) =>
@@ -179,7 +175,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/leaves-what-is-over',
-      title: 'a run that was canceled or terminated in time does not expire',
+      title: 'a canceled or terminated run does not expire',
       async run(store) {
         const expiresAt = store.clock.now() + 10;
         await createTasks(store, [newTask('a', { expiresAt }), newTask('b', { expiresAt })]);
