@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { activityCancel, event, newTurn, startMessage, workItem } from '../../sample-data.ts';
 import {
@@ -11,9 +11,9 @@ import {
 } from '../../expectations.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-const over = { status: 'completed', payload: null } as const;
+const completed = { status: 'completed', payload: null } as const;
 
-/** Lets an instance that waits take a turn that cancels operations. */
+/** Commits a turn that cancels operations. */
 async function cancel(
   store: StoreUnderTest,
   instanceId: string,
@@ -31,7 +31,7 @@ export const activityCancels: Capability = {
       id: 'cancel/unclaimed-work-is-removed',
       title: 'a turn that cancels an unclaimed work item deletes it and enqueues activityCanceled',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         await store.begin('b', { workItems: [workItem(1)] });
         await cancel(store, 'a', 1);
@@ -54,7 +54,7 @@ export const activityCancels: Capability = {
             trigger: 'cancel',
           },
         ]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -218,8 +218,8 @@ export const activityCancels: Capability = {
       async run(store) {
         const activityCancels = [activityCancel(1, 'first'), activityCancel(1, 'second')];
         await store.begin('a', { workItems: [workItem(1)], activityCancels });
-        const told = contents(await store.claimOne()).map(({ kind, reason }) => [kind, reason]);
-        assert.deepEqual(told, [['activityCanceled', 'first']]);
+        const received = contents(await store.claimOne()).map(({ kind, reason }) => [kind, reason]);
+        assert.deepEqual(received, [['activityCanceled', 'first']]);
       },
     },
     {
@@ -282,9 +282,9 @@ export const activityCancels: Capability = {
         const { executionId, cancel: request } = await store.claimWorkOne();
         assert.equal(executionId, 1);
         assert.ok(request, 'the old item was asked to stop by the end of its execution');
-        const told = contents(await store.claimOne());
+        const received = contents(await store.claimOne());
         assert.deepEqual(
-          told.map(({ kind, executionId }) => [kind, executionId]),
+          received.map(({ kind, executionId }) => [kind, executionId]),
           [['activityCanceled', 2]],
         );
       },
@@ -303,11 +303,11 @@ export const activityCancels: Capability = {
           await store.commit(await store.claimOne(), { activityCancels: [one] });
           await store.clock.advance(lockMs);
         }
-        const told = contents(await store.claimOne()).map(({ trigger, reason }) => [
+        const received = contents(await store.claimOne()).map(({ trigger, reason }) => [
           trigger,
           reason,
         ]);
-        assert.deepEqual(told, [['race_lost', 'first']]);
+        assert.deepEqual(received, [['race_lost', 'first']]);
       },
     },
     {
@@ -320,7 +320,7 @@ export const activityCancels: Capability = {
         await store.create('born', { firstTurn: { ...firstTurn, activityCancels } });
         assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 3']);
         await store.clock.advance(lockMs);
-        for (const item of await store.claim()) await store.commit(item, { outcome: over });
+        for (const item of await store.claim()) await store.commit(item, { outcome: completed });
         const begun = await store.begin('fast', { workItems });
         const { lockToken } = only(begun.claimed, 'claimed item');
         expectCommitted(await store.ackTurn(begun, [lockToken], { activityCancels }));

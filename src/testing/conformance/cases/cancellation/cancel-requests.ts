@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { decodeEvent } from '../../../../model/event.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { activityCancel, child, cleanupMs, startMessage, workItem } from '../../sample-data.ts';
 import { contents, labels, lockMs } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 import type { TurnOutcome } from '../../../../providers/contract/turn.ts';
 
 const request = { reason: 'out of stock', actor: 'ada' };
@@ -41,7 +41,7 @@ export const cancelRequests: Capability = {
       title:
         'requestCancel() ends a pending instance immediately as canceled and deletes its start message',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.create('a');
         await store.clock.advance(7);
         const result = await store.cancel('a', request);
@@ -69,7 +69,7 @@ export const cancelRequests: Capability = {
         assert.deepEqual([ended, historyLength], ['canceled', 1]);
         await store.clock.advance(cleanupMs);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -103,7 +103,7 @@ export const cancelRequests: Capability = {
       title:
         'requestCancel() sets a running instance to canceling and records reason, actor and time',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { customStatus: '"busy"' });
         const before = await store.snapshotOf(await store.record('a'));
         await store.clock.advance(7);
@@ -115,7 +115,7 @@ export const cancelRequests: Capability = {
         assert.deepEqual(after.histories, before.histories);
         await store.commit(await store.claimOne());
         assert.equal((await store.record('a')).status, 'canceling');
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -155,11 +155,11 @@ export const cancelRequests: Capability = {
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         await store.cancel('a', request);
-        const told = { executionId: 1, reason: 'out of stock', trigger: 'cancel' };
+        const received = { executionId: 1, reason: 'out of stock', trigger: 'cancel' };
         assert.deepEqual(contents(await store.claimOne()), [
           { kind: 'cancel', ...request },
-          { kind: 'activityCanceled', operation: 1, ...told },
-          { kind: 'activityCanceled', operation: 2, ...told },
+          { kind: 'activityCanceled', operation: 1, ...received },
+          { kind: 'activityCanceled', operation: 2, ...received },
         ]);
       },
     },
@@ -167,7 +167,7 @@ export const cancelRequests: Capability = {
       id: 'stop/removes-unclaimed-work',
       title: 'requestCancel() deletes work items that are queued, delayed or have an expired lease',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
         const lost = await store.claimWorkOne({ max: 1, lockMs: 10 });
         const { lockToken } = await store.claimWorkOne({ max: 1 });
@@ -184,7 +184,7 @@ export const cancelRequests: Capability = {
           'activityCanceled 2',
           'activityCanceled 3',
         ]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -233,8 +233,8 @@ export const cancelRequests: Capability = {
         await store.commit(await store.claimOne(), { activityCancels: [lost] });
         await store.clock.advance(lockMs);
         await store.cancel('a', request);
-        const [, told] = contents(await store.claimOne());
-        assert.deepEqual(told, { kind: 'activityCanceled', executionId: 1, ...lost });
+        const [, received] = contents(await store.claimOne());
+        assert.deepEqual(received, { kind: 'activityCanceled', executionId: 1, ...lost });
       },
     },
     {
@@ -264,7 +264,7 @@ export const cancelRequests: Capability = {
         await store.clock.advance(lockMs - 1);
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        const item = only(await answered(waiting, 'after the lease'), 'work item');
+        const item = only(await withTimeLimit(waiting, 'after the lease'), 'work item');
         assert.equal(item.cancel?.trigger, 'cancel');
       },
     },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import { child, cleanupMs, event, raised, version, workItem } from '../../sample-data.ts';
@@ -8,7 +8,7 @@ import type { NewWorkItem } from '../../../../providers/contract/turn.ts';
 
 const canceled = { status: 'canceled', reason: 'stopped', cleanupSkipped: false } as const;
 
-/** An instance with claimed items that was asked to stop and has ended as canceled. Returns their tokens. */
+/** Begins an instance with claimed work items, cancels it, and acks its canceled end. Returns the tokens. */
 async function endCanceled(
   store: StoreUnderTest,
   ...items: readonly Partial<NewWorkItem>[]
@@ -31,7 +31,7 @@ export const canceledInstances: Capability = {
       id: 'canceled/ends-at-once-when-nothing-runs',
       title: 'an instance without claimed work items becomes canceled with its last turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.cancel('a', { reason: 'first', actor: 'ada' });
         const requestedAt = store.clock.now();
@@ -53,7 +53,7 @@ export const canceledInstances: Capability = {
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'ended']);
         await store.clock.advance(cleanupMs);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -156,9 +156,9 @@ export const canceledInstances: Capability = {
         await store.commit(await store.claimOne(), { outcome: canceled });
         await store.expectIdle();
         expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
-        const told = await store.claimOne();
-        assert.equal(told.instanceId, 'parent');
-        assert.deepEqual(contents(told), [
+        const received = await store.claimOne();
+        assert.equal(received.instanceId, 'parent');
+        assert.deepEqual(contents(received), [
           { kind: 'childCanceled', executionId: 1, operation: 4, reason: 'stopped' },
         ]);
       },

@@ -5,8 +5,8 @@ import { child, cleanupMs, event, startMessage } from '../../sample-data.ts';
 import { contents, labels, type StoreUnderTest } from '../../store-under-test.ts';
 import type { Turn, TurnOutcome } from '../../../../providers/contract/turn.ts';
 
-/** A parent with a running child, a pending one, one left to itself, and one that is over. */
-async function beginFamily(store: StoreUnderTest): Promise<void> {
+/** Begins a parent with four children: running, pending, with cancellation abandon, and ended. */
+async function beginParentWithChildren(store: StoreUnderTest): Promise<void> {
   const left = { cancellation: 'abandon' } as const;
   const children = [child('running', 1), child('over', 2), child('left', 3, left)];
   await store.begin('parent', { children });
@@ -19,7 +19,7 @@ async function beginFamily(store: StoreUnderTest): Promise<void> {
   await store.commit(await store.claimOne(), { children: [child('pending', 4)] });
 }
 
-/** Lets the parent take a turn; its pending child is left unclaimed. */
+/** Commits a turn of the parent without claiming its pending child. */
 async function turn(store: StoreUnderTest, parts: Partial<Turn>): Promise<void> {
   await store.raise('parent', 'go');
   const runnable = [{ name: 'sample', version: '1' }];
@@ -38,7 +38,7 @@ export const childCancels: Capability = {
       id: 'child-cancel/by-a-turn-asks-the-child',
       title: 'a turn that cancels a running child sets it to canceling with a clean-up limit',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         await store.clock.advance(7);
         await turn(store, {
           childCancels: [{ instanceId: 'running', reason: 'lost' }],
@@ -62,7 +62,7 @@ export const childCancels: Capability = {
       id: 'child-cancel/of-a-pending-child-tells-the-parent',
       title: 'a turn that cancels a pending child ends it immediately and enqueues childCanceled',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         await turn(store, {
           children: [child('new', 5)],
           childCancels: [
@@ -160,7 +160,7 @@ export const childCancels: Capability = {
       title:
         'continue-as-new cancels the children of the old execution and sends no message to the next',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
         await turn(store, { outcome });
         assert.deepEqual(await statusesOf(store), [
@@ -207,7 +207,7 @@ export const childCancels: Capability = {
       id: 'child-cancel/a-request-leaves-children-to-the-code',
       title: 'requestCancel() of a parent does not cancel its children until its end',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         await store.cancel('parent');
         assert.deepEqual(await statusesOf(store), ['running', 'pending', 'running', 'completed']);
         await store.clock.advance(cleanupMs);

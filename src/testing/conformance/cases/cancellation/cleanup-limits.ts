@@ -3,11 +3,11 @@ import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import { cleanupMs, event, raised } from '../../sample-data.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const canceled = { status: 'canceled', reason: 'x', cleanupSkipped: true } as const;
 
-/** An instance that was asked to stop, and whose code has read so. */
+/** Begins an instance, cancels it, and acks its cancel message. */
 async function beginCleaningUp(store: StoreUnderTest): Promise<void> {
   await store.begin('a');
   await store.cancel('a', { reason: 'x' });
@@ -93,7 +93,7 @@ export const cleanupLimits: Capability = {
         await store.clock.advance(cleanupMs - 1);
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        const item = only(await answered(waiting, 'after the clean-up expired'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'after the clean-up expired'), 'instance');
         assert.equal(item.instanceId, 'a');
       },
     },

@@ -5,8 +5,8 @@ import { activityCancel, startMessage, workItem } from '../../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import type { Turn } from '../../../../providers/contract/turn.ts';
 
-/** An item that is held and past its point of no return. */
-async function beginPast(store: StoreUnderTest): Promise<string> {
+/** Claims a work item and marks its point of no return. Returns its token. */
+async function beginPastPointOfNoReturn(store: StoreUnderTest): Promise<string> {
   await store.begin('a', { workItems: [workItem(1)] });
   const { lockToken } = await store.claimWorkOne();
   const passed = await store.provider.markPointOfNoReturn(lockToken);
@@ -21,7 +21,7 @@ export const pointsOfNoReturn: Capability = {
       id: 'no-return/may-be-marked-again',
       title: 'markPointOfNoReturn() is idempotent, also after a cancel',
       async run(store) {
-        const lockToken = await beginPast(store);
+        const lockToken = await beginPastPointOfNoReturn(store);
         const again = () => store.provider.markPointOfNoReturn(lockToken);
         assert.deepEqual(await store.expectNoChange(again), { kind: 'passed' });
         await store.cancel('a');
@@ -38,8 +38,8 @@ export const pointsOfNoReturn: Capability = {
         const requestedAt = store.clock.now();
         await store.clock.advance(7);
         const cancel = { reason: 'stop', trigger: 'cancel', requestedAt };
-        const answer = await store.provider.markPointOfNoReturn(lockToken);
-        assert.deepEqual(answer, { kind: 'canceled', cancel });
+        const result = await store.provider.markPointOfNoReturn(lockToken);
+        assert.deepEqual(result, { kind: 'canceled', cancel });
         assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel });
       },
     },
@@ -65,7 +65,7 @@ export const pointsOfNoReturn: Capability = {
       id: 'no-return/later-requests-are-not-delivered',
       title: 'cancels after the point of no return are recorded but not delivered at renewal',
       async run(store) {
-        const lockToken = await beginPast(store);
+        const lockToken = await beginPastPointOfNoReturn(store);
         await store.raise('a', 'x');
         const activityCancels = [activityCancel(1, 'lost')];
         await store.commit(await store.claimOne(), { activityCancels });
@@ -82,7 +82,7 @@ export const pointsOfNoReturn: Capability = {
       id: 'no-return/is-kept-over-attempts',
       title: 'the point of no return persists across retries, abandons and expired leases',
       async run(store) {
-        const lockToken = await beginPast(store);
+        const lockToken = await beginPastPointOfNoReturn(store);
         await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
         await store.cancel('a');
         await store.clock.advance(500);
@@ -110,7 +110,7 @@ export const pointsOfNoReturn: Capability = {
         await store.cancel('a');
         const renewed = await store.provider.renewWorkItemLocks([one, two], lockMs);
         assert.deepEqual(
-          renewed.map((answer) => answer.held && answer.cancel?.reason),
+          renewed.map((result) => result.held && result.cancel?.reason),
           [undefined, 'not wanted'],
         );
       },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { decodeEvent } from '../../../../model/event.ts';
 import { decodeMessage } from '../../../../model/message.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { child, cleanupMs, event, raised, workItem } from '../../sample-data.ts';
@@ -9,8 +9,8 @@ import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
 const terminated = { found: true, changed: true, status: 'terminated' };
 
-/** A parent, a running child with a running and an abandoned child of its own, a pending one and an abandoned one. */
-async function beginFamily(store: StoreUnderTest): Promise<void> {
+/** Begins a tree of running and pending descendants. Those named `left` have cancellation abandon. */
+async function beginDescendants(store: StoreUnderTest): Promise<void> {
   await store.begin('parent', { children: [child('kid', 1)] });
   const left = { cancellation: 'abandon' } as const;
   await store.commit(await store.claimOne(), {
@@ -44,7 +44,7 @@ export const terminations: Capability = {
       id: 'terminate/ends-at-once',
       title: 'terminate() ends a running instance immediately and appends executionTerminated',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { customStatus: '"busy"' });
         const before = await store.record('a');
         await store.clock.advance(7);
@@ -66,7 +66,7 @@ export const terminations: Capability = {
         });
         const { status, historyLength } = only(await store.executions('a'), 'run');
         assert.deepEqual([status, historyLength], ['terminated', 2]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -188,7 +188,7 @@ export const terminations: Capability = {
       id: 'terminate/asks-its-children-to-stop',
       title: 'terminate() cancels the children, except those with cancellation abandon',
       async run(store) {
-        await beginFamily(store);
+        await beginDescendants(store);
         await store.terminate('parent', { reason: 'stuck', actor: 'ada' });
         assert.deepEqual(await statuses(store), {
           parent: 'terminated',
@@ -208,7 +208,7 @@ export const terminations: Capability = {
       id: 'terminate/its-children-may-clean-up',
       title: 'terminate() gives its canceled children the clean-up limit of the request',
       async run(store) {
-        await beginFamily(store);
+        await beginDescendants(store);
         await store.terminate('parent', { cleanupMs });
         for (const item of await store.claim()) await store.commit(item);
         await store.clock.advance(cleanupMs - 1);
@@ -222,7 +222,7 @@ export const terminations: Capability = {
       title:
         'terminate() with tree: true also terminates descendants, except those with cancellation abandon',
       async run(store) {
-        await beginFamily(store);
+        await beginDescendants(store);
         assert.deepEqual(await store.terminate('parent', { tree: true }), terminated);
         assert.deepEqual(await statuses(store), {
           parent: 'terminated',

@@ -8,7 +8,7 @@ import {
   deleteTree,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { newInstance, newTurn, workItem } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';

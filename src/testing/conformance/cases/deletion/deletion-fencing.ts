@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomToken } from '../../../../model/values/random-id.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { deleteTree, forceDelete } from '../../deletion-moves.ts';
+import { deleteTree, forceDelete } from '../../deletion-helpers.ts';
 import { child, event, raised, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** A turn with everything that could leave a trace. */
-const everything = {
+/** A turn that writes to every table. */
+const fullTurn = {
   events: [event('late')],
   workItems: [workItem(7)],
   timers: [{ operation: 8, fireAt: 0 }],
@@ -18,33 +18,35 @@ const everything = {
   outcome: { status: 'completed', payload: '"late"' },
 } as const;
 
-/** Begins `a` with one claimed item. */
+/** Begins `a` with one claimed work item. */
 async function beginHeld(store: StoreUnderTest): Promise<BegunInstance & { lockToken: string }> {
   const begun = await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
   return { ...begun, lockToken: only(begun.claimed, 'claimed item').lockToken };
 }
 
-/** Deletes `a` and begins it again, the same in everything that the caller chooses. */
-async function beginAgain(store: StoreUnderTest): Promise<BegunInstance & { lockToken: string }> {
+/** Deletes `a` and begins it again with the same values. */
+async function deleteAndBeginAgain(
+  store: StoreUnderTest,
+): Promise<BegunInstance & { lockToken: string }> {
   await forceDelete(store, 'a');
   return beginHeld(store);
 }
 
-/** Tries something with a token of the former life: nothing may change, and the new life keeps its claim. */
-async function tryLate<Result>(
+/** Calls `late` with the token of a deleted incarnation. Nothing may change, and the new one keeps its claim. */
+async function callAfterDeletion<Result>(
   store: StoreUnderTest,
   late: (former: BegunInstance & { lockToken: string }) => Promise<Result>,
 ): Promise<Result> {
-  const untouched = await placeBystander(store);
+  const expectUnchanged = await createUnrelatedInstance(store);
   const former = await beginHeld(store);
-  const again = await beginAgain(store);
+  const again = await deleteAndBeginAgain(store);
   const result = await store.expectNoChange(() => late(former));
   await store.expectIdle();
   assert.deepEqual(await store.renewWork(again.lockToken), { held: true, cancel: null });
   expectCommitted(await store.ackTurn(again, [again.lockToken], { events: [event('new')] }));
   await store.expectIdle();
   assert.deepEqual(await store.historyLabels('a'), ['begun', 'new']);
-  await untouched();
+  await expectUnchanged();
   return result;
 }
 
@@ -59,12 +61,12 @@ export const deletionFencing: Capability = {
         await store.raise('a', 'go');
         const item = await store.claimOne();
         await forceDelete(store, 'a');
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         await store.expectIdle();
         await store.begin('a');
         await store.raise('a', 'anew');
         const again = await store.claimOne();
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         assert.deepEqual(labels(again), ['anew']);
         await store.commit(again);
         await store.expectIdle();
@@ -78,7 +80,7 @@ export const deletionFencing: Capability = {
         const item = await store.claimOne();
         await forceDelete(store, 'a');
         await store.create('a');
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         const again = await store.claimOne();
         assert.deepEqual([again.claims, labels(again)], [1, ['start']]);
         await store.commit(again);
@@ -88,7 +90,7 @@ export const deletionFencing: Capability = {
       id: 'former-life/a-result-is-lost',
       title: 'a work item ack of a deleted instance is rejected',
       async run(store) {
-        expectLockLost(await tryLate(store, ({ lockToken }) => store.ackWork(lockToken)));
+        expectLockLost(await callAfterDeletion(store, ({ lockToken }) => store.ackWork(lockToken)));
       },
     },
     {
@@ -96,15 +98,15 @@ export const deletionFencing: Capability = {
       title: 'a fast-path turn of a deleted instance is rejected with its old and new fences',
       async run(store) {
         const former = await beginHeld(store);
-        const again = await beginAgain(store);
+        const again = await deleteAndBeginAgain(store);
         const tokens = [former.lockToken];
         const { instanceKey, incarnation, turnId: lastTurn } = again;
         for (const fences of [{}, { instanceKey }, { instanceKey, incarnation, lastTurn }]) {
           expectLockLost(
-            await store.expectNoChange(() => store.ackTurn(former, tokens, everything, fences)),
+            await store.expectNoChange(() => store.ackTurn(former, tokens, fullTurn, fences)),
           );
         }
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(former, [], everything)));
+        expectLockLost(await store.expectNoChange(() => store.ackTurn(former, [], fullTurn)));
         expectCommitted(await store.ackTurn(again, [again.lockToken]));
       },
     },
@@ -112,36 +114,36 @@ export const deletionFencing: Capability = {
       id: 'former-life/a-renewal-is-lost',
       title: 'a renewal of a deleted work item returns deleted and stores no heartbeat',
       async run(store) {
-        const answers = await tryLate(store, async ({ lockToken }) => [
+        const results = await callAfterDeletion(store, async ({ lockToken }) => [
           only(
             await store.provider.renewWorkItemLocks([{ lockToken, heartbeat: '"late"' }], lockMs),
             'result',
           ),
         ]);
-        assert.deepEqual(answers, [{ held: false, deleted: true }]);
+        assert.deepEqual(results, [{ held: false, deleted: true }]);
       },
     },
     {
       id: 'former-life/work-cannot-be-handed-back',
       title: 'abandon and retry of a deleted work item return false',
       async run(store) {
-        const answers = await tryLate(store, async ({ lockToken }) => [
+        const results = await callAfterDeletion(store, async ({ lockToken }) => [
           ...(await store.provider.abandonWorkItems([
             { lockToken, delayMs: 0, giveBackClaim: true },
           ])),
           ...(await store.provider.retryWorkItems([{ lockToken, delayMs: 0, failure: '{}' }])),
         ]);
-        assert.deepEqual(answers, [false, false]);
+        assert.deepEqual(results, [false, false]);
       },
     },
     {
       id: 'former-life/has-no-point-of-no-return',
       title: 'markPointOfNoReturn() of a deleted work item returns lost',
       async run(store) {
-        const answer = await tryLate(store, ({ lockToken }) =>
+        const result = await callAfterDeletion(store, ({ lockToken }) =>
           store.provider.markPointOfNoReturn(lockToken),
         );
-        assert.deepEqual(answer, { kind: 'lost' });
+        assert.deepEqual(result, { kind: 'lost' });
       },
     },
     {
@@ -170,7 +172,7 @@ export const deletionFencing: Capability = {
         await forceDelete(store, 'kid', 'root');
         await store.begin('root');
         const messages = [{ instanceId: 'root', message: raised('late') }];
-        const { outcome } = everything;
+        const { outcome } = fullTurn;
         expectLockLost(await store.ack(item, { messages, outcome }));
         await store.expectIdle();
       },
@@ -219,7 +221,7 @@ export const deletionFencing: Capability = {
           assert.equal(instancesDeleted, 1);
           assert.equal(eventsDeleted, turn.ok ? 2 : 1);
           if (!turn.ok) expectLockLost(turn);
-          // Of these two either may come first.
+          // Either of these two may commit first.
           if (!result.ok) expectLockLost(result);
           assert.ok(result.ok || isFirst);
           assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);
@@ -232,7 +234,7 @@ export const deletionFencing: Capability = {
       title: 'renewals return deleted only for tokens of deleted work items',
       async run(store) {
         const former = await beginHeld(store);
-        const again = await beginAgain(store);
+        const again = await deleteAndBeginAgain(store);
         const tokens = [former.lockToken, again.lockToken, randomToken(), '', "'; --"];
         const renewals = tokens.map((lockToken) => ({ lockToken }));
         assert.deepEqual(await store.provider.renewWorkItemLocks(renewals, lockMs), [

@@ -9,11 +9,11 @@ import {
   forceDelete,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { workItem } from '../../sample-data.ts';
 import { expectInAnyOrder, only } from '../../expectations.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { answered } from '../../time-limit.ts';
+import { withTimeLimit } from '../../time-limit.ts';
 
 export const deletionHints: Capability = {
   title: 'deletion hints',
@@ -100,15 +100,15 @@ export const deletionHints: Capability = {
         await createEnded(store, 'unrelated');
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const tokens = (await store.claimWork()).map(({ lockToken }) => lockToken);
-        const told: string[] = [];
+        const received: string[] = [];
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
-          if (told.length >= tokens.length) resolve();
+          if (hint.kind === 'cancelRequested') received.push(...hint.lockTokens);
+          if (received.length >= tokens.length) resolve();
         });
         await other.deleteInstancesAtomic([{ instanceIds: ['a'], force: true }]);
-        await answered(promise, 'a hint of the deletion');
-        expectInAnyOrder(told, tokens);
+        await withTimeLimit(promise, 'a hint of the deletion');
+        expectInAnyOrder(received, tokens);
         for (const lockToken of tokens) {
           assert.deepEqual(await store.renewWork(lockToken), { held: false, deleted: true });
         }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   beginTree,
@@ -7,10 +7,10 @@ import {
   continued,
   createEnded,
   deleteTree,
-  expectGone,
+  expectDeleted,
   forceDelete,
   yearMs,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { child, workItem } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
 
@@ -29,7 +29,7 @@ export const deletionRefusals: Capability = {
           const refused = await store.expectNoChange(() => deleteTree(store, [status]));
           assert.deepEqual(refused, { kind: 'running', instanceId: status, status });
           await forceDelete(store, status);
-          await expectGone(store, [status]);
+          await expectDeleted(store, [status]);
         }
         await store.clock.advance(yearMs);
         await store.expectIdle();
@@ -91,7 +91,7 @@ export const deletionRefusals: Capability = {
         await store.terminate('leaf');
         assert.deepEqual(await store.expectNoChange(() => deleteTree(store, partly)), orphan);
         assert.equal((await deleteTree(store, ids)).kind, 'deleted');
-        await expectGone(store, ids);
+        await expectDeleted(store, ids);
       },
     },
     {
@@ -144,14 +144,14 @@ export const deletionRefusals: Capability = {
         const { incarnation } = await store.record('root');
         const result = await deleteTree(store, ['root'], { rootIncarnation: incarnation });
         assert.equal(result.kind, 'deleted');
-        await expectGone(store, ['root']);
+        await expectDeleted(store, ['root']);
       },
     },
     {
       id: 'delete/a-refused-tree-spares-its-neighbours',
       title: 'a rejected tree in a batch does not affect the other trees',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await createEnded(store, 'first');
         await store.begin('running');
         const ids = await beginTree(store, completed);
@@ -166,9 +166,9 @@ export const deletionRefusals: Capability = {
           results.map(({ kind }) => kind),
           ['deleted', 'running', 'orphan', 'deleted', 'deleted', 'deleted'],
         );
-        await expectGone(store, ['first', 'last', ...ids]);
+        await expectDeleted(store, ['first', 'last', ...ids]);
         assert.equal((await store.record('running')).status, 'running');
-        await untouched();
+        await expectUnchanged();
       },
     },
   ],

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   beginTree,
@@ -7,11 +7,11 @@ import {
   continued,
   createEnded,
   deleteTree,
-  expectGone,
+  expectDeleted,
   forceDelete,
   numberedEvents,
   yearMs,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { child, event, newInstance, raised, workItem } from '../../sample-data.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
 import { lockMs } from '../../store-under-test.ts';
@@ -30,7 +30,7 @@ export const deletions: Capability = {
       id: 'delete/takes-everything',
       title: 'a deletion removes history, executions, messages, timers, work items and locks',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const before = await store.provider.queueDepths();
         await store.begin('a', { events: numberedEvents(3), outcome: continued });
         const workItems = [workItem(1), workItem(2, { claimMs: lockMs })];
@@ -49,19 +49,19 @@ export const deletions: Capability = {
           eventsDeleted: 7,
           queueMessagesDeleted: 5,
         });
-        await expectGone(store, ['a']);
+        await expectDeleted(store, ['a']);
         assert.deepEqual(await store.history('a', 2), []);
         assert.deepEqual(await store.provider.queueDepths(), before);
         assert.equal((await store.provider.systemMetrics()).finishedExecutions, 0);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'delete/a-tree-goes-whole',
       title: 'deleting an ended tree removes all its descendants and no other instance',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await createEnded(store, 'other');
         const ids = await beginTree(store, completed);
         assert.deepEqual(await deleteTree(store, ids), {
@@ -73,9 +73,9 @@ export const deletions: Capability = {
             queueMessagesDeleted: 0,
           },
         });
-        await expectGone(store, ids);
+        await expectDeleted(store, ids);
         assert.equal((await store.record('other')).status, 'completed');
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -91,7 +91,7 @@ export const deletions: Capability = {
         for (const instanceId of ['completed', 'failed', 'canceled', 'terminated']) {
           assert.equal((await store.record(instanceId)).status, instanceId);
           assert.equal((await deleteTree(store, [instanceId])).kind, 'deleted');
-          await expectGone(store, [instanceId]);
+          await expectDeleted(store, [instanceId]);
         }
       },
     },
@@ -144,7 +144,7 @@ export const deletions: Capability = {
         ];
         await store.provider.deleteInstancesAtomic(mixed);
         assert.equal((await store.record('running')).status, 'running');
-        await expectGone(store, ['leaf', 'left', 'right', 'root']);
+        await expectDeleted(store, ['leaf', 'left', 'right', 'root']);
       },
     },
     {
@@ -207,7 +207,7 @@ export const deletions: Capability = {
           eventsDeleted: 6_000,
           queueMessagesDeleted: 2_000,
         });
-        await expectGone(store, [...ids, 'root']);
+        await expectDeleted(store, [...ids, 'root']);
         await store.commit(await store.claimOne());
         await store.expectIdle();
       },

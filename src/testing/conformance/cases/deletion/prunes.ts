@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   auditEntry,
@@ -8,12 +8,12 @@ import {
   forceDelete,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { event, workItem } from '../../sample-data.ts';
 import { expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** The ids of the executions that are left. */
+/** Returns the ids of the remaining executions. */
 async function left(store: StoreUnderTest, instanceId = 'a'): Promise<readonly number[]> {
   return (await store.executions(instanceId)).map(({ executionId }) => executionId);
 }
@@ -34,7 +34,7 @@ export const prunes: Capability = {
       id: 'prune/takes-executions-with-their-history',
       title: 'a prune deletes finished executions with their histories; the instance continues',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await runExecutions(store, 'a', { count: 4 });
         const before = await store.record('a');
         assert.deepEqual(await prune(store, 'a', { keepLast: 2 }), {
@@ -51,7 +51,7 @@ export const prunes: Capability = {
         await store.raise('a', 'go');
         await store.commit(await store.claimOne(), { events: [event('on')] });
         assert.deepEqual(await store.historyLabels('a', 4), ['execution 4', 'on']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -215,9 +215,9 @@ export const prunes: Capability = {
         assert.equal((await prune(store, 'a')).executionsDeleted, 2);
         await store.commit(item, { events: [event('on')] });
         assert.deepEqual(await store.historyLabels('a', 3), ['execution 3', 'on']);
-        // What comes while a turn holds a message that a prune concerns is not taken for that message.
+        // A message that arrives after the prune must not be mistaken for the pruned message of the claim.
         await runExecutions(store, 'b', { count: 2 });
-        await placeBystander(store);
+        await createUnrelatedInstance(store);
         const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
         const message = { ...late, data: '{}', payload: null };
         await store.provider.enqueueMessages([{ instanceId: 'b', message }]);
@@ -272,7 +272,7 @@ export const prunes: Capability = {
       id: 'prune/each-of-a-batch-by-its-own-conditions',
       title: 'a batch prunes each instance by its own conditions and adds up its audit',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const audit = auditEntry({ action: 'pruneBulk' });
         await runExecutions(store, 'a', { count: 3 });
         await runExecutions(store, 'b', { count: 3 });
@@ -294,7 +294,7 @@ export const prunes: Capability = {
         const record = only(await store.provider.listAudit({ limit: 9 }), 'record');
         const { instancesDeleted, executionsDeleted, eventsDeleted } = record;
         assert.deepEqual([instancesDeleted, executionsDeleted, eventsDeleted], [0, 3, 3]);
-        await untouched();
+        await expectUnchanged();
       },
     },
   ],

@@ -5,11 +5,11 @@ import {
   completed,
   continued,
   createEnded,
-  expectGone,
+  expectDeleted,
   forceDelete,
   numberedEvents,
   prune,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { event } from '../../sample-data.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 
@@ -21,14 +21,14 @@ async function beginLong(store: StoreUnderTest, instanceId: string): Promise<num
   return (await store.begin(instanceId, { events, outcome: completed })).instanceKey;
 }
 
-/** Takes everything away in steps; none may be much larger than asked. */
+/** Reclaims all rows in steps, and expects that no step greatly exceeds `maxRows`. Returns the rows. */
 async function reclaimAll(provider: Provider, maxRows: number): Promise<number> {
   for (let rows = 0, steps = 0; ; steps += 1) {
     const step = await provider.reclaimDeleted(maxRows);
     assert.ok(step.rows <= 2 * maxRows, `${step.rows} rows in a step of ${maxRows}`);
     rows += step.rows;
     if (!step.left) return rows;
-    assert.ok(steps < 1_000, 'it never ends');
+    assert.ok(steps < 1_000, 'the reclaim never ends');
   }
 }
 
@@ -41,9 +41,9 @@ export const reclaims: Capability = {
       async run(store) {
         const instanceKey = await beginLong(store, 'a');
         assert.equal((await forceDelete(store, 'a')).eventsDeleted, size);
-        await expectGone(store, ['a']);
+        await expectDeleted(store, ['a']);
         const range = { instanceKey, executionId: 1, after: 0 };
-        // By its length: to show how two long lists differ takes minutes.
+        // Compares the length, because a diff of two long lists takes minutes.
         assert.equal((await store.provider.readHistory([range])).flat().length, 0);
         await store.begin('a', { events: [event('new')] });
         assert.deepEqual(await store.historyLabels('a'), ['new']);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { child, detached, event, newTurn, raised, workItem } from '../../sample-data.ts';
 import {
@@ -17,7 +17,7 @@ export const atomicity: Capability = {
       id: 'atomic/an-ack-commits-all-its-parts',
       title: 'a committed ack stores every part of its turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('reader');
         await store.create('a');
         const fireAt = store.clock.now() + 100;
@@ -45,14 +45,14 @@ export const atomicity: Capability = {
         ]);
         await store.clock.advance(100);
         assert.deepEqual(labels(await store.claimOne()), ['timerFired 2']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'atomic/a-refused-ack-leaves-nothing',
       title: 'an ack with one invalid part stores no part of its turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('reader');
         await store.begin('a', { customStatus: '"before"' });
         await store.raise('a', 'go');
@@ -72,7 +72,7 @@ export const atomicity: Capability = {
         );
         expectRefused(result);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {

@@ -3,7 +3,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { awaitedDetached, child, detached, event, newTurn } from '../../sample-data.ts';
 import { expectCommitted, expectInAnyOrder } from '../../expectations.ts';
 import { labels } from '../../store-under-test.ts';
-import { createTask } from '../../task-moves.ts';
+import { createTask } from '../../task-helpers.ts';
 
 export const children: Capability = {
   title: 'children and detached instances',
@@ -77,8 +77,8 @@ export const children: Capability = {
             ['kid', 'start'],
           ],
         );
-        const { messageKey: _key, ...told } = items[0]?.messages[0] ?? assert.fail();
-        assert.deepEqual(told, kid.ifTaken);
+        const { messageKey: _key, ...received } = items[0]?.messages[0] ?? assert.fail();
+        assert.deepEqual(received, kid.ifTaken);
       },
     },
     {
@@ -154,8 +154,8 @@ export const children: Capability = {
           ],
         );
         const starter = items.find(({ instanceId }) => instanceId === 'a');
-        const { messageKey: _key, ...told } = starter?.messages[0] ?? assert.fail();
-        assert.deepEqual(told, free.ifStarted);
+        const { messageKey: _key, ...received } = starter?.messages[0] ?? assert.fail();
+        assert.deepEqual(received, free.ifStarted);
       },
     },
     {
@@ -199,8 +199,8 @@ export const children: Capability = {
           [item.instanceId, ...labels(item)],
           ['a', 'detachedFailed 1', 'detachedFailed 2', 'detachedFailed 3', 'detachedFailed 4'],
         );
-        const { messageKey: _key, ...told } = item.messages[0] ?? assert.fail();
-        assert.deepEqual(told, otherInput.ifTaken);
+        const { messageKey: _key, ...received } = item.messages[0] ?? assert.fail();
+        assert.deepEqual(received, otherInput.ifTaken);
         assert.deepEqual(await store.snapshotOf(await store.record('taken')), owner);
       },
     },

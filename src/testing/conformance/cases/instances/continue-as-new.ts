@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event, startMessage, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
@@ -7,7 +7,7 @@ import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
 const continued = { status: 'continuedAsNew', version: '2', start: startMessage() } as const;
 
-/** Ends the current execution of an instance that has nothing else to read. */
+/** Continues an instance without unread messages as new. */
 async function continueAsNew(store: StoreUnderTest, instanceId: string): Promise<void> {
   await store.raise(instanceId, 'continue');
   const item = await store.claimOne();
@@ -22,7 +22,7 @@ export const continueAsNewCases: Capability = {
       title:
         'continue-as-new starts the next execution with its start message and an empty history',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { customStatus: '"kept"' });
         const before = await store.record('a');
         await store.clock.advance(10);
@@ -47,7 +47,7 @@ export const continueAsNewCases: Capability = {
           endedAt: null,
           historyLength: 0,
         });
-        await untouched();
+        await expectUnchanged();
       },
     },
     {

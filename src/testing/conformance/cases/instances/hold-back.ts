@@ -6,15 +6,15 @@ import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../s
 
 const delayMs = 1_000;
 
-/** Claims the only claimable instance and holds it back for build `one`. */
-async function holdBack(store: StoreUnderTest, reason = 'history disagrees'): Promise<void> {
+/** Claims the only claimable instance and blocks it for build `one`. */
+async function blockInstance(store: StoreUnderTest, reason = 'history disagrees'): Promise<void> {
   const { lockToken } = await store.claimOne();
   const blocked = { reason, buildId: 'one' };
   const abandon = { lockToken, delayMs, giveBackClaim: true, blocked };
   assert.deepEqual(await store.provider.abandonOrchestrationItems([abandon]), [true]);
 }
 
-/** How the worker of build `one` would hold back an instance as it stands after a turn. */
+/** Returns the hold that a worker of build `one` requests after a turn. */
 function holdOf({ instanceKey, incarnation, turnId: lastTurn }: BegunInstance): InstanceHold {
   const blocked = { reason: 'looped', buildId: 'one' };
   return { instanceKey, incarnation, executionId: 1, lastTurn, delayMs, blocked };
@@ -33,10 +33,10 @@ export const holdBackCases: Capability = {
         const { lockToken, messages } = await store.claimOne();
         await store.raise('a', 'y');
         const abandon = { lockToken, delayMs: 0, giveBackClaim: false };
-        const answers = await store.expectNoChange(() =>
+        const results = await store.expectNoChange(() =>
           store.provider.abandonOrchestrationItems([abandon]),
         );
-        assert.deepEqual(answers, [true]);
+        assert.deepEqual(results, [true]);
         const again = await store.claimOne();
         assert.deepEqual(labels(again), ['start', 'x', 'y']);
         assert.deepEqual(again.messages.slice(0, 2), messages);
@@ -91,10 +91,10 @@ export const holdBackCases: Capability = {
           giveBackClaim: true,
           blocked,
         }));
-        const answers = await store.expectNoChange(() =>
+        const results = await store.expectNoChange(() =>
           store.provider.abandonOrchestrationItems(abandons),
         );
-        assert.deepEqual(answers, [false, false, false]);
+        assert.deepEqual(results, [false, false, false]);
         const { instanceId, claims } = await store.claimOne();
         assert.deepEqual({ instanceId, claims }, { instanceId: 'expired', claims: 2 });
       },
@@ -114,8 +114,8 @@ export const holdBackCases: Capability = {
         assert.deepEqual(await giveBack(first.lockToken), [true]);
         const second = await store.claimOne();
         assert.equal(second.claims, 1);
-        const answers = await store.expectNoChange(() => giveBack(first.lockToken));
-        assert.deepEqual(answers, [false]);
+        const results = await store.expectNoChange(() => giveBack(first.lockToken));
+        assert.deepEqual(results, [false]);
         await store.commit(second);
       },
     },
@@ -190,7 +190,7 @@ export const holdBackCases: Capability = {
         const before = await store.record('a');
         await store.raise('a', 'x');
         await store.clock.advance(5);
-        await holdBack(store, 'history disagrees');
+        await blockInstance(store, 'history disagrees');
         const blocked = { reason: 'history disagrees', at: store.clock.now() };
         assert.deepEqual(await store.record('a'), { ...before, blocked });
       },
@@ -200,7 +200,7 @@ export const holdBackCases: Capability = {
       title: 'a blocked instance is claimable by the same build only after the delay',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         await store.raise('a', 'x');
         await store.clock.advance(delayMs - 1);
         assert.deepEqual(await store.claim({ buildId: 'one' }), []);
@@ -215,7 +215,7 @@ export const holdBackCases: Capability = {
       title: 'a blocked instance is claimable by another build immediately',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         const item = await store.claimOne({ buildId: 'two' });
         assert.deepEqual([item.instanceId, ...labels(item)], ['a', 'start']);
         assert.deepEqual(await store.claim({ buildId: 'three' }), []);
@@ -241,7 +241,7 @@ export const holdBackCases: Capability = {
       async run(store) {
         await store.create('a');
         for (let round = 0; round < 5; round++) {
-          await holdBack(store);
+          await blockInstance(store);
           await store.clock.advance(delayMs);
         }
         assert.equal((await store.claimOne()).claims, 1);
@@ -256,7 +256,7 @@ export const holdBackCases: Capability = {
           await store.claimOne();
           await store.clock.advance(lockMs);
         }
-        await holdBack(store);
+        await blockInstance(store);
         await store.create('b');
         const claimed: (readonly string[])[] = [];
         for (let round = 0; round < 2; round++) {
@@ -272,9 +272,9 @@ export const holdBackCases: Capability = {
       async run(store) {
         await store.create('a');
         const at = store.clock.now();
-        await holdBack(store, 'first');
+        await blockInstance(store, 'first');
         await store.clock.advance(delayMs);
-        await holdBack(store, 'second');
+        await blockInstance(store, 'second');
         assert.deepEqual((await store.record('a')).blocked, { reason: 'second', at });
       },
     },
@@ -283,7 +283,7 @@ export const holdBackCases: Capability = {
       title: 'a committed turn unblocks the instance, and its next message is claimable',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         await store.commit(await store.claimOne({ buildId: 'two' }), { events: [event('good')] });
         assert.equal((await store.record('a')).blocked, null);
         await store.raise('a', 'x');
@@ -295,7 +295,7 @@ export const holdBackCases: Capability = {
       title: 'a blocked instance accepts messages',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         const message = [{ instanceId: 'a', message: raised('x') }];
         assert.deepEqual(await store.provider.enqueueMessages(message), ['enqueued']);
         assert.deepEqual(labels(await store.claimOne({ buildId: 'two' })), ['start', 'x']);

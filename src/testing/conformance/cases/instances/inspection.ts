@@ -5,7 +5,7 @@ import { maxShownLength, type InstanceDetails } from '../../../../providers/cont
 import type { Capability } from '../../conformance-case.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { createTask } from '../../task-moves.ts';
+import { createTask } from '../../task-helpers.ts';
 
 function inspect(
   { provider }: StoreUnderTest,
@@ -15,7 +15,7 @@ function inspect(
   return provider.inspectInstance({ instanceId, maxPending });
 }
 
-/** The first event of an execution with an input. */
+/** Returns the first event of an execution, with an input. */
 function started(payload: string) {
   return encodeEvent({ kind: 'executionStarted', at: 1, name: 'sample', version: '1', payload });
 }

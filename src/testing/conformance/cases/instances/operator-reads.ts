@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   beginTree,
@@ -9,10 +9,10 @@ import {
   numberedEvents,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { detached, workItem } from '../../sample-data.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
-import { createTask, startTask } from '../../task-moves.ts';
+import { createTask, startTask } from '../../task-helpers.ts';
 import { lockMs } from '../../store-under-test.ts';
 
 export const operatorReads: Capability = {
@@ -143,7 +143,7 @@ export const operatorReads: Capability = {
       title:
         'measureInstance() counts the data of one instance and returns undefined for unknown ids',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await runExecutions(store, 'a', { count: 3 });
         await store.raise('a', 'go', 'on');
         await store.commit(await store.claimOne(), {
@@ -165,7 +165,7 @@ export const operatorReads: Capability = {
         await forceDelete(store, 'a');
         await beginTree(store);
         assert.equal((await provider.measureInstance('root'))?.children, 2);
-        await untouched();
+        await expectUnchanged();
       },
     },
   ],

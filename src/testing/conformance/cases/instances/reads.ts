@@ -4,10 +4,10 @@ import type {
   InstanceRecord,
 } from '../../../../providers/contract/instances.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { runExecutions } from '../../deletion-moves.ts';
+import { runExecutions } from '../../deletion-helpers.ts';
 import { child, event, newInstance, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { createTasks, newTask } from '../../task-moves.ts';
+import { createTasks, newTask } from '../../task-helpers.ts';
 
 async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
   const records = await store.provider.listInstances({ filter, limit: 100 });
@@ -16,7 +16,7 @@ async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<
 
 const largeOutput = JSON.stringify('x'.repeat(98));
 
-/** Four instances with an output of 100 bytes each; returns their ids, the oldest first. */
+/** Creates four instances with an output of 100 bytes each. Returns their ids, oldest first. */
 async function storeLarge(store: StoreUnderTest): Promise<readonly string[]> {
   const ids = ['i0', 'i1', 'i2', 'i3'];
   for (const id of ids) {
@@ -138,7 +138,7 @@ export const reads: Capability = {
           [second, largeOutput, undefined],
           [third, null, true],
         ]);
-        // The first of a page always comes, and is then the only one.
+        // The first record of a page is never withheld, even if it alone exceeds the limit.
         const alone = await within(1);
         assert.deepEqual(show(alone), [
           [first, largeOutput, undefined],

@@ -10,10 +10,10 @@ import {
   createEnded,
   forceDelete,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 
-/** Walks to the end; `between` is called after each step. */
+/** Scans to the end, and calls `between` after each step. */
 async function scan(
   { provider }: StoreUnderTest,
   params: Partial<ScanInstancesParams> = {},
@@ -21,7 +21,7 @@ async function scan(
 ): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let afterKey: number | null = 0, steps = 0; afterKey !== null; steps += 1) {
-    assert.ok(steps < 100, 'the walk never ends');
+    assert.ok(steps < 100, 'the scan never ends');
     const step = await provider.scanInstances({ maxScanned: 3, ...params, afterKey });
     ids.push(...step.instances.map(({ instanceId }) => instanceId));
     await between(step.instances);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event, raised, workItem } from '../../sample-data.ts';
 import { expectLockLost } from '../../expectations.ts';
@@ -11,7 +11,7 @@ const outcomes: readonly TurnOutcome[] = [
   { status: 'failed', failure: '{}' },
 ];
 
-/** Ends an instance that has nothing to read. */
+/** Ends an instance without unread messages. */
 async function end(store: StoreUnderTest, instanceId: string, outcome: TurnOutcome): Promise<void> {
   await store.raise(instanceId, 'end');
   await store.commit(await store.claimOne(), { events: [event('ended')], outcome });
@@ -25,7 +25,7 @@ export const terminal: Capability = {
       title:
         'ending an instance deletes its unread messages, also those its last turn sends itself',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         for (const [index, outcome] of outcomes.entries()) {
           const instanceId = `a${index}`;
           await store.create(instanceId);
@@ -36,7 +36,7 @@ export const terminal: Capability = {
         }
         await store.clock.advance(lockMs);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {

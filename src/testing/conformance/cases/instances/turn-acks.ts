@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Turn } from '../../../../providers/contract/turn.ts';
 import type { TurnAck } from '../../../../providers/contract/work-queue.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   activityCancel,
@@ -15,7 +15,7 @@ import {
 import { expectCommitted, expectLockLost, expectRefused, only } from '../../expectations.ts';
 import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** Only records events and schedules activities, which a store may commit on a path of its own. */
+/** Only appends events and schedules activities: a store may have a fast path for such turns. */
 const plainTurn: Partial<Turn> = { events: [event('never')], workItems: [workItem(7)] };
 
 /** Writes to every table that a turn can write to. */
@@ -28,8 +28,8 @@ const fullTurn: Partial<Turn> = {
 };
 
 /**
- * Expects that the store rejects both kinds of turn with a lost lock and changes nothing. The plain one comes first,
- * because a store may leave its path for plain turns for a while once it was rejected there.
+ * Expects that both turns are rejected with `LOCK_LOST` and change nothing. The plain turn is first, because a store
+ * may bypass its fast path for a while after a rejection.
  */
 async function expectLost(
   store: StoreUnderTest,
@@ -43,7 +43,7 @@ async function expectLost(
   }
 }
 
-/** An instance with two activities that this process holds. */
+/** Begins an instance with two activities that this process holds. */
 async function beginWarm(store: StoreUnderTest, instanceId: string) {
   const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: lockMs }));
   const begun = await store.begin(instanceId, { workItems });
@@ -53,7 +53,7 @@ async function beginWarm(store: StoreUnderTest, instanceId: string) {
 }
 
 /**
- * Continues an instance as new while its first execution still holds an item without a cancel flag. The history of the
+ * Continues an instance as new while its first execution still holds an unflagged work item. The history of the
  * second execution is as long as that of the first.
  */
 async function supersede(store: StoreUnderTest) {
@@ -67,7 +67,7 @@ async function supersede(store: StoreUnderTest) {
   return { begun, one };
 }
 
-/** Expects that turns whose first event has this id are refused for what they say, and change nothing. */
+/** Expects that turns whose first event has this id are rejected as invalid and change nothing. */
 async function expectBadEventIds(store: StoreUnderTest, firstEventId: number): Promise<void> {
   const { begun, one } = await beginWarm(store, 'a');
   for (const turn of [plainTurn, fullTurn]) {
@@ -86,7 +86,7 @@ export const turnAcks: Capability = {
       id: 'turn-ack/commits-items-and-turn-together',
       title: 'ackTurns() settles the work items without a message and commits the turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const { begun, one, two } = await beginWarm(store, 'a');
         const fireAt = store.clock.now() + 10;
         const result = await store.ackTurn(begun, [one], {
@@ -115,7 +115,7 @@ export const turnAcks: Capability = {
         await store.commit(item);
         expectCommitted(await store.ackWork(two));
         assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 2']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {

@@ -6,7 +6,7 @@ import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under
 import type { OrchestrationItem } from '../../../../providers/contract/orchestration-queue.ts';
 import type { TurnOutcome } from '../../../../providers/contract/turn.ts';
 
-/** An instance that is asked to stop while someone holds it for a turn. */
+/** Claims an instance for a turn, and cancels it during the claim. */
 async function cancelDuringTurn(store: StoreUnderTest): Promise<OrchestrationItem> {
   await store.begin('a');
   await store.raise('a', 'go');
@@ -34,10 +34,10 @@ export const turnsUnderWay: Capability = {
         assert.deepEqual(await store.commit(item, { events, workItems }), []);
         assert.deepEqual(await store.claimWork(), []);
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'scheduled']);
-        const told = { executionId: 1, reason: 'too late', trigger: 'cancel' };
+        const received = { executionId: 1, reason: 'too late', trigger: 'cancel' };
         assert.deepEqual(contents(await store.claimOne()), [
           { kind: 'cancel', reason: 'too late', actor: null },
-          ...[1, 2, 3].map((operation) => ({ kind: 'activityCanceled', operation, ...told })),
+          ...[1, 2, 3].map((operation) => ({ kind: 'activityCanceled', operation, ...received })),
         ]);
       },
     },

@@ -10,13 +10,13 @@ import {
   openSession,
   startJob,
   startOrchestration,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { newTurn } from '../../sample-data.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
-import { failure } from '../../task-moves.ts';
+import { failure } from '../../task-helpers.ts';
 
-/** Until then a run that was abandoned is looked at. */
-const soonMs = 2_000;
+/** dueSessions() checks an abandoned run within this time. */
+const abandonedCheckMs = 2_000;
 
 async function claimedIds(
   store: StoreUnderTest,
@@ -43,7 +43,7 @@ export const abandonedResults: Capability = {
         const turn = newTurn({ firstEventId: historyLength + 1, outcome });
         const acks = [{ lockToken, messageKeys, turn }];
         expectCommitted(only(await store.provider.ackOrchestrationItems(acks), 'result'));
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         assert.equal((await due(store)).hasAbandoned, true);
         const results = await claimResults(store);
         assert.deepEqual(
@@ -75,7 +75,7 @@ export const abandonedResults: Capability = {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true, name: 'mine' });
         await completeLate(store, 'b', { disposable: true, name: 'theirs' });
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         await due(store);
         assert.deepEqual(await claimedIds(store, [], ['mine', 'theirs']), []);
         assert.deepEqual(await claimedIds(store, ['other', 'mine'], []), ['a']);
@@ -97,7 +97,7 @@ export const abandonedResults: Capability = {
           await abandon(store, key);
           expectCommitted(await store.ackWork(item.lockToken, outcome));
         }
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         assert.equal((await due(store)).hasAbandoned, false);
         assert.deepEqual(await claimedIds(store), []);
         assert.deepEqual(await jobIds(store), []);
@@ -109,10 +109,10 @@ export const abandonedResults: Capability = {
       async run(store) {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true });
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         await due(store);
-        const answers = await Promise.all([claimResults(store), claimResults(store)]);
-        assert.equal(answers.flat().length, 1);
+        const results = await Promise.all([claimResults(store), claimResults(store)]);
+        assert.equal(results.flat().length, 1);
         assert.deepEqual(await claimedIds(store), []);
         await store.clock.advance(9_999);
         assert.deepEqual(await claimedIds(store), []);
@@ -127,7 +127,7 @@ export const abandonedResults: Capability = {
         const { provider } = store;
         await openSession(store);
         const key = await completeLate(store, 'a', { disposable: true });
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         await due(store);
         only(await claimResults(store), 'result');
         await provider.settleAbandoned([{ key, retryInMs: 500 }]);

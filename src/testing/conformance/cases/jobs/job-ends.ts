@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { collectHints } from '../../collect-hints.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { forceDelete } from '../../deletion-moves.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import {
   abandon,
@@ -9,21 +9,21 @@ import {
   jobIds,
   openSession,
   orchestrationJob,
-  otherLife,
+  otherIncarnation,
   readSession,
   startJob,
   startOrchestration,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { cleanupMs } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { createTasks, expectStatus, newTask } from '../../task-moves.ts';
+import { createTasks, expectStatus, newTask } from '../../task-helpers.ts';
 
 const canceled = { kind: 'canceled', leaked: false } as const;
 
-/** A reason and an actor of its own for each of several requests. */
-function why(index: number) {
+/** Returns a distinct reason and actor for each request. */
+function cancelDetails(index: number) {
   return { reason: `reason ${index} "\\'`, actor: `actor ${index}`, cleanupMs };
 }
 
@@ -53,15 +53,15 @@ export const jobEnds: Capability = {
         await createTasks(store, [started]);
         await store.claimWorkOne();
         await createTasks(store, [waiting]);
-        const answers = await store.provider.abandonJobs(
+        const results = await store.provider.abandonJobs(
           [waiting, started].map(({ instanceId, incarnation }) => ({
             sessionId,
             instanceId,
             incarnation,
-            ...why(0),
+            ...cancelDetails(0),
           })),
         );
-        assert.deepEqual(answers, [
+        assert.deepEqual(results, [
           { found: true, changed: false, status: 'pending' },
           { found: true, changed: false, status: 'running' },
         ]);
@@ -92,7 +92,7 @@ export const jobEnds: Capability = {
         const { lockToken } = await store.claimWorkOne();
         expectCommitted(await store.ackWork(lockToken));
         const wrong = [key, ...done].flatMap((one) => [
-          otherLife(one),
+          otherIncarnation(one),
           { ...one, sessionId: 'other' },
           { ...one, sessionId: 'nobody' },
           { ...one, instanceId: 'nobody' },
@@ -188,7 +188,7 @@ export const jobEnds: Capability = {
         const queued = only(await submitAll(store, [taskJob('queued')]), 'key');
         const canceling = { found: true, changed: true, status: 'canceling' };
         const canceled = { found: true, changed: true, status: 'canceled' };
-        const answers = [
+        const results = [
           [running.key, canceling],
           [queued, canceled],
           [passed.key, canceling],
@@ -203,15 +203,15 @@ export const jobEnds: Capability = {
           [lost.key, canceled],
         ] as const;
         const { next, stop } = collectHints(provider);
-        const requests = answers.map(([key], index) => ({ ...key, ...why(index) }));
+        const requests = results.map(([key], index) => ({ ...key, ...cancelDetails(index) }));
         assert.deepEqual(
           await provider.abandonJobs(requests),
-          answers.map(([, answer]) => answer),
+          results.map(([, result]) => result),
         );
-        const told = await next('cancelRequested');
+        const received = await next('cancelRequested');
         stop();
-        assert.ok(told.lockTokens.includes(running.item.lockToken));
-        assert.ok(!told.lockTokens.includes(passed.item.lockToken));
+        assert.ok(received.lockTokens.includes(running.item.lockToken));
+        assert.ok(!received.lockTokens.includes(passed.item.lockToken));
         const requestedAt = store.clock.now();
         for (const [id, index] of [
           ['running', 0],
@@ -221,14 +221,14 @@ export const jobEnds: Capability = {
           ['begun', 7],
           ['lost', 8],
         ] as const) {
-          const { reason, actor } = why(index);
+          const { reason, actor } = cancelDetails(index);
           assert.deepEqual((await store.record(id)).cancel, { reason, actor, requestedAt });
         }
         for (const [{ item }, index] of [
           [running, 0],
           [emitting, 5],
         ] as const) {
-          const cancel = { reason: why(index).reason, requestedAt, trigger: 'cancel' };
+          const cancel = { reason: cancelDetails(index).reason, requestedAt, trigger: 'cancel' };
           assert.deepEqual(await store.renewWork(item.lockToken), { held: true, cancel });
         }
         const renewed = await store.renewWork(passed.item.lockToken);

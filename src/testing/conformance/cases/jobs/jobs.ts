@@ -12,9 +12,9 @@ import {
   submit,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { newInstance } from '../../sample-data.ts';
-import { createTask, createTasks, expectStatus, newTask } from '../../task-moves.ts';
+import { createTask, createTasks, expectStatus, newTask } from '../../task-helpers.ts';
 
 export const jobs: Capability = {
   title: 'job submission',

@@ -16,7 +16,7 @@ import {
   submit,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 
 const dayMs = 86_400_000;

@@ -12,7 +12,7 @@ import {
   startJob,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 
 const graceful = { mode: 'graceful', end: 'shutdown' } as const;
 const forceful = { mode: 'forceful', end: 'goodbye' } as const;

@@ -11,15 +11,15 @@ import { expectCommitted, only } from '../../expectations.ts';
 import {
   abandon,
   openSession,
-  otherLife,
+  otherIncarnation,
   startJob,
   startOrchestration,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { startTask } from '../../task-moves.ts';
+import { startTask } from '../../task-helpers.ts';
 
 async function append(
   { provider }: StoreUnderTest,
@@ -57,8 +57,8 @@ export const streams: Capability = {
           maxChunks: 256,
           maxBytes: 1_000,
         }));
-        const answers = await store.provider.appendChunks(requests);
-        assert.deepEqual(answers, ['appended', 'appended', 'appended']);
+        const results = await store.provider.appendChunks(requests);
+        assert.deepEqual(results, ['appended', 'appended', 'appended']);
         assert.deepEqual(await read(store, key, 0, 3), {
           chunks: [
             { seq: 1, payload: '"one"' },
@@ -224,7 +224,7 @@ export const streams: Capability = {
         const { key, item } = await startJob(store, 'a');
         await append(store, item.lockToken, ['1']);
         const over = { chunks: [], over: true };
-        assert.deepEqual(await read(store, otherLife(key), 1), over);
+        assert.deepEqual(await read(store, otherIncarnation(key), 1), over);
         assert.deepEqual(await read(store, { ...key, instanceId: 'nobody' }), over);
         assert.deepEqual(numbers(await read(store, key)), [1]);
       },
@@ -251,13 +251,13 @@ export const streams: Capability = {
         await startOrchestration(store, 'b', { workItems: [workItem(1)] });
         const activity = await store.claimWorkOne();
         const limits = { maxChunks: 1, maxBytes: 100 };
-        const answers = await store.provider.appendChunks([
+        const results = await store.provider.appendChunks([
           { lockToken: item.lockToken, chunks: ['1'], ...limits },
           { lockToken: 'unknown', chunks: ['1'], ...limits },
           { lockToken: activity.lockToken, chunks: ['2'], ...limits },
           { lockToken: item.lockToken, chunks: ['3'], ...limits },
         ]);
-        assert.deepEqual(answers, ['appended', 'lost', 'appended', 'full']);
+        assert.deepEqual(results, ['appended', 'lost', 'appended', 'full']);
         const { instanceId, incarnation } = activity;
         const other = await read(store, { ...key, instanceId, incarnation });
         assert.deepEqual(other.chunks, [{ seq: 1, payload: '2' }]);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event } from '../../sample-data.ts';
 import { labels } from '../../store-under-test.ts';
@@ -11,7 +11,7 @@ export const acks: Capability = {
       id: 'ack/deletes-the-named-messages',
       title: 'an ack deletes exactly the messages it names; the others are claimed again',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.raise('a', '1', '2', '3', '4');
         const item = await store.claimOne();
@@ -22,7 +22,7 @@ export const acks: Capability = {
         assert.deepEqual(labels(rest), ['2', '4']);
         await store.commit(rest);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {

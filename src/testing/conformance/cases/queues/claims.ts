@@ -4,8 +4,8 @@ import { event, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, only } from '../../expectations.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** Lets every claim that is now possible expire. */
-async function claimAndLose(store: StoreUnderTest): Promise<void> {
+/** Claims everything that is claimable, and lets the leases expire. */
+async function claimAndExpire(store: StoreUnderTest): Promise<void> {
   await store.claim();
   await store.claimWork();
   await store.clock.advance(lockMs);
@@ -32,7 +32,7 @@ export const claims: Capability = {
       title: 'a committed turn resets the claims of its instance',
       async run(store) {
         await store.create('a');
-        await claimAndLose(store);
+        await claimAndExpire(store);
         const item = await store.claimOne();
         assert.equal(item.claims, 2);
         await store.commit(item);
@@ -45,7 +45,7 @@ export const claims: Capability = {
       title: 'a committed turn resets the claims, also if unread messages remain',
       async run(store) {
         await store.create('a');
-        await claimAndLose(store);
+        await claimAndExpire(store);
         const item = await store.claimOne();
         await store.raise('a', 'x');
         await store.commit(item);
@@ -74,7 +74,7 @@ export const claims: Capability = {
       title: 'the claims of one instance do not count for another',
       async run(store) {
         await store.create('a');
-        await claimAndLose(store);
+        await claimAndExpire(store);
         await store.create('b');
         const counts = (await store.claim()).map((item) => [item.instanceId, item.claims]);
         expectInAnyOrder(counts, [
@@ -88,8 +88,8 @@ export const claims: Capability = {
       title: 'an instance at its third or later claim is claimed alone, after the others',
       async run(store) {
         await store.create('suspect');
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         await store.create('b');
         await store.create('c');
         const claimed: (readonly string[])[] = [];
@@ -109,8 +109,8 @@ export const claims: Capability = {
       async run(store) {
         await store.create('a');
         await store.create('b');
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         const first = await store.claimOne();
         const second = await store.claimOne();
         expectInAnyOrder([first.instanceId, second.instanceId], ['a', 'b']);
@@ -122,8 +122,8 @@ export const claims: Capability = {
       title: 'an instance at its third claim is claimed within an hour despite newer work',
       async run(store) {
         await store.create('suspect');
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         const claimed: string[] = [];
         for (let minute = 0; minute < 60; minute++) {
           await store.clock.advance('1m');
@@ -160,8 +160,8 @@ export const claims: Capability = {
       title: 'a work item at its third or later claim is claimed alone, after the others',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         await store.begin('b', { workItems: [workItem(3), workItem(4)] });
         const claimed: (readonly number[])[] = [];
         for (let round = 0; round < 4; round++) {

@@ -3,7 +3,7 @@ import { isPerdureError } from '../../../../model/failures/errors.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { newInstance, newProcess, newTurn, raised } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
-import { newTask } from '../../task-moves.ts';
+import { newTask } from '../../task-helpers.ts';
 
 export const close: Capability = {
   title: 'close()',
@@ -112,7 +112,7 @@ export const close: Capability = {
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(
-            () => 'answered',
+            () => 'resolved',
             (error: unknown) => error,
           );
           assert.ok(isPerdureError(outcome, 'CLOSED'), `${method}: ${String(outcome)}`);

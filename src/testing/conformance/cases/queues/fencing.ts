@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { child, event, raised, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
 
-const everything = {
+const fullTurn = {
   events: [event('never')],
   workItems: [workItem(7)],
   timers: [{ operation: 8, fireAt: 0 }],
@@ -42,32 +42,32 @@ export const fencing: Capability = {
       id: 'fence/an-unknown-token-cannot-ack',
       title: 'an ack with an unknown token is rejected and changes nothing',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.raise('a', 'go');
         const item = await store.claimOne();
         for (const lockToken of ['never given out', '']) {
           expectLockLost(
-            await store.expectNoChange(() => store.ack({ ...item, lockToken }, everything)),
+            await store.expectNoChange(() => store.ack({ ...item, lockToken }, fullTurn)),
           );
         }
         await store.commit(item);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'fence/an-expired-token-cannot-ack',
       title: 'an ack after the lock expired is rejected and changes nothing',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.raise('a', 'go');
         const item = await store.claimOne();
         await store.clock.advance(lockMs);
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         assert.deepEqual(labels(await store.claimOne()), ['go']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -79,7 +79,7 @@ export const fencing: Capability = {
         const stale = await store.claimOne();
         await store.clock.advance(lockMs);
         const current = await store.claimOne();
-        expectLockLost(await store.expectNoChange(() => store.ack(stale, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(stale, fullTurn)));
         await store.commit(current, { events: [event('good')] });
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'good']);
         await store.expectIdle();
@@ -93,7 +93,7 @@ export const fencing: Capability = {
         const item = await store.claimOne();
         await store.commit(item, { events: [event('good')] });
         const repeat = { ...item, historyLength: 1 };
-        expectLockLost(await store.expectNoChange(() => store.ack(repeat, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(repeat, fullTurn)));
         await store.expectIdle();
       },
     },
@@ -109,7 +109,7 @@ export const fencing: Capability = {
           await store.provider.abandonOrchestrationItems([{ lockToken, ...abandonNow }]),
           [true],
         );
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         assert.deepEqual(labels(await store.claimOne()), ['go']);
       },
     },
@@ -124,8 +124,8 @@ export const fencing: Capability = {
         const outcome = { status: 'completed', payload: '"first"' } as const;
         await store.commit(await store.claimOne(), { outcome });
         const failed = { status: 'failed', failure: '{}' } as const;
-        for (const late of [everything.outcome, failed, { status: 'running' } as const]) {
-          const parts = { ...everything, outcome: late };
+        for (const late of [fullTurn.outcome, failed, { status: 'running' } as const]) {
+          const parts = { ...fullTurn, outcome: late };
           expectLockLost(await store.expectNoChange(() => store.ack(stale, parts)));
         }
         assert.equal((await store.record('a')).output, '"first"');
@@ -140,7 +140,7 @@ export const fencing: Capability = {
         const item = await store.claimOne();
         await store.commit(item, { outcome: { status: 'completed', payload: null } });
         const ghost = { ...item, instanceId: 'ghost', instanceKey: item.instanceKey + 1_000 };
-        expectLockLost(await store.expectNoChange(() => store.ack(ghost, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(ghost, fullTurn)));
         assert.deepEqual(await store.provider.getInstances(['ghost', 'never']), [
           undefined,
           undefined,
@@ -158,7 +158,7 @@ export const fencing: Capability = {
         expectLockLost(await store.ackWork(item.lockToken));
         expectLockLost(
           await store.expectNoChange(() =>
-            store.ack({ ...item, lockToken: work.lockToken }, everything),
+            store.ack({ ...item, lockToken: work.lockToken }, fullTurn),
           ),
         );
         await store.commit(item);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { collectHints } from '../../collect-hints.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { forceDelete } from '../../deletion-moves.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
 import {
   activityCancel,
   child,
@@ -47,13 +47,13 @@ export const hints: Capability = {
       id: 'hint/tells-of-custom-status',
       title: 'a custom status emits statusSet once it is readable; other turns emit none',
       async run(store) {
-        const { hints: told, next, stop } = collectHints(store.provider);
+        const { hints: received, next, stop } = collectHints(store.provider);
         await store.begin('quiet');
         await store.begin('a', { customStatus: '"half"' });
         assert.deepEqual((await next('statusSet')).instanceIds, ['a']);
         assert.equal((await store.record('a')).customStatus, '"half"');
         stop();
-        assert.equal(told.filter(({ kind }) => kind === 'statusSet').length, 1);
+        assert.equal(received.filter(({ kind }) => kind === 'statusSet').length, 1);
       },
     },
     {
@@ -61,7 +61,7 @@ export const hints: Capability = {
       title: 'outputs in a finished hint equal the committed outputs of completed instances',
       async run(store) {
         const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
-        const { hints: told, next, stop } = collectHints(store.provider);
+        const { hints: received, next, stop } = collectHints(store.provider);
         await store.begin('failed', { outcome: failed });
         await next('finished');
         await store.begin('completed', { outcome: { status: 'completed', payload: '{"n":1}' } });
@@ -69,7 +69,7 @@ export const hints: Capability = {
         await store.begin('nothing', { outcome: { status: 'completed', payload: null } });
         await next('finished');
         stop();
-        const outputs = told.flatMap((hint) =>
+        const outputs = received.flatMap((hint) =>
           hint.kind === 'finished' ? [...(hint.outputs ?? [])] : [],
         );
         for (const [instanceId, completed] of outputs) {
@@ -83,7 +83,7 @@ export const hints: Capability = {
       id: 'hint/tells-nothing-of-instances-that-go-on',
       title: 'running, continued-as-new and rejected turns emit no finished hint',
       async run(store) {
-        const { hints: told, next } = collectHints(store.provider);
+        const { hints: received, next } = collectHints(store.provider);
         const continued = {
           status: 'continuedAsNew',
           version: '1',
@@ -98,7 +98,7 @@ export const hints: Capability = {
           await store.ack(item, { firstEventId: 1, events: [event('clashes')], outcome }),
         );
         assert.deepEqual(
-          told.filter(({ kind }) => kind === 'finished'),
+          received.filter(({ kind }) => kind === 'finished'),
           [],
         );
         await store.commit(item, { outcome });
@@ -135,10 +135,10 @@ export const hints: Capability = {
         'requestCancel() and terminate() emit cancelRequested only for the work items they flag',
       async run(store) {
         const stops = [
-          { instanceId: 'canceled', stop: () => store.cancel('canceled'), told: [1] },
-          { instanceId: 'terminated', stop: () => store.terminate('terminated'), told: [1, 4] },
+          { instanceId: 'canceled', stop: () => store.cancel('canceled'), received: [1] },
+          { instanceId: 'terminated', stop: () => store.terminate('terminated'), received: [1, 4] },
         ];
-        for (const { instanceId, stop, told } of stops) {
+        for (const { instanceId, stop, received } of stops) {
           const cancellation = 'abandon' as const;
           const claimMs = lockMs;
           const workItems = [
@@ -154,7 +154,7 @@ export const hints: Capability = {
           await stop();
           expectInAnyOrder(
             (await next('cancelRequested')).lockTokens,
-            told.map((operation) => tokens.get(operation)),
+            received.map((operation) => tokens.get(operation)),
           );
           stopListening();
           for (const left of await store.claim()) await store.commit(left);
@@ -210,10 +210,10 @@ export const hints: Capability = {
         await store.commit(await store.claimOne());
         await store.cancel('closing');
         const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
-        const { hints: told, stop } = collectHints(store.provider);
+        const { hints: received, stop } = collectHints(store.provider);
         await store.commit(await store.claimOne(), { outcome });
         assert.deepEqual(
-          told.filter(({ kind }) => kind === 'finished'),
+          received.filter(({ kind }) => kind === 'finished'),
           [],
         );
         stop();
@@ -242,11 +242,11 @@ export const hints: Capability = {
         const kept = collectHints(store.provider);
         stopped.stop();
         stopped.stop();
-        const toldBefore = stopped.hints.length;
+        const countBefore = stopped.hints.length;
         const outcome = { status: 'completed', payload: null } as const;
         await store.begin('a', { outcome });
         assert.deepEqual((await kept.next('finished')).instanceIds, ['a']);
-        assert.equal(stopped.hints.length, toldBefore);
+        assert.equal(stopped.hints.length, countBefore);
       },
     },
     {

@@ -109,7 +109,7 @@ export const largeBatches: Capability = {
         const activityCancels = operations.map((operation) => activityCancel(operation));
         await store.commit(await store.claimOne(), { activityCancels });
         const renewed = await store.provider.renewWorkItemLocks(running, lockMs);
-        assert.ok(renewed.every((answer) => answer.held && answer.cancel !== null));
+        assert.ok(renewed.every((result) => result.held && result.cancel !== null));
         assert.deepEqual(await store.claimWork(), []);
         const { messages } = await store.claimOne({ maxMessages: 2 * size });
         const ended = messages.map(({ operation }) => operation);
@@ -129,7 +129,7 @@ export const largeBatches: Capability = {
         const running = await store.claimWork({ max: 100 });
         await store.cancel('a');
         const renewed = await store.provider.renewWorkItemLocks(running, lockMs);
-        assert.ok(renewed.every((answer) => answer.held && answer.cancel !== null));
+        assert.ok(renewed.every((result) => result.held && result.cancel !== null));
         assert.deepEqual(await store.claimWork(), []);
         const { messages } = await store.claimOne({ maxMessages: 3 * size });
         assert.equal(messages.length, 1 + operations.length - running.length);

@@ -117,11 +117,11 @@ export const locks: Capability = {
         await store.create('held');
         const held = await store.claimOne();
         const tokens = [held, finished, stale, current].map(({ lockToken }) => lockToken);
-        const answers = await store.provider.renewOrchestrationLocks(
+        const results = await store.provider.renewOrchestrationLocks(
           [...tokens, 'never given out'],
           lockMs,
         );
-        assert.deepEqual(answers, [true, false, false, true, false]);
+        assert.deepEqual(results, [true, false, false, true, false]);
         await store.expectIdle();
       },
     },

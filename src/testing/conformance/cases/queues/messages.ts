@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { child, event, raised } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
@@ -63,13 +63,13 @@ export const messages: Capability = {
       id: 'message/wakes-nobody-else',
       title: 'a message makes only its own instance claimable',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.begin('b');
         await store.raise('a', 'x');
         const item = await store.claimOne();
         assert.deepEqual([item.instanceId, ...labels(item)], ['a', 'x']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -79,7 +79,7 @@ export const messages: Capability = {
         await store.begin('a');
         const send = async (text: string) => {
           const batch = [{ instanceId: 'a', message: raised(text), maxPending: 2 }];
-          return only(await store.provider.enqueueMessages(batch), 'answer');
+          return only(await store.provider.enqueueMessages(batch), 'result');
         };
         assert.deepEqual(
           [await send('1'), await send('2'), await send('3')],

@@ -64,7 +64,7 @@ export const queueOrder: Capability = {
         for (const maxMessages of [1, 2, 1_000]) {
           const id = String(maxMessages);
           await store.create(id);
-          // More than a store may absorb as a step of its machine's clock.
+          // More than a store may compensate as a step of the system clock.
           await store.clock.setBack('2d');
           await store.raise(id, '1', '2');
           const first = await store.claimOne({ maxMessages });

@@ -74,8 +74,8 @@ export const retries: Capability = {
         await store.clock.advance(lockMs);
         const tokens = ['never given out', expired.lockToken, settled.lockToken];
         const late = tokens.map((lockToken) => ({ lockToken, delayMs: 0, failure }));
-        const answers = await store.expectNoChange(() => store.provider.retryWorkItems(late));
-        assert.deepEqual(answers, [false, false, false]);
+        const results = await store.expectNoChange(() => store.provider.retryWorkItems(late));
+        assert.deepEqual(results, [false, false, false]);
         const { operation, claims, failures } = await store.claimWorkOne();
         assert.deepEqual(
           { operation, claims, failures },
@@ -113,8 +113,8 @@ export const retries: Capability = {
           delayMs: 60_000,
           giveBackClaim: true,
         }));
-        const answers = await store.expectNoChange(() => store.provider.abandonWorkItems(late));
-        assert.deepEqual(answers, [false, false, false]);
+        const results = await store.expectNoChange(() => store.provider.abandonWorkItems(late));
+        assert.deepEqual(results, [false, false, false]);
         const { operation, claims } = await store.claimWorkOne();
         assert.deepEqual({ operation, claims }, { operation: expired.operation, claims: 2 });
       },
@@ -138,8 +138,8 @@ export const retries: Capability = {
           giveBackClaim: true,
           unstarted: true,
         }));
-        const answers = await store.provider.abandonWorkItems(back);
-        assert.deepEqual(answers, [again !== left, again !== taken]);
+        const results = await store.provider.abandonWorkItems(back);
+        assert.deepEqual(results, [again !== left, again !== taken]);
         const { operation, claims } = await store.claimWorkOne();
         assert.notEqual(operation, first.operation);
         assert.deepEqual([first.claims, claims], [2, 1]);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
 import { collectHints } from '../../collect-hints.ts';
-import { abandon, openSession, startJob, submit, taskJob } from '../../job-moves.ts';
+import { abandon, openSession, startJob, submit, taskJob } from '../../job-helpers.ts';
 import { event, newInstance, newTurn, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const fetch = { max: 100, lockMs, waitMs: 0 };
 
@@ -89,17 +89,17 @@ export const sharing: Capability = {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const items = await store.claimWork();
         const tokens = items.map(({ lockToken }) => lockToken);
-        const told: string[] = [];
+        const received: string[] = [];
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
-          if (told.length >= tokens.length) resolve();
+          if (hint.kind === 'cancelRequested') received.push(...hint.lockTokens);
+          if (received.length >= tokens.length) resolve();
         });
         await other.requestCancel([
           { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 },
         ]);
-        await answered(promise, 'a hint of the cancel');
-        expectInAnyOrder(told, tokens);
+        await withTimeLimit(promise, 'a hint of the cancel');
+        expectInAnyOrder(received, tokens);
       },
     },
     {
@@ -109,15 +109,15 @@ export const sharing: Capability = {
         const other = await store.reopen();
         await store.create('a');
         await store.create('b');
-        const told = new Set<string>();
+        const received = new Set<string>();
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          if (hint.kind === 'finished') for (const id of hint.instanceIds) told.add(id);
-          if (hint.kind === 'missed' || (told.has('a') && told.has('b'))) resolve();
+          if (hint.kind === 'finished') for (const id of hint.instanceIds) received.add(id);
+          if (hint.kind === 'missed' || (received.has('a') && received.has('b'))) resolve();
         });
         await other.terminate([{ instanceId: 'a', reason: 'x', actor: null, tree: false }]);
         await other.deleteInstancesAtomic([{ instanceIds: ['b'], force: true }]);
-        await answered(promise, 'a hint of the ends');
+        await withTimeLimit(promise, 'a hint of the ends');
       },
     },
     {
@@ -128,8 +128,8 @@ export const sharing: Capability = {
         await store.create('a');
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          const isTold = hint.kind === 'statusSet' && hint.instanceIds.includes('a');
-          if (isTold || hint.kind === 'missed') resolve();
+          const isNotified = hint.kind === 'statusSet' && hint.instanceIds.includes('a');
+          if (isNotified || hint.kind === 'missed') resolve();
         });
         const [item] = await other.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });
         assert.ok(item);
@@ -137,7 +137,7 @@ export const sharing: Capability = {
         const messageKeys = item.messages.map(({ messageKey }) => messageKey);
         const turn = newTurn({ customStatus: '"half"' });
         await other.ackOrchestrationItems([{ lockToken, messageKeys, turn }]);
-        await answered(promise, 'a hint of the custom status');
+        await withTimeLimit(promise, 'a hint of the custom status');
       },
     },
     {
@@ -151,7 +151,7 @@ export const sharing: Capability = {
         await other.requestCancel([
           { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 },
         ]);
-        const item = only(await answered(waiting, 'after a cancel elsewhere'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'after a cancel elsewhere'), 'instance');
         assert.deepEqual(labels(item), ['cancel']);
       },
     },
@@ -163,7 +163,7 @@ export const sharing: Capability = {
         const waiting = other.fetchOrchestrationItems({ ...fetch, waitMs: 60_000 });
         await expectPending(waiting, 'the fetch');
         await store.create('a');
-        const item = only(await answered(waiting, 'after a start elsewhere'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'after a start elsewhere'), 'instance');
         assert.equal(item.instanceId, 'a');
       },
     },
@@ -176,11 +176,11 @@ export const sharing: Capability = {
         const { key, item } = await startJob(store, 'a');
         const [session] = await other.renewSessions(['s']);
         assert.deepEqual([session?.state, session?.openJobs], ['open', 1]);
-        const told = collectHints(store.provider);
+        const received = collectHints(store.provider);
         await other.shutdownSession({ sessionId: 's', mode: 'forceful', end: 'shutdown' });
         await other.settleSession('s', 10);
-        assert.deepEqual((await told.next('cancelRequested')).lockTokens, [item.lockToken]);
-        told.stop();
+        assert.deepEqual((await received.next('cancelRequested')).lockTokens, [item.lockToken]);
+        received.stop();
         assert.equal((await submit(store, taskJob('b'))).kind, 'sessionClosed');
         assert.equal((await abandon(store, key)).status, 'canceling');
       },
@@ -192,13 +192,13 @@ export const sharing: Capability = {
         const other = await store.reopen();
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
-        const told = collectHints(other);
+        const received = collectHints(other);
         const limits = { maxChunks: 10, maxBytes: 100 };
         const { lockToken } = item;
         const request = { lockToken, chunks: ['1'], ...limits };
         assert.deepEqual(await store.provider.appendChunks([request]), ['appended']);
-        await told.next('changed', 'emitted');
-        told.stop();
+        await received.next('changed', 'emitted');
+        received.stop();
         const page = await other.readChunks({ ...key, after: 0, limit: 10 });
         assert.deepEqual(page, { chunks: [{ seq: 1, payload: '1' }], over: false });
       },

@@ -4,21 +4,21 @@ import type { Capability } from '../../conformance-case.ts';
 import { expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { cleanupMs, newProcess, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { newTask } from '../../task-moves.ts';
+import { newTask } from '../../task-helpers.ts';
 
 const host = 'host-1';
 const dayMs = 86_400_000;
 const fetchAll = { max: 100, lockMs, waitMs: 0 };
 
-/** Registers the process of the store, which then dies; returns another process of its host. */
-async function survivorOf(store: StoreUnderTest): Promise<Provider> {
+/** Registers the process of the store, which counts as dead, and returns a second process of its host. */
+async function openSecondProcess(store: StoreUnderTest): Promise<Provider> {
   const survivor = await store.reopen();
   await store.provider.registerProcess(newProcess(host));
   await survivor.registerProcess(newProcess(host, { pid: 2 }));
   return survivor;
 }
 
-/** Takes over from every other process of the host. */
+/** Takes over the claims of every other process of the host. */
 async function takeOver(survivor: Provider): Promise<number> {
   const others = await survivor.listProcesses(host);
   return survivor.takeOverClaims(others.map(({ processId }) => processId));
@@ -75,7 +75,7 @@ export const takeovers: Capability = {
       id: 'process/leaves-alone',
       title: 'unregisterProcess() removes only its own process and keeps its claims',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const third = await store.reopen();
         await third.registerProcess(newProcess(host, { pid: 3 }));
         await store.create('a');
@@ -93,7 +93,7 @@ export const takeovers: Capability = {
       id: 'takeover/ends-the-claims-of-the-dead',
       title: 'takeOverClaims() releases the claims of a dead process and invalidates its tokens',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1), workItem(2, { priority: 7 })] });
         await store.provider.createTasks([newTask('t')]);
         const work = await store.claimWork();
@@ -123,7 +123,7 @@ export const takeovers: Capability = {
       id: 'takeover/counts-as-an-expired-lease',
       title: 'takeOverClaims() counts the released claims, like expired leases',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         await store.create('b');
@@ -137,7 +137,7 @@ export const takeovers: Capability = {
       id: 'takeover/takes-claims-made-with-a-turn',
       title: 'takeOverClaims() releases work items claimed at insert',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const { claimed } = await store.begin('a', {
           workItems: [workItem(1, { claimMs: lockMs })],
         });
@@ -150,7 +150,7 @@ export const takeovers: Capability = {
       id: 'takeover/takes-renewed-claims',
       title: 'takeOverClaims() releases renewed and repeated claims',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         await store.clock.advance(lockMs);
@@ -165,7 +165,7 @@ export const takeovers: Capability = {
       id: 'takeover/lets-anyone-end-what-was-canceled',
       title: 'after a takeover, any worker can claim a flagged work item',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         await store.provider.requestCancel([
@@ -187,7 +187,7 @@ export const takeovers: Capability = {
       id: 'takeover/spares-the-living',
       title: 'takeOverClaims() keeps claims of other processes and delayed tasks',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const third = await store.reopen();
         await third.registerProcess(newProcess('host-2', { pid: 1 }));
         await store.begin('a', { workItems: [workItem(1), workItem(2), workItem(3)] });
@@ -214,7 +214,7 @@ export const takeovers: Capability = {
       id: 'takeover/leaves-sessions-and-leases',
       title: 'takeOverClaims() keeps named leases',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const lease = { name: 'sweeper', owner: 'dead', leaseMs: lockMs };
         await store.provider.takeLease(lease);
         await takeOver(survivor);
@@ -225,7 +225,7 @@ export const takeovers: Capability = {
       id: 'takeover/wakes-waiting-fetches',
       title: 'a waiting fetch returns work that a takeover releases',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         const waiting = survivor.fetchWorkItems({ ...fetchAll, waitMs: 60_000 });
@@ -238,7 +238,7 @@ export const takeovers: Capability = {
       id: 'takeover/can-be-repeated',
       title: 'takeOverClaims() of unknown or already released processes returns 0',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         const [dead] = await survivor.listProcesses(host);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectLockLost } from '../../expectations.ts';
 import { child, event, newTurn, startMessage, workItem } from '../../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-const decided = {
+const fullTurn = {
   events: [event('never')],
   workItems: [workItem(7)],
   children: [child('never', 9)],
@@ -14,7 +14,7 @@ const decided = {
 
 const completed = { status: 'completed', payload: '"over"' } as const;
 
-/** An instance that waits for timers: 1 and 2 in 100 ms, 3 in 200. */
+/** Begins an instance with timers 1 and 2 in 100 ms, and timer 3 in 200 ms. */
 function beginWaiting(store: StoreUnderTest, instanceId: string) {
   const fireAt = store.clock.now() + 100;
   const timers = [
@@ -32,7 +32,7 @@ export const timerTurns: Capability = {
       id: 'timer-turn/takes-the-timers-with-it',
       title: 'ackTurns() with timers deletes them and commits the turn; other timers still fire',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(100);
         const parts = { turnId: 'the fast turn', events: [event('two')], workItems: [workItem(4)] };
@@ -44,7 +44,7 @@ export const timerTurns: Capability = {
         const item = await store.claimOne();
         assert.deepEqual(labels(item), ['timerFired 3']);
         assert.deepEqual([item.lastTurn, item.historyLength], ['the fast turn', 2]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -74,7 +74,7 @@ export const timerTurns: Capability = {
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const take = (...timers: readonly number[]) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers }));
         await store.clock.advance(99);
         expectLockLost(await take(1, 2));
         await store.clock.advance(1);
@@ -92,7 +92,7 @@ export const timerTurns: Capability = {
         });
         const refuse = async (lastTurn: string, timers: readonly number[]) => {
           const fences = { lastTurn, timers };
-          const ack = () => store.ackTurn(begun, [], { ...decided, firstEventId: 2 }, fences);
+          const ack = () => store.ackTurn(begun, [], { ...fullTurn, firstEventId: 2 }, fences);
           expectLockLost(await store.expectNoChange(ack));
         };
         await refuse(begun.turnId, [8]);
@@ -113,7 +113,7 @@ export const timerTurns: Capability = {
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const take = (...timers: readonly number[]) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers }));
         await store.clock.advance(100);
         expectLockLost(await take(1));
         expectLockLost(await take(1, 1));
@@ -137,7 +137,7 @@ export const timerTurns: Capability = {
         await store.raise('a', 'later');
         const fences = { timers: [1, 2], asOfMs };
         const take = (timers: readonly number[], at = asOfMs) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers, asOfMs: at }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers, asOfMs: at }));
         expectLockLost(await take([1]));
         expectLockLost(await take([1, 2, 3]));
         expectLockLost(await take([1, 2], asOfMs - 1));
@@ -155,7 +155,7 @@ export const timerTurns: Capability = {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(99);
         const fences = { timers: [1, 2], asOfMs: store.clock.now() + 10 };
-        const early = () => store.ackTurn(begun, [], decided, fences);
+        const early = () => store.ackTurn(begun, [], fullTurn, fences);
         expectLockLost(await store.expectNoChange(early));
         await store.clock.advance(1);
         expectCommitted(await store.ackTurn(begun, [], {}, fences));
@@ -170,7 +170,7 @@ export const timerTurns: Capability = {
         const canceled = await beginWaiting(store, 'b');
         await store.clock.advance(100);
         const take = (begun: typeof claimed) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers: [1, 2] }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers: [1, 2] }));
         const [item] = await store.claim({ max: 1 });
         assert.equal(item?.instanceId, 'a');
         expectLockLost(await take(claimed));

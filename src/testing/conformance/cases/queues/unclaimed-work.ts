@@ -7,7 +7,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { createTask } from '../../task-moves.ts';
+import { createTask } from '../../task-helpers.ts';
 
 const minWaitMs = 1_000;
 

@@ -3,7 +3,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { child, raised, workItem } from '../../sample-data.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const waitMs = 60_000;
 
@@ -14,8 +14,8 @@ export const waits: Capability = {
       id: 'wait/zero-answers-at-once',
       title: 'a fetch with waitMs 0 resolves immediately with an empty list',
       async run(store) {
-        assert.deepEqual(await answered(store.claim({ waitMs: 0 }), 'fetch of instances'), []);
-        assert.deepEqual(await answered(store.claimWork({ waitMs: 0 }), 'fetch of work'), []);
+        assert.deepEqual(await withTimeLimit(store.claim({ waitMs: 0 }), 'fetch of instances'), []);
+        assert.deepEqual(await withTimeLimit(store.claimWork({ waitMs: 0 }), 'fetch of work'), []);
         assert.equal(store.clock.alarmCount, 0);
       },
     },
@@ -25,9 +25,9 @@ export const waits: Capability = {
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
-        const items = await answered(store.claim({ waitMs }), 'fetch of instances');
+        const items = await withTimeLimit(store.claim({ waitMs }), 'fetch of instances');
         assert.deepEqual(items.map(labels), [['x']]);
-        const work = await answered(store.claimWork({ waitMs }), 'fetch of work');
+        const work = await withTimeLimit(store.claimWork({ waitMs }), 'fetch of work');
         assert.deepEqual(
           work.map(({ operation }) => operation),
           [1],
@@ -42,7 +42,7 @@ export const waits: Capability = {
         const waiting = store.claim({ waitMs });
         await expectPending(waiting, 'the fetch');
         await store.create('a');
-        const items = await answered(waiting, 'after a start');
+        const items = await withTimeLimit(waiting, 'after a start');
         assert.deepEqual(
           items.map(({ instanceId }) => instanceId),
           ['a'],
@@ -57,7 +57,7 @@ export const waits: Capability = {
         const waiting = store.claim({ waitMs });
         await expectPending(waiting, 'the fetch');
         await store.raise('a', 'x');
-        assert.deepEqual((await answered(waiting, 'after a message')).map(labels), [['x']]);
+        assert.deepEqual((await withTimeLimit(waiting, 'after a message')).map(labels), [['x']]);
       },
     },
     {
@@ -69,7 +69,7 @@ export const waits: Capability = {
         const waiting = store.claim({ waitMs });
         await expectPending(waiting, 'the fetch');
         expectCommitted(await store.ackWork(lockToken));
-        const items = await answered(waiting, 'after a completion');
+        const items = await withTimeLimit(waiting, 'after a completion');
         assert.deepEqual(items.map(labels), [['activityCompleted 1']]);
       },
     },
@@ -80,7 +80,7 @@ export const waits: Capability = {
         const waiting = store.claimWork({ waitMs });
         await expectPending(waiting, 'the fetch');
         await store.begin('a', { workItems: [workItem(1)] });
-        const items = await answered(waiting, 'after a turn');
+        const items = await withTimeLimit(waiting, 'after a turn');
         assert.deepEqual(
           items.map(({ operation }) => operation),
           [1],
@@ -99,11 +99,14 @@ export const waits: Capability = {
         await expectPending(kids, 'the fetch of children');
         await expectPending(readers, 'the fetch of receivers');
         await store.commit(item, { children: [child('kid', 1, { name: 'kid' })] });
-        assert.equal(only(await answered(kids, 'after a child'), 'instance').instanceId, 'kid');
+        assert.equal(
+          only(await withTimeLimit(kids, 'after a child'), 'instance').instanceId,
+          'kid',
+        );
         await store.raise('a', 'go');
         const message = { instanceId: 'reader', message: raised('hello') };
         await store.commit(await store.claimOne(), { messages: [message] });
-        const reader = only(await answered(readers, 'after a message of a turn'), 'instance');
+        const reader = only(await withTimeLimit(readers, 'after a message of a turn'), 'instance');
         assert.deepEqual(labels(reader), ['hello']);
       },
     },
@@ -116,7 +119,7 @@ export const waits: Capability = {
         await store.clock.advance(4_999);
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        const item = only(await answered(waiting, 'at the time of the timer'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'at the time of the timer'), 'instance');
         assert.deepEqual(labels(item), ['timerFired 1']);
         assert.equal(item.nowMs, store.clock.now());
       },
@@ -132,7 +135,7 @@ export const waits: Capability = {
         await store.begin('b', { timers: [{ operation: 1, fireAt: store.clock.now() + 100 }] });
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(100);
-        const item = only(await answered(waiting, 'at the time of the timer'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'at the time of the timer'), 'instance');
         assert.deepEqual([item.instanceId, ...labels(item)], ['b', 'timerFired 1']);
       },
     },
@@ -150,8 +153,8 @@ export const waits: Capability = {
         await expectPending(instances, 'the fetch of instances');
         await expectPending(work, 'the fetch of work');
         await store.clock.advance(1);
-        assert.equal(only(await answered(instances, 'at expiry'), 'instance').claims, 2);
-        assert.equal(only(await answered(work, 'at expiry'), 'work item').claims, 2);
+        assert.equal(only(await withTimeLimit(instances, 'at expiry'), 'instance').claims, 2);
+        assert.equal(only(await withTimeLimit(work, 'at expiry'), 'work item').claims, 2);
       },
     },
     {
@@ -169,16 +172,16 @@ export const waits: Capability = {
         const { provider } = store;
         const now = { delayMs: 0, giveBackClaim: true };
         await provider.abandonOrchestrationItems([{ lockToken: item.lockToken, ...now }]);
-        assert.deepEqual((await answered(instances, 'after an abandon')).map(labels), [['x']]);
+        assert.deepEqual((await withTimeLimit(instances, 'after an abandon')).map(labels), [['x']]);
         await expectPending(work, 'the fetch of work');
         await provider.abandonWorkItems([{ lockToken: one.lockToken, ...now }]);
-        const handedBack = only(await answered(work, 'after an abandon'), 'work item');
+        const handedBack = only(await withTimeLimit(work, 'after an abandon'), 'work item');
         assert.equal(handedBack.operation, one.operation);
         const retried = store.claimWork({ waitMs });
         await provider.retryWorkItems([{ lockToken: two.lockToken, delayMs: 500, failure: '{}' }]);
         await expectPending(retried, 'the fetch of work');
         await store.clock.advance(500);
-        const again = only(await answered(retried, 'after a retry delay'), 'work item');
+        const again = only(await withTimeLimit(retried, 'after a retry delay'), 'work item');
         assert.equal(again.operation, two.operation);
       },
     },
@@ -194,7 +197,8 @@ export const waits: Capability = {
         await store.clock.advance(499);
         for (const waiting of fetches) await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        for (const waiting of fetches) assert.deepEqual(await answered(waiting, 'time is up'), []);
+        for (const waiting of fetches)
+          assert.deepEqual(await withTimeLimit(waiting, 'time is up'), []);
         assert.equal(store.clock.alarmCount, 0);
       },
     },
@@ -209,7 +213,8 @@ export const waits: Capability = {
         ];
         for (const waiting of fetches) await expectPending(waiting, 'the fetch');
         abort();
-        for (const waiting of fetches) assert.deepEqual(await answered(waiting, 'aborted'), []);
+        for (const waiting of fetches)
+          assert.deepEqual(await withTimeLimit(waiting, 'aborted'), []);
         assert.equal(store.clock.alarmCount, 0);
         await store.begin('a', { workItems: [workItem(1)] });
         assert.equal((await store.claimWorkOne()).claims, 1);
@@ -222,8 +227,14 @@ export const waits: Capability = {
         const { signal, abort } = abortable();
         abort();
         await store.create('a');
-        assert.deepEqual(await answered(store.claim({ waitMs, signal }), 'aborted before'), []);
-        assert.deepEqual(await answered(store.claimWork({ waitMs, signal }), 'aborted before'), []);
+        assert.deepEqual(
+          await withTimeLimit(store.claim({ waitMs, signal }), 'aborted before'),
+          [],
+        );
+        assert.deepEqual(
+          await withTimeLimit(store.claimWork({ waitMs, signal }), 'aborted before'),
+          [],
+        );
         assert.equal((await store.claimOne()).claims, 1);
       },
     },
@@ -240,12 +251,15 @@ export const waits: Capability = {
         await expectPending(work, 'the fetch of work');
         await store.create('a', { name: 'mine' });
         assert.equal(
-          only(await answered(instances, 'after its own start'), 'instance').name,
+          only(await withTimeLimit(instances, 'after its own start'), 'instance').name,
           'mine',
         );
         const foreign = await store.claimOne();
         await store.commit(foreign, { workItems: [workItem(2, { name: 'mine' })] });
-        assert.equal(only(await answered(work, 'after its own work'), 'work item').name, 'mine');
+        assert.equal(
+          only(await withTimeLimit(work, 'after its own work'), 'work item').name,
+          'mine',
+        );
       },
     },
     {
@@ -253,18 +267,18 @@ export const waits: Capability = {
       title: 'a new instance resolves one of several waiting fetches',
       async run(store) {
         const { signal, abort } = abortable();
-        const answers: (readonly string[])[] = [];
+        const results: (readonly string[])[] = [];
         const fetches = [1, 2, 3].map(async () => {
           const items = await store.claim({ waitMs, signal });
-          answers.push(items.map(({ instanceId }) => instanceId));
+          results.push(items.map(({ instanceId }) => instanceId));
         });
         await store.create('a');
-        await answered(Promise.race(fetches), 'after a start');
+        await withTimeLimit(Promise.race(fetches), 'after a start');
         await expectPending(Promise.all(fetches), 'two fetches');
-        assert.deepEqual(answers, [['a']]);
+        assert.deepEqual(results, [['a']]);
         abort();
-        await answered(Promise.all(fetches), 'aborted');
-        assert.deepEqual(answers, [['a'], [], []]);
+        await withTimeLimit(Promise.all(fetches), 'aborted');
+        assert.deepEqual(results, [['a'], [], []]);
       },
     },
     {
@@ -277,7 +291,7 @@ export const waits: Capability = {
         ];
         for (const waiting of fetches) await expectPending(waiting, 'the fetch');
         await store.provider.close();
-        for (const waiting of fetches) assert.deepEqual(await answered(waiting, 'closed'), []);
+        for (const waiting of fetches) assert.deepEqual(await withTimeLimit(waiting, 'closed'), []);
         assert.equal(store.clock.alarmCount, 0);
       },
     },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { decodeMessage } from '../../../../model/message.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { activityCancel, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectRefused, only } from '../../expectations.ts';
@@ -14,7 +14,7 @@ export const workAcks: Capability = {
       id: 'work-ack/a-result-becomes-a-message',
       title: 'acking a completed work item enqueues activityCompleted with its result',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [workItem(9)] });
         const { lockToken } = await store.claimWorkOne();
         const outcome = { kind: 'completed', payload: '{"ok":[1]}' } as const;
@@ -30,7 +30,7 @@ export const workAcks: Capability = {
           data: '{}',
           payload: '{"ok":[1]}',
         });
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
@@ -97,9 +97,9 @@ export const workAcks: Capability = {
         expectCommitted(await store.ackWork(two.lockToken, failed));
         expectCommitted(await store.ackWork(three.lockToken, canceled));
         const { messages } = await store.claimOne();
-        const told = messages.map((message) => decodeMessage(message) as Partial<typeof ran>);
+        const received = messages.map((message) => decodeMessage(message) as Partial<typeof ran>);
         assert.deepEqual(
-          told.map(({ worker, startedAt }) => ({ worker, startedAt })),
+          received.map(({ worker, startedAt }) => ({ worker, startedAt })),
           [ran, ran, ran],
         );
       },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted } from '../../expectations.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { createTask, failTask, newTask, outcomes, startTask } from '../../task-moves.ts';
+import { createTask, failTask, newTask, outcomes, startTask } from '../../task-helpers.ts';
 
 const dedupeKey = 'key';
 

@@ -10,11 +10,11 @@ import {
   failure,
   newTask,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 import { collectHints } from '../../collect-hints.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
-const anyone = { names: [], tasks: [] };
+const emptyFilter = { names: [], tasks: [] };
 
 export const expiries: Capability = {
   title: 'task expiry',
@@ -27,7 +27,7 @@ export const expiries: Capability = {
         const expiresAt = store.clock.now() + 100;
         await createTask(store, 'a', { expiresAt });
         await store.clock.advance(99);
-        assert.deepEqual(await store.claimWork(anyone), []);
+        assert.deepEqual(await store.claimWork(emptyFilter), []);
         await expectStatus(store, 'a', 'pending');
         await store.clock.advance(1);
         assert.deepEqual(await store.claimWork(), []);
@@ -43,7 +43,7 @@ export const expiries: Capability = {
       async run(store) {
         await createTask(store, 'a', { expiresAt: store.clock.now() + 5 });
         await store.clock.advance(5);
-        assert.deepEqual(await store.claimWork(anyone), []);
+        assert.deepEqual(await store.claimWork(emptyFilter), []);
         await expectStatus(store, 'a', 'expired');
       },
     },
@@ -51,7 +51,7 @@ export const expiries: Capability = {
       id: 'expiry/wakes-who-waits',
       title: 'a waiting fetch expires a run at expiresAt and continues to wait',
       async run(store) {
-        const waiting = store.claimWork({ waitMs: 60_000, ...anyone });
+        const waiting = store.claimWork({ waitMs: 60_000, ...emptyFilter });
         await expectPending(waiting, 'the fetch');
         const { next } = collectHints(store.provider);
         await createTask(store, 'a', { expiresAt: store.clock.now() + 1_000 });
@@ -60,7 +60,7 @@ export const expiries: Capability = {
         await expectStatus(store, 'a', 'expired');
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(60_000);
-        assert.deepEqual(await answered(waiting, 'the end of the wait'), []);
+        assert.deepEqual(await withTimeLimit(waiting, 'the end of the wait'), []);
       },
     },
     {
@@ -110,13 +110,13 @@ export const expiries: Capability = {
         await startTask(store, 'lost', { expiresAt }, { lockMs: 2 });
         await store.clock.advance(2);
         const lost = await store.claimWorkOne();
-        const answers = await provider.abandonWorkItems(
+        const results = await provider.abandonWorkItems(
           [again, { lockToken }, lost].map((held) => ({
             ...unstarted,
             lockToken: held.lockToken,
           })),
         );
-        assert.deepEqual(answers, [true, true, true]);
+        assert.deepEqual(results, [true, true, true]);
         const record = await store.record('unstarted');
         assert.deepEqual([record.status, record.startedAt], ['pending', null]);
         for (const id of ['began', 'lost']) await expectStatus(store, id, 'running');
@@ -137,7 +137,7 @@ export const expiries: Capability = {
         const handBack = { lockToken, delayMs: 0, giveBackClaim: true, unstarted: true };
         assert.deepEqual(await store.provider.abandonWorkItems([handBack]), [true]);
         await store.clock.advance(10);
-        await store.claimWork(anyone);
+        await store.claimWork(emptyFilter);
         const record = await store.record('a');
         assert.deepEqual([record.status, record.startedAt], ['canceling', startedAt]);
       },
@@ -149,7 +149,7 @@ export const expiries: Capability = {
         const now = store.clock.now();
         await createTask(store, 'a', { runAt: now + 1_000, expiresAt: now + 10 });
         await store.clock.advance(10);
-        assert.deepEqual(await store.claimWork(anyone), []);
+        assert.deepEqual(await store.claimWork(emptyFilter), []);
         await expectStatus(store, 'a', 'expired');
       },
     },
@@ -168,7 +168,8 @@ export const expiries: Capability = {
           claimed.push(...(await store.claimWork({ max: 1 })).map((item) => item.instanceId));
         }
         assert.deepEqual(claimed, ['good']);
-        while ((await store.provider.queueDepths()).tasks.ready > 0) await store.claimWork(anyone);
+        while ((await store.provider.queueDepths()).tasks.ready > 0)
+          await store.claimWork(emptyFilter);
         const { instances } = await store.provider.systemMetrics();
         assert.deepEqual([instances.expired, instances.running], [1_200, 1]);
       },

@@ -6,12 +6,12 @@ import {
   collectFinished,
   createTask,
   expectStatus,
-  expectWorthless,
+  expectTokenRejected,
   failTask,
   failure,
   outcomes,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 
 async function stateOf(store: StoreUnderTest, instanceId: string): Promise<string | null> {
   return (await store.record(instanceId)).task?.onFail ?? null;
@@ -118,7 +118,7 @@ export const onFail: Capability = {
         await store.clock.advance(lockMs);
         const item = await store.claimWorkOne();
         assert.deepEqual([item.kind, item.claims], ['onFail', 2]);
-        await expectWorthless(store, lost.lockToken);
+        await expectTokenRejected(store, lost.lockToken);
         expectCommitted(await store.ackWork(item.lockToken));
         assert.equal(await stateOf(store, 'a'), 'completed');
       },
@@ -163,7 +163,7 @@ export const onFail: Capability = {
         const { lockToken } = await store.claimWorkOne();
         assert.deepEqual(await store.expectNoChange(() => remove(false)), running);
         assert.equal((await remove(true)).kind, 'deleted');
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         await store.expectIdle();
         const again = await failTask(store, 'a');
         expectCommitted(await store.ackWork(again.lockToken));

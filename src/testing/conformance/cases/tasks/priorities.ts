@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { createTask, createTasks, failure, idsOf, newTask } from '../../task-moves.ts';
+import { createTask, createTasks, failure, idsOf, newTask } from '../../task-helpers.ts';
 
 export const priorities: Capability = {
   title: 'priorities',

@@ -3,7 +3,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { newInstance } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
-import { createTask, newTask, putSchedule, tickOf } from '../../task-moves.ts';
+import { createTask, newTask, putSchedule, tickOf } from '../../task-helpers.ts';
 
 async function read(store: StoreUnderTest, name: string) {
   return only(await store.provider.listSchedules({ limit: 1, names: [name] }), 'schedule');
@@ -217,8 +217,8 @@ export const schedules: Capability = {
         await putSchedule(store, 'c', now - 9);
         await putSchedule(store, 'never', null);
         const due = async (max: number) => {
-          const answer = await provider.dueSchedules(max);
-          return [answer.due.map(({ name }) => name), answer.nowMs, answer.nextAt];
+          const result = await provider.dueSchedules(max);
+          return [result.due.map(({ name }) => name), result.nowMs, result.nextAt];
         };
         assert.deepEqual(await due(9), [['c', 'b', 'a'], now, now + 50]);
         assert.deepEqual(await due(2), [['c', 'b'], now, now]);

@@ -7,12 +7,12 @@ import {
   collectFinished,
   createTasks,
   expectStatus,
-  expectWorthless,
+  expectTokenRejected,
   failure,
   newTask,
   outcomes,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 
 export const taskAcks: Capability = {
   title: 'task acks',
@@ -113,7 +113,7 @@ export const taskAcks: Capability = {
       title: 'an unknown, settled, abandoned or expired token changes nothing',
       async run(store) {
         const { provider } = store;
-        await expectWorthless(store, 'nobody');
+        await expectTokenRejected(store, 'nobody');
         const settled = await startTask(store, 'settled');
         expectCommitted(await store.ackWork(settled.lockToken));
         const handedBack = await startTask(store, 'handed-back');
@@ -127,7 +127,7 @@ export const taskAcks: Capability = {
         const expired = await startTask(store, 'expired');
         await store.clock.advance(lockMs);
         for (const { lockToken } of [settled, handedBack, retried, expired]) {
-          await expectWorthless(store, lockToken);
+          await expectTokenRejected(store, lockToken);
         }
       },
     },
@@ -139,7 +139,7 @@ export const taskAcks: Capability = {
         const handBack = { lockToken: first.lockToken, delayMs: 0, giveBackClaim: true };
         await store.provider.abandonWorkItems([handBack]);
         const second = await store.claimWorkOne();
-        await expectWorthless(store, first.lockToken);
+        await expectTokenRejected(store, first.lockToken);
         expectCommitted(await store.ackWork(second.lockToken));
         await expectStatus(store, 'a', 'completed');
       },

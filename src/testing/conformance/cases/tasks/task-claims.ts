@@ -11,8 +11,8 @@ import {
   idsOf,
   newTask,
   startTask,
-} from '../../task-moves.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+} from '../../task-helpers.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const waitMs = 60_000;
 
@@ -64,7 +64,7 @@ export const taskClaims: Capability = {
         const waiting = store.claimWork({ waitMs });
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        assert.deepEqual(idsOf(await answered(waiting, 'at its time')), ['a']);
+        assert.deepEqual(idsOf(await withTimeLimit(waiting, 'at its time')), ['a']);
       },
     },
     {
@@ -85,7 +85,7 @@ export const taskClaims: Capability = {
         await createTask(store, 'x', { name: 'other' });
         await expectPending(waiting, 'the fetch');
         await createTask(store, 'a');
-        assert.deepEqual(idsOf(await answered(waiting, 'after a run was created')), ['a']);
+        assert.deepEqual(idsOf(await withTimeLimit(waiting, 'after a run was created')), ['a']);
       },
     },
     {

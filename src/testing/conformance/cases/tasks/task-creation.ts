@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { newInstance } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
-import { createTask, createTasks, newTask } from '../../task-moves.ts';
+import { createTask, createTasks, newTask } from '../../task-helpers.ts';
 
 export const taskCreation: Capability = {
   title: 'task creation',
@@ -112,7 +112,7 @@ export const taskCreation: Capability = {
       id: 'task-create/enqueues-the-item-with-the-row',
       title: 'a new task run is claimable immediately, with its given values',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const task = newTask('a', { name: 'mail', payload: '{"to":1}', options: '{"x":[1]}' });
         const result = only(await store.provider.createTasks([task]), 'result');
         assert.equal(result.kind, 'created');
@@ -135,7 +135,7 @@ export const taskCreation: Capability = {
           cancel: null,
           nowMs: store.clock.now(),
         });
-        await untouched();
+        await expectUnchanged();
       },
     },
     {

@@ -7,11 +7,11 @@ import {
   collectFinished,
   createTask,
   expectStatus,
-  expectWorthless,
+  expectTokenRejected,
   failure,
   outcomes,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 
 const canceled = { found: true, changed: true, status: 'canceled' } as const;
 const canceling = { found: true, changed: true, status: 'canceling' } as const;
@@ -108,7 +108,7 @@ export const taskStops: Capability = {
         const item = await store.claimWorkOne({ names: [], tasks: [] });
         assert.equal(item.cancel?.reason, 'not wanted');
         await expectStatus(store, 'a', 'canceling');
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         expectCommitted(await store.ackWork(item.lockToken, { kind: 'canceled', leaked: false }));
         await expectStatus(store, 'a', 'canceled');
       },
@@ -120,7 +120,7 @@ export const taskStops: Capability = {
         const { lockToken } = await startTask(store, 'a');
         await store.clock.advance(lockMs);
         assert.deepEqual(await store.cancel('a'), canceled);
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         await store.expectIdle();
       },
     },
@@ -157,17 +157,17 @@ export const taskStops: Capability = {
           const { lockToken } = await startTask(store, id, { expiresAt: now + 1 });
           await store.clock.advance(1);
           const order = permutation(round);
-          const answers = await inOrder(order, {
+          const results = await callInOrder(order, {
             canceled: () => store.cancel(id),
             completed: () => store.ackWork(lockToken, { kind: 'completed', payload: '1' }),
             failed: () => store.ackWork(lockToken, { kind: 'failed', failure }),
             fetched: () => provider.fetchWorkItems({ max: 1, lockMs, waitMs: 0 }),
           });
           const { status, output, failure: failed, endedAt } = await store.record(id);
-          const acks = [answers.completed, answers.failed].filter(({ ok }) => ok);
+          const acks = [results.completed, results.failed].filter(({ ok }) => ok);
           assert.deepEqual(acks, [{ ok: true, claimed: [], ended: status }]);
-          assert.equal(answers.canceled.changed, status === 'canceled');
-          assert.deepEqual(answers.fetched, []);
+          assert.equal(results.canceled.changed, status === 'canceled');
+          assert.deepEqual(results.fetched, []);
           assert.equal(output !== null, status === 'completed');
           assert.equal(failed !== null, status === 'failed');
           assert.equal(endedAt, store.clock.now());
@@ -241,7 +241,7 @@ export const taskStops: Capability = {
         });
         assert.deepEqual(await store.renewWork(lockToken), { held: false, deleted: true });
         const again = await startTask(store, 'a', { dedupeKey: 'k' });
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         const other = await createTask(store, 'b', { dedupeKey: 'k' });
         assert.deepEqual(other, { kind: 'active', instanceId: 'a' });
         expectCommitted(await store.ackWork(again.lockToken));
@@ -258,14 +258,14 @@ export const taskStops: Capability = {
           { instanceIds: ['a'], force: false },
         ]);
         assert.equal(only(results, 'result').kind, 'deleted');
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         assert.equal((await createTask(store, 'b', { dedupeKey: 'k' })).kind, 'created');
       },
     },
   ],
 };
 
-/** One of the 24 orders of four things. */
+/** Returns one of the 24 permutations of four indexes. */
 function permutation(number: number): readonly number[] {
   const left = [0, 1, 2, 3];
   return [6, 2, 1, 1].map((size, index) => {
@@ -274,17 +274,17 @@ function permutation(number: number): readonly number[] {
   });
 }
 
-/** Makes calls at once, in an order, and answers under their names. */
-async function inOrder<Answers extends Readonly<Record<string, unknown>>>(
+/** Makes concurrent calls in the given order, and returns the results by name. */
+async function callInOrder<Results extends Readonly<Record<string, unknown>>>(
   order: readonly number[],
-  calls: { readonly [Name in keyof Answers]: () => Promise<Answers[Name]> },
-): Promise<Answers> {
+  calls: { readonly [Name in keyof Results]: () => Promise<Results[Name]> },
+): Promise<Results> {
   const entries = Object.entries(calls) as [string, () => Promise<unknown>][];
-  const answers = await Promise.all(
+  const results = await Promise.all(
     order.map(async (index) => {
       const [name, call] = entries[index] ?? assert.fail();
       return [name, await call()] as const;
     }),
   );
-  return Object.fromEntries(answers) as Answers;
+  return Object.fromEntries(results) as Results;
 }
