@@ -12,7 +12,7 @@ describe('FakeClock', () => {
     expect(new FakeClock({ startAt: 7 }).now()).toBe(7);
   });
 
-  it('advances by durations in every notation, and to a time', async () => {
+  it('advance() accepts every duration notation, and advanceTo() a time', async () => {
     const clock = new FakeClock({ startAt: 0 });
     await clock.advance(5);
     expect(clock.now()).toBe(5);
@@ -22,7 +22,7 @@ describe('FakeClock', () => {
     expect(clock.now()).toBe(3_000_000_000);
   });
 
-  it('setBack and setForward change only the wall clock, after earlier moves', async () => {
+  it('setBack() and setForward() change only the wall clock, after earlier advances', async () => {
     const clock = new FakeClock({ startAt: 1_000 });
     let fired = 0;
     clock.setTimer(150, () => fired++);
@@ -57,20 +57,20 @@ describe('FakeClock', () => {
     let kept = 0;
     let dropped = 0;
     clock.setTimer(10, () => kept++);
-    const takeBack = clock.setTimer(10, () => dropped++);
-    takeBack();
+    const cancelTimer = clock.setTimer(10, () => dropped++);
+    cancelTimer();
     await clock.advance(10);
     await clock.advance(10);
     expect({ kept, dropped }).toEqual({ kept: 1, dropped: 0 });
     expect(clock.nextAlarmAt).toBeUndefined();
   });
 
-  it('a firing alarm can cancel another alarm of the same time', async () => {
+  it('does not fire an alarm that another alarm of the same time cancels', async () => {
     const clock = new FakeClock({ startAt: 0 });
     let fired = false;
-    const takeBacks: (() => void)[] = [];
-    clock.setTimer(10, () => takeBacks.forEach((takeBack) => takeBack()));
-    takeBacks.push(clock.setTimer(10, () => (fired = true)));
+    const cancels: (() => void)[] = [];
+    clock.setTimer(10, () => cancels.forEach((cancelTimer) => cancelTimer()));
+    cancels.push(clock.setTimer(10, () => (fired = true)));
     await clock.advance(10);
     expect(fired).toBe(false);
   });
@@ -106,7 +106,7 @@ describe('FakeClock', () => {
     await loop;
   });
 
-  it('awaits the settle option between alarms', async () => {
+  it('awaits the settle option before and after each alarm', async () => {
     let settled = 0;
     const clock = new FakeClock({ startAt: 0, settle: async () => void settled++ });
     clock.setTimer(1, () => undefined);
@@ -115,7 +115,7 @@ describe('FakeClock', () => {
     expect(settled).toBe(3);
   });
 
-  it('runs concurrent moves one after the other', async () => {
+  it('runs concurrent advances one after the other', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const firedAt: number[] = [];
     clock.setTimer(15, () => void firedAt.push(clock.now()));
@@ -132,7 +132,7 @@ describe('FakeClock', () => {
     expect(firedAt).toEqual([4]);
   });
 
-  it('rejects a time in the past, and can still advance', async () => {
+  it('advanceTo() a past time rejects with INVALID_DURATION, and later advances work', async () => {
     const clock = new FakeClock({ startAt: 100 });
     const error: unknown = await clock.advanceTo(99).catch((thrown: unknown) => thrown);
     expect(isPerdureError(error, 'INVALID_DURATION')).toBe(true);
@@ -141,7 +141,7 @@ describe('FakeClock', () => {
     expect(clock.now()).toBe(101);
   });
 
-  it('advance rejects with the error of a callback', async () => {
+  it('advance() rejects with the error of a callback', async () => {
     const clock = new FakeClock({ startAt: 0 });
     clock.setTimer(1, () => {
       throw new Error('broken callback');

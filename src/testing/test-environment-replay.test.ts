@@ -8,7 +8,7 @@ import { createTestEnvironment, type TestEnvironmentOptions } from './test-envir
 const heads = activity('heads', async () => undefined);
 const tails = activity('tails', async () => undefined);
 
-/** Runs an orchestration that flips a coin and asserts that it fails exactly if the coin landed differently. */
+/** Runs an orchestration that flips a coin, and expects that it fails only if the flips of its runs differ. */
 async function flip(
   body: (ctx: OrchestrationContext, coin: () => boolean) => Promise<unknown>,
   options: TestEnvironmentOptions & { readonly runs: number; readonly coin?: () => boolean },
@@ -27,7 +27,7 @@ async function flip(
   await using env = await createTestEnvironment({
     orchestrations: [program],
     activities: [heads, tails],
-    // The coin is one that the patched globals would make deterministic.
+    // The patched globals would make the coin deterministic.
     deterministicGlobals: false,
     ...rest,
   });
@@ -55,14 +55,14 @@ function fairCoin(): boolean {
   return (crypto.getRandomValues(new Uint8Array(1))[0] ?? 0) < 128;
 }
 
-/** Lands on heads as often as given, and on tails from then on. */
-function coinThatTurns(after: number): () => boolean {
+/** Returns heads for the first `after` flips, then tails. */
+function coinThatSwitches(after: number): () => boolean {
   let flips = 0;
   return () => (flips += 1) <= after;
 }
 
-describe('a coin flipped in an orchestration fails each run in which its replay lands differently', () => {
-  it('in 200 runs that call one of two activities', async () => {
+describe('replay of an orchestration that flips a coin', () => {
+  it('fails exactly those of 200 runs whose replays flip differently', async () => {
     const { differed, caught } = await flip(
       async (ctx, coin) => {
         await ctx.call(coin() ? heads : tails);
@@ -79,45 +79,42 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
   it.each([
     ['with fast paths', true],
     ['without fast paths', false],
-  ])(
-    'in the first turn, after an activity, after a timer and in the last turn, %s',
-    async (_, fastPaths) => {
-      const turns: Record<
-        string,
-        (ctx: OrchestrationContext, coin: () => boolean) => Promise<unknown>
-      > = {
-        'first turn': async (ctx, coin) => ctx.call(coin() ? heads : tails),
-        'after an activity': async (ctx, coin) => {
-          await ctx.call(heads);
-          await (coin() ? ctx.call(heads) : ctx.sleep('1h'));
-        },
-        'after a timer': async (ctx, coin) => {
-          await ctx.sleep('1h');
-          await ctx.call(coin() ? heads : tails);
-        },
-        'result of the first turn': async (_ctx, coin) => coin(),
-        'result of the last turn': async (ctx, coin) => {
-          await ctx.call(heads);
-          return coin();
-        },
-        'thrown or returned': async (ctx, coin) => {
-          await ctx.sleep('1h');
-          if (coin()) throw new Error('heads');
-        },
-        'in a custom status that is set or not': async (ctx, coin) => {
-          await ctx.sleep('1h');
-          if (coin()) ctx.setCustomStatus('heads');
-          await ctx.sleep('1h');
-        },
-      };
-      for (const [where, body] of Object.entries(turns)) {
-        const counts = await flip(body, { runs: 1, coin: coinThatTurns(1), fastPaths });
-        expect({ where, ...counts }).toEqual({ where, differed: 1, caught: 1 });
-      }
-    },
-  );
+  ])('fails a run whose replay flips differently in any kind of turn, %s', async (_, fastPaths) => {
+    const turns: Record<
+      string,
+      (ctx: OrchestrationContext, coin: () => boolean) => Promise<unknown>
+    > = {
+      'first turn': async (ctx, coin) => ctx.call(coin() ? heads : tails),
+      'after an activity': async (ctx, coin) => {
+        await ctx.call(heads);
+        await (coin() ? ctx.call(heads) : ctx.sleep('1h'));
+      },
+      'after a timer': async (ctx, coin) => {
+        await ctx.sleep('1h');
+        await ctx.call(coin() ? heads : tails);
+      },
+      'result of the first turn': async (_ctx, coin) => coin(),
+      'result of the last turn': async (ctx, coin) => {
+        await ctx.call(heads);
+        return coin();
+      },
+      'thrown or returned': async (ctx, coin) => {
+        await ctx.sleep('1h');
+        if (coin()) throw new Error('heads');
+      },
+      'in a custom status that is set or not': async (ctx, coin) => {
+        await ctx.sleep('1h');
+        if (coin()) ctx.setCustomStatus('heads');
+        await ctx.sleep('1h');
+      },
+    };
+    for (const [where, body] of Object.entries(turns)) {
+      const counts = await flip(body, { runs: 1, coin: coinThatSwitches(1), fastPaths });
+      expect({ where, ...counts }).toEqual({ where, differed: 1, caught: 1 });
+    }
+  });
 
-  it('even if every later replay agrees with the history', async () => {
+  it('fails a run whose first replay differs although later replays agree', async () => {
     let flips = 0;
     const odd = (): boolean => (flips += 1) !== 2;
     const counts = await flip(
@@ -130,9 +127,9 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
     expect(counts).toEqual({ differed: 1, caught: 1 });
   });
 
-  it('names the recorded and the issued command', async () => {
+  it('fails with an error that names the recorded and the issued command', async () => {
     const program = orchestration('named', async (ctx) => ctx.call(toss() ? heads : tails));
-    const toss = coinThatTurns(1);
+    const toss = coinThatSwitches(1);
     await using env = await createTestEnvironment({
       orchestrations: [program],
       activities: [heads, tails],
@@ -150,8 +147,8 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
   });
 });
 
-describe('a replay after each turn', () => {
-  it('keeps the failure of code that awaited an outside promise', async () => {
+describe('replay after each turn', () => {
+  it('keeps the failure of an unhandled rejection that does not recur in the replay', async () => {
     const program = orchestration('broken', async (ctx) => {
       if (!ctx.isReplaying) void Promise.reject(new Error('from outside'));
       await ctx.sleep('1h');
@@ -165,7 +162,7 @@ describe('a replay after each turn', () => {
 
   it('blocks the instance with onNondeterminism: block', async () => {
     const program = orchestration('held', async (ctx) => ctx.call(toss() ? heads : tails));
-    const toss = coinThatTurns(1);
+    const toss = coinThatSwitches(1);
     await using env = await createTestEnvironment({
       orchestrations: [program],
       activities: [heads, tails],

@@ -25,7 +25,7 @@ async function open(options: TestEnvironmentOptions): Promise<TestEnvironment> {
   return env;
 }
 
-describe('result', () => {
+describe('TestEnvironment.result()', () => {
   it('skips a sleep of 30 days and stops at its end', async () => {
     const month = orchestration('month', async (ctx) => {
       await ctx.sleep('30d');
@@ -77,7 +77,7 @@ describe('result', () => {
     expect(await env.result(await env.client.start(run))).toEqual(['no answer', 7_200_000]);
   });
 
-  it('waits for an activity with real I/O, whatever its timeout', async () => {
+  it('waits for the real I/O of an activity without firing its timeout', async () => {
     const slow = activity('slow', async () => {
       await realDelay(60);
       return 'from outside';
@@ -105,7 +105,7 @@ describe('result', () => {
     expect(await env.result(await env.client.start(run))).toEqual([0, 0, 'timer']);
   });
 
-  it('supports concurrent callers', async () => {
+  it('resolves for concurrent callers', async () => {
     const nap = orchestration('nap', async (ctx, days: number) => {
       await ctx.sleep(days * dayMs);
       return (ctx.now() - startAt) / dayMs;
@@ -163,7 +163,7 @@ describe('result', () => {
   });
 });
 
-describe('advance', () => {
+describe('TestEnvironment.advance()', () => {
   it('fires every timer on the way and stops at the exact time', async () => {
     const ticks: number[] = [];
     const tick = activity('tick', async () => void ticks.push(env.clock.now() - startAt));
@@ -206,7 +206,7 @@ describe('advance', () => {
   });
 });
 
-describe('settle', () => {
+describe('TestEnvironment.settle()', () => {
   it('resolves once no work can start without time passing', async () => {
     const step = activity('step', async () => undefined);
     const run = orchestration('run', async (ctx) => {
@@ -222,14 +222,14 @@ describe('settle', () => {
   });
 });
 
-describe('the environment', () => {
+describe('TestEnvironment', () => {
   it('starts its clock at startAt', async () => {
     const now = orchestration('now', async () => new Date().toISOString());
     const env = await open({ orchestrations: [now], startAt: new Date('2031-05-06T07:08:09Z') });
     expect(await env.result(await env.client.start(now))).toBe('2031-05-06T07:08:09.000Z');
   });
 
-  it('the clock can be advanced manually past the timeout of a hanging activity', async () => {
+  it('times out a hanging activity when its clock is advanced manually', async () => {
     const hangs = activity('hangs', async (ctx) => {
       await ctx.canceled();
       ctx.throwIfCanceled();
@@ -257,7 +257,7 @@ describe('the environment', () => {
     await expect(env.client.get('x')).rejects.toMatchObject({ code: 'CLOSED' });
   });
 
-  it('closes its store if its worker cannot be started', async () => {
+  it('rejects with ALREADY_REGISTERED if an orchestration is registered twice', async () => {
     const twice = orchestration('twice', async () => undefined);
     await expect(createTestEnvironment({ orchestrations: [twice, twice] })).rejects.toMatchObject({
       code: 'ALREADY_REGISTERED',
@@ -265,7 +265,7 @@ describe('the environment', () => {
   });
 });
 
-describe('an operation that is never awaited', () => {
+describe('operation that is never awaited', () => {
   const charge = activity('chargeCard', async () => undefined);
   const careless = orchestration('careless', async (ctx) => {
     void ctx.call(charge);
@@ -284,7 +284,7 @@ describe('an operation that is never awaited', () => {
   });
 
   it.each([true, false])(
-    'is logged once with onUnawaited warn, replays or not (%s)',
+    'is logged once with onUnawaited: warn, alwaysReplay: %s',
     async (alwaysReplay) => {
       const lines: unknown[] = [];
       const logger = {
@@ -351,7 +351,7 @@ describe('outstandingOperations', () => {
     expect(outstandingOperations(run.history)).toEqual([]);
   });
 
-  it('includes canceled operations of mode wait', async () => {
+  it('includes canceled operations with cancellation wait', async () => {
     const run = drive(async (ctx) => {
       await Promise.all([
         ctx.call('a', 1, { cancellation: 'wait' }),

@@ -5,7 +5,7 @@ import {
   continued,
   createEnded,
   numberedEvents,
-} from '../../src/testing/conformance/deletion-moves.ts';
+} from '../../src/testing/conformance/deletion-helpers.ts';
 import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { complete, describeManaged, quick, wide } from './managed-store.ts';

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { ListInstancesParams } from '../../src/providers/contract/instances.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
-import { newTask } from '../../src/testing/conformance/task-moves.ts';
+import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 

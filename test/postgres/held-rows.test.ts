@@ -7,7 +7,7 @@ import {
   newTurn,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { newTask } from '../../src/testing/conformance/task-moves.ts';
+import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
 const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };

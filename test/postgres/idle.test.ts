@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Perdure } from '../../src/perdure.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
-import { newTask } from '../../src/testing/conformance/task-moves.ts';
+import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { watchStatements } from './helpers/statement-log.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 

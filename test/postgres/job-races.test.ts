@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { JobKey, SubmitJobResult } from '../../src/providers/contract/sessions.ts';
-import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
+import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-helpers.ts';
 import { querySql } from './helpers/server.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 

@@ -4,8 +4,8 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
-import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
-import { newTask } from '../../src/testing/conformance/task-moves.ts';
+import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-helpers.ts';
+import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
 const lockMs = 60_000;

@@ -8,8 +8,8 @@ import {
   raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
-import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
+import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-helpers.ts';
+import { newTask, outcomes } from '../../src/testing/conformance/task-helpers.ts';
 import { querySql } from './helpers/server.ts';
 import { watchStatements } from './helpers/statement-log.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { isTerminal } from '../../src/model/status.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { expectInAnyOrder } from '../../src/testing/conformance/expectations.ts';
-import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
+import { newTask, outcomes } from '../../src/testing/conformance/task-helpers.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { lockMs, TaskModel, type HandBack, type NewRun } from './task-model.ts';
 

@@ -8,7 +8,7 @@ import { createTaskStore } from '../../src/providers/sqlite/tasks/task-runs.ts';
 import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
 import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
+import { newTask, outcomes } from '../../src/testing/conformance/task-helpers.ts';
 
 const fetch = { max: 1_000, lockMs: 60_000, waitMs: 0 };
 

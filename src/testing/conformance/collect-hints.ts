@@ -1,5 +1,5 @@
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
-import { answered } from './time-limit.ts';
+import { withTimeLimit } from './time-limit.ts';
 
 /** Collects hints. `next` resolves with the first hint of some kinds, past or future. */
 export function collectHints(provider: Provider) {
@@ -15,7 +15,7 @@ export function collectHints(provider: Provider) {
         kinds.some((kind) => kind === each.kind),
       );
       if (hint !== undefined) return hint;
-      await answered(
+      await withTimeLimit(
         new Promise<void>((resolve) => void waiters.add(resolve)),
         `hint ${kinds.join()}`,
       );

@@ -46,7 +46,7 @@ function idsAtTheEnd(text: string): readonly string[] {
 
 const clauses = [...files, ...smallFiles].flatMap(readClauses);
 
-describe('the conformance suite and the contract', () => {
+describe('conformance suite and provider contract', () => {
   it('finds the clauses of every contract file', () => {
     const counts = files.map((file) => clauses.filter((clause) => clause.file === file).length);
     expect(counts.every((count) => count >= 10)).toBe(true);
@@ -71,7 +71,7 @@ describe('the conformance suite and the contract', () => {
     expect(conformanceCases.map(({ id }) => id).filter((id) => !named.has(id))).toEqual([]);
   });
 
-  it('detects a clause without cases', () => {
+  it('idsAtTheEnd() returns no ids for a clause without cases', () => {
     expect(idsAtTheEnd('do something')).toEqual([]);
     expect(idsAtTheEnd('keep (instance, execution)')).toEqual([]);
     expect(idsAtTheEnd('keep (a, b). (ack/one, ack/two)')).toEqual(['ack/one', 'ack/two']);

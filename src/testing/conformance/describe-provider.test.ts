@@ -65,7 +65,7 @@ describe('describeProvider', () => {
     expect(skipped).toEqual([expect.stringMatching(/skipped: it is in memory$/)]);
   });
 
-  it('rejects a skip without a reason, and a skip of an unknown case', () => {
+  it('throws INVALID_OPTION for a skip without a reason or of an unknown case', () => {
     const withSkip = (skip: ProviderUnderTest['skip']) => () =>
       describeProvider({ ...inMemory, ...(skip && { skip }) }, recorder().runner);
     const known = 'close/can-be-repeated';

@@ -95,11 +95,11 @@ export function awaitedDetached(
   operation: number,
   parts: Partial<NewChild> = {},
 ): NewChild {
-  const answered = { executionId: 1, operation };
+  const target = { executionId: 1, operation };
   const failure = { name: 'Taken', message: instanceId };
   return detached(instanceId, {
-    ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...answered }),
-    ifTaken: encodeMessage({ kind: 'detachedFailed', ...answered, failure }),
+    ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...target }),
+    ifTaken: encodeMessage({ kind: 'detachedFailed', ...target, failure }),
     ...parts,
   });
 }

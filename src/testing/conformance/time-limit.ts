@@ -4,7 +4,10 @@ import assert from 'node:assert/strict';
 const limitMs = 3_000;
 
 /** Awaits a promise. Fails the case if the promise does not settle within the limit. */
-export async function answered<Result>(promise: Promise<Result>, what: string): Promise<Result> {
+export async function withTimeLimit<Result>(
+  promise: Promise<Result>,
+  what: string,
+): Promise<Result> {
   let timeout: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
     timeout = setTimeout(

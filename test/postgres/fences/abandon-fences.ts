@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
-import { abandon, openSession, startJob } from '../../../src/testing/conformance/job-moves.ts';
+import { abandon, openSession, startJob } from '../../../src/testing/conformance/job-helpers.ts';
 import { lockMs } from '../../../src/testing/conformance/store-under-test.ts';
 import type { FencedStatement } from './fence.ts';
 

@@ -7,7 +7,7 @@ import {
   idsOf,
   newTask,
   startTask,
-} from '../../../src/testing/conformance/task-moves.ts';
+} from '../../../src/testing/conformance/task-helpers.ts';
 import type { FencedStatement } from './fence.ts';
 
 /** A claim that follows one that found something: only then the single statement is tried. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { activityCancel, event, newTurn, startMessage, workItem } from '../../sample-data.ts';
 import {
@@ -11,9 +11,9 @@ import {
 } from '../../expectations.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-const over = { status: 'completed', payload: null } as const;
+const completed = { status: 'completed', payload: null } as const;
 
-/** Lets an instance that waits take a turn that cancels operations. */
+/** Commits a turn that cancels operations. */
 async function cancel(
   store: StoreUnderTest,
   instanceId: string,
@@ -25,13 +25,13 @@ async function cancel(
 }
 
 export const activityCancels: Capability = {
-  title: 'cancels of activities, decided in a turn',
+  title: 'activity cancels in a turn',
   cases: [
     {
       id: 'cancel/unclaimed-work-is-removed',
-      title: 'a cancelled item that nobody has claimed is gone, and a message says so',
+      title: 'a turn that cancels an unclaimed work item deletes it and enqueues activityCanceled',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         await store.begin('b', { workItems: [workItem(1)] });
         await cancel(store, 'a', 1);
@@ -54,13 +54,12 @@ export const activityCancels: Capability = {
             trigger: 'cancel',
           },
         ]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'cancel/claimed-work-is-flagged',
-      title:
-        'a cancelled item that is claimed keeps its claim and learns of the request at renewal',
+      title: 'a canceled work item keeps its claim and reports the cancel at renewal',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const items = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);
@@ -77,7 +76,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/scheduled-in-the-same-turn-never-starts',
-      title: 'an item that is scheduled and cancelled in one turn is never handed out',
+      title: 'a work item scheduled and canceled in one turn is never claimed',
       async run(store) {
         const activityCancels = [activityCancel(1)];
         await store.begin('a', { workItems: [workItem(1), workItem(2)], activityCancels });
@@ -87,7 +86,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/between-attempts-is-removed',
-      title: 'a cancelled item that waits for its next attempt is gone',
+      title: 'a canceled work item that waits for its next attempt is deleted',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -100,7 +99,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/an-expired-claim-is-none',
-      title: 'a cancelled item whose lease has just ended counts as unclaimed, and is gone',
+      title: 'a canceled work item whose lease has expired is deleted like an unclaimed one',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const items = await store.claimWork();
@@ -114,7 +113,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/a-queued-completion-stays',
-      title: 'a completion that is queued already is not lost to a later cancel',
+      title: 'a completion that is already queued survives a later cancel',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -126,7 +125,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/a-flagged-item-can-still-complete',
-      title: 'an item that completes after the request still delivers its result',
+      title: 'a flagged work item that completes still delivers its result',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -139,7 +138,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/the-first-request-is-kept',
-      title: 'a second cancel of an item changes neither the reason nor the time of the first',
+      title: 'a second cancel of a work item keeps the reason and time of the first',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -157,7 +156,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/of-nothing-is-no-error',
-      title: 'a cancel of an operation that has no item is ignored, and its turn stands',
+      title: 'a turn that cancels an operation without a work item is committed',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await cancel(store, 'a', 77);
@@ -167,8 +166,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/a-flagged-item-goes-to-anyone',
-      title:
-        'a flagged item whose worker is gone is handed to anyone, with the request, to be ended',
+      title: 'a flagged work item with an expired lease is claimable by any worker',
       async run(store) {
         await store.begin('a', {
           workItems: [workItem(1, { name: 'rare' }), workItem(2, { name: 'rare' })],
@@ -191,7 +189,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/tells-its-trigger',
-      title: 'each cancel keeps its own trigger and reason, for the worker and for the instance',
+      title: 'each canceled work item reports its own trigger and reason',
       async run(store) {
         await store.begin('a', { workItems: [1, 2, 3, 4].map((operation) => workItem(operation)) });
         const [running] = await store.claimWork({ max: 1 });
@@ -216,17 +214,17 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/twice-in-a-turn-is-once',
-      title: 'an operation that a turn cancels twice is cancelled once, for the first reason',
+      title: 'a turn that cancels an operation twice cancels it once, with the first reason',
       async run(store) {
         const activityCancels = [activityCancel(1, 'first'), activityCancel(1, 'second')];
         await store.begin('a', { workItems: [workItem(1)], activityCancels });
-        const told = contents(await store.claimOne()).map(({ kind, reason }) => [kind, reason]);
-        assert.deepEqual(told, [['activityCanceled', 'first']]);
+        const received = contents(await store.claimOne()).map(({ kind, reason }) => [kind, reason]);
+        assert.deepEqual(received, [['activityCanceled', 'first']]);
       },
     },
     {
       id: 'cancel/is-undone-with-its-turn',
-      title: 'a refused turn cancels nothing, neither queued nor running work',
+      title: 'a rejected turn cancels neither queued nor running work items',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const { lockToken, operation } = await store.claimWorkOne({ max: 1 });
@@ -241,7 +239,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/spares-abandoned-work',
-      title: 'work that is left to itself is not cancelled by a turn either',
+      title: 'a turn does not cancel work items with cancellation abandon',
       async run(store) {
         const cancellation = 'abandon' as const;
         const workItems = [
@@ -257,7 +255,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/reaches-shielded-work',
-      title: 'work of a shield is cancelled when its own code says so',
+      title: 'a turn cancels shielded work items that it names',
       async run(store) {
         const shielded = true;
         const workItems = [workItem(1, { shielded, claimMs: lockMs }), workItem(2, { shielded })];
@@ -271,7 +269,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/belongs-to-its-execution',
-      title: 'a cancel does not reach the operation of the same number in another execution',
+      title: 'a cancel does not affect the same operation number in another execution',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWorkOne();
@@ -284,16 +282,16 @@ export const activityCancels: Capability = {
         const { executionId, cancel: request } = await store.claimWorkOne();
         assert.equal(executionId, 1);
         assert.ok(request, 'the old item was asked to stop by the end of its execution');
-        const told = contents(await store.claimOne());
+        const received = contents(await store.claimOne());
         assert.deepEqual(
-          told.map(({ kind, executionId }) => [kind, executionId]),
+          received.map(({ kind, executionId }) => [kind, executionId]),
           [['activityCanceled', 2]],
         );
       },
     },
     {
       id: 'cancel/a-removed-item-keeps-its-first-reason',
-      title: 'an item that was flagged, and whose worker is lost, ends for its first reason',
+      title: 'a flagged work item deleted after its lease expired reports its first reason',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWorkOne();
@@ -305,16 +303,16 @@ export const activityCancels: Capability = {
           await store.commit(await store.claimOne(), { activityCancels: [one] });
           await store.clock.advance(lockMs);
         }
-        const told = contents(await store.claimOne()).map(({ trigger, reason }) => [
+        const received = contents(await store.claimOne()).map(({ trigger, reason }) => [
           trigger,
           reason,
         ]);
-        assert.deepEqual(told, [['race_lost', 'first']]);
+        assert.deepEqual(received, [['race_lost', 'first']]);
       },
     },
     {
       id: 'cancel/by-a-turn-that-settles-others',
-      title: 'a first turn, and one that settles items, cancel others and learn of it in the next',
+      title: 'first turns and turn acks cancel work items and enqueue activityCanceled',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs }), workItem(2), workItem(3)];
         const firstTurn = newTurn({ events: [event('begun')], workItems });
@@ -322,7 +320,7 @@ export const activityCancels: Capability = {
         await store.create('born', { firstTurn: { ...firstTurn, activityCancels } });
         assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 3']);
         await store.clock.advance(lockMs);
-        for (const item of await store.claim()) await store.commit(item, { outcome: over });
+        for (const item of await store.claim()) await store.commit(item, { outcome: completed });
         const begun = await store.begin('fast', { workItems });
         const { lockToken } = only(begun.claimed, 'claimed item');
         expectCommitted(await store.ackTurn(begun, [lockToken], { activityCancels }));
@@ -332,7 +330,7 @@ export const activityCancels: Capability = {
     },
     {
       id: 'cancel/a-settled-item-cannot-be-cancelled',
-      title: 'a cancel that comes after the outcome tells the instance nothing new',
+      title: 'a cancel of a settled operation enqueues no message',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         expectCommitted(await store.ackWork((await store.claimWorkOne()).lockToken));

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { decodeEvent } from '../../../../model/event.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { activityCancel, child, cleanupMs, startMessage, workItem } from '../../sample-data.ts';
 import { contents, labels, lockMs } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 import type { TurnOutcome } from '../../../../providers/contract/turn.ts';
 
 const request = { reason: 'out of stock', actor: 'ada' };
 
 export const cancelRequests: Capability = {
-  title: 'requests that an instance stop',
+  title: 'cancel requests',
   cases: [
     {
       id: 'stop/nobody-is-not-found',
-      title: 'a cancel of an unknown instance answers that it was not found, and changes nothing',
+      title: 'requestCancel() of an unknown instance returns found: false and changes nothing',
       async run(store) {
         await store.begin('a');
         const result = await store.expectNoChange(() => store.cancel('nobody'));
@@ -24,8 +24,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/another-life-is-not-found',
-      title:
-        'a cancel meant for another life of an id finds nobody; one meant for this life is done',
+      title: 'requestCancel() with another incarnation returns found: false',
       async run(store) {
         await store.begin('a');
         const { incarnation } = await store.record('a');
@@ -39,9 +38,10 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/a-pending-instance-ends-at-once',
-      title: 'a pending instance is canceled at once: its start is gone, its history is its end',
+      title:
+        'requestCancel() ends a pending instance immediately as canceled and deletes its start message',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.create('a');
         await store.clock.advance(7);
         const result = await store.cancel('a', request);
@@ -69,12 +69,12 @@ export const cancelRequests: Capability = {
         assert.deepEqual([ended, historyLength], ['canceled', 1]);
         await store.clock.advance(cleanupMs);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'stop/a-first-turn-under-way-is-lost',
-      title: 'a pending instance that someone has claimed is canceled too, and their turn refused',
+      title: 'requestCancel() of a claimed pending instance cancels it and rejects its first turn',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -87,7 +87,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/a-pending-child-tells-its-parent',
-      title: 'the parent of a pending child that is canceled is told why',
+      title: 'a canceled pending child sends childCanceled with the reason to its parent',
       async run(store) {
         await store.begin('a', { children: [child('kid', 3)] });
         await store.cancel('kid', request);
@@ -100,9 +100,10 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/a-running-instance-is-canceling',
-      title: 'a running instance is canceling, with the reason, who asked and when, and goes on',
+      title:
+        'requestCancel() sets a running instance to canceling and records reason, actor and time',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { customStatus: '"busy"' });
         const before = await store.snapshotOf(await store.record('a'));
         await store.clock.advance(7);
@@ -114,12 +115,12 @@ export const cancelRequests: Capability = {
         assert.deepEqual(after.histories, before.histories);
         await store.commit(await store.claimOne());
         assert.equal((await store.record('a')).status, 'canceling');
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'stop/the-first-request-is-kept',
-      title: 'a second request changes nothing: the first reason, actor and time are kept',
+      title: 'a second requestCancel() keeps the first reason, actor and time',
       async run(store) {
         await store.begin('a');
         await store.cancel('a', request);
@@ -132,7 +133,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/what-is-over-stays-as-it-is',
-      title: 'a cancel of an instance that is over changes nothing and says how it ended',
+      title: 'requestCancel() of an ended instance changes nothing and returns its status',
       async run(store) {
         const outcomes: readonly TurnOutcome[] = [
           { status: 'completed', payload: '1' },
@@ -150,23 +151,23 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/the-request-is-read-first',
-      title: 'the code reads the request first, then what was stopped for it',
+      title: 'the cancel message precedes the activityCanceled messages that it causes',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         await store.cancel('a', request);
-        const told = { executionId: 1, reason: 'out of stock', trigger: 'cancel' };
+        const received = { executionId: 1, reason: 'out of stock', trigger: 'cancel' };
         assert.deepEqual(contents(await store.claimOne()), [
           { kind: 'cancel', ...request },
-          { kind: 'activityCanceled', operation: 1, ...told },
-          { kind: 'activityCanceled', operation: 2, ...told },
+          { kind: 'activityCanceled', operation: 1, ...received },
+          { kind: 'activityCanceled', operation: 2, ...received },
         ]);
       },
     },
     {
       id: 'stop/removes-unclaimed-work',
-      title: 'work that is queued, between attempts, or held by a lost worker never starts',
+      title: 'requestCancel() deletes work items that are queued, delayed or have an expired lease',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
         const lost = await store.claimWorkOne({ max: 1, lockMs: 10 });
         const { lockToken } = await store.claimWorkOne({ max: 1 });
@@ -183,12 +184,13 @@ export const cancelRequests: Capability = {
           'activityCanceled 2',
           'activityCanceled 3',
         ]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'stop/flags-claimed-work',
-      title: 'running work keeps its lease, learns of the request, and tells when it has stopped',
+      title:
+        'requestCancel() flags a claimed work item, which keeps its lease and acks as canceled',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -205,7 +207,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/an-item-keeps-its-own-first-reason',
-      title: 'an item that its code gave up earlier keeps that reason',
+      title: 'requestCancel() keeps the reason of a work item that a turn canceled earlier',
       async run(store) {
         const lost = { ...activityCancel(1, 'lost'), trigger: 'race_lost' } as const;
         await store.begin('a', { workItems: [workItem(1)] });
@@ -221,7 +223,8 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/a-removed-item-keeps-its-own-first-reason',
-      title: 'also when its worker is lost meanwhile, and it is removed',
+      title:
+        'requestCancel() deletes a flagged work item with an expired lease, with its first reason',
       async run(store) {
         const lost = { ...activityCancel(1, 'lost'), trigger: 'race_lost' } as const;
         await store.begin('a', { workItems: [workItem(1)] });
@@ -230,13 +233,13 @@ export const cancelRequests: Capability = {
         await store.commit(await store.claimOne(), { activityCancels: [lost] });
         await store.clock.advance(lockMs);
         await store.cancel('a', request);
-        const [, told] = contents(await store.claimOne());
-        assert.deepEqual(told, { kind: 'activityCanceled', executionId: 1, ...lost });
+        const [, received] = contents(await store.claimOne());
+        assert.deepEqual(received, { kind: 'activityCanceled', executionId: 1, ...lost });
       },
     },
     {
       id: 'stop/work-of-old-executions-ends-without-a-word',
-      title: 'an item that an old execution has left is removed, and the next is told nothing',
+      title: 'requestCancel() deletes work items of earlier executions without a message',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWorkOne();
@@ -252,7 +255,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/a-lost-worker-ends-a-wait',
-      title: 'a fetch that waits meanwhile is given what was stopped when its worker is lost',
+      title: 'a waiting fetch returns a flagged work item when its lease expires',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
         const waiting = store.claimWork({ names: [], waitMs: 10 * lockMs });
@@ -261,13 +264,14 @@ export const cancelRequests: Capability = {
         await store.clock.advance(lockMs - 1);
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        const item = only(await answered(waiting, 'after the lease'), 'work item');
+        const item = only(await withTimeLimit(waiting, 'after the lease'), 'work item');
         assert.equal(item.cancel?.trigger, 'cancel');
       },
     },
     {
       id: 'stop/spares-shielded-and-abandoned-work',
-      title: 'work of a shield, and work that is left to itself, runs and starts all the same',
+      title:
+        'requestCancel() leaves shielded work items and those with cancellation abandon unchanged',
       async run(store) {
         const kinds = [{ shielded: true }, { cancellation: 'abandon' }] as const;
         const workItems = kinds.flatMap((parts, index) => [
@@ -297,7 +301,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/reaches-work-that-is-waited-for',
-      title: 'work whose stop the code waits for is stopped like any other',
+      title: 'requestCancel() cancels work items with cancellation wait',
       async run(store) {
         const cancellation = 'wait' as const;
         const workItems = [
@@ -313,7 +317,8 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/between-executions',
-      title: 'an instance between two executions is canceling, and reads its start first',
+      title:
+        'requestCancel() between two executions sets canceling; the start message precedes the cancel',
       async run(store) {
         await store.begin('a', {
           outcome: { status: 'continuedAsNew', version: '1', start: startMessage() },
@@ -324,7 +329,7 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/messages-still-arrive',
-      title: 'a canceling instance still takes messages, timers and completions',
+      title: 'a canceling instance still receives external events and timers',
       async run(store) {
         const timers = [{ operation: 1, fireAt: store.clock.now() + 10 }];
         await store.begin('a', { timers });
@@ -336,7 +341,8 @@ export const cancelRequests: Capability = {
     },
     {
       id: 'stop/answers-each-of-a-batch',
-      title: 'a batch answers for each: of two requests for one instance the first counts',
+      title:
+        'requestCancel() returns a result per request; the first request of an instance is kept',
       async run(store) {
         await store.begin('over', { outcome: { status: 'completed', payload: null } });
         await store.begin('running');

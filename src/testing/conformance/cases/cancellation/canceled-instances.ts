@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import { child, cleanupMs, event, raised, version, workItem } from '../../sample-data.ts';
@@ -8,7 +8,7 @@ import type { NewWorkItem } from '../../../../providers/contract/turn.ts';
 
 const canceled = { status: 'canceled', reason: 'stopped', cleanupSkipped: false } as const;
 
-/** An instance with claimed items that was asked to stop and has ended as canceled. Returns their tokens. */
+/** Begins an instance with claimed work items, cancels it, and acks its canceled end. Returns the tokens. */
 async function endCanceled(
   store: StoreUnderTest,
   ...items: readonly Partial<NewWorkItem>[]
@@ -25,13 +25,13 @@ async function statusOf(store: StoreUnderTest, instanceId = 'a'): Promise<string
 }
 
 export const canceledInstances: Capability = {
-  title: 'the end of a canceled instance',
+  title: 'end of a canceled instance',
   cases: [
     {
       id: 'canceled/ends-at-once-when-nothing-runs',
-      title: 'an instance of which nothing runs is canceled with its last turn',
+      title: 'an instance without claimed work items becomes canceled with its last turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.cancel('a', { reason: 'first', actor: 'ada' });
         const requestedAt = store.clock.now();
@@ -53,12 +53,12 @@ export const canceledInstances: Capability = {
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'ended']);
         await store.clock.advance(cleanupMs);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'canceled/waits-for-what-runs',
-      title: 'while an activity runs its instance is canceling, and takes no turn any more',
+      title: 'an instance stays canceling and is not claimable until its claimed work item settles',
       async run(store) {
         const [token] = await endCanceled(store, {});
         const { status, endedAt } = await store.record('a');
@@ -77,7 +77,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/the-last-one-ends-it',
-      title: 'whatever the outcomes, the instance is canceled when the last item is settled',
+      title: 'an instance becomes canceled when its last work item settles, with any outcome',
       async run(store) {
         const tokens = await endCanceled(store, {}, {}, {}, {}, {});
         const [a = '', b = '', c = '', d = '', e = ''] = tokens;
@@ -100,7 +100,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/a-lost-worker-does-not-hold-it',
-      title: 'the item of a worker that is gone can be ended by anyone, and so its instance ends',
+      title: 'any worker can settle a flagged work item with an expired lease',
       async run(store) {
         await endCanceled(store, { name: 'rare' });
         await store.clock.advance(lockMs - 1);
@@ -115,7 +115,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/does-not-wait-for-abandoned-work',
-      title: 'work that is left to itself does not hold its instance, and runs to its end',
+      title: 'work items with cancellation abandon do not delay the canceled status',
       async run(store) {
         const [token = ''] = await endCanceled(store, { cancellation: 'abandon' });
         assert.equal(await statusOf(store), 'canceled');
@@ -127,7 +127,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/shielded-work-is-stopped-by-the-end',
-      title: 'work of a shield that outlasts its instance is stopped like any other',
+      title: 'shielded work items are canceled when their instance ends as canceled',
       async run(store) {
         const workItems = [
           workItem(1, { shielded: true, claimMs: lockMs }),
@@ -146,7 +146,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/tells-its-parent-at-its-end',
-      title: 'the parent is told when nothing of the child runs any more, not earlier',
+      title: 'the parent receives childCanceled once no work item of the child is claimed',
       async run(store) {
         await store.begin('parent', { children: [child('kid', 4)] });
         const item = await store.claimOne();
@@ -156,16 +156,16 @@ export const canceledInstances: Capability = {
         await store.commit(await store.claimOne(), { outcome: canceled });
         await store.expectIdle();
         expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
-        const told = await store.claimOne();
-        assert.equal(told.instanceId, 'parent');
-        assert.deepEqual(contents(told), [
+        const received = await store.claimOne();
+        assert.equal(received.instanceId, 'parent');
+        assert.deepEqual(contents(received), [
           { kind: 'childCanceled', executionId: 1, operation: 4, reason: 'stopped' },
         ]);
       },
     },
     {
       id: 'canceled/handlers-that-go-on-are-counted',
-      title: 'each handler that went on past its grace is counted, whenever it is settled',
+      title: 'each leaked handler is counted on the instance, before and after its last turn',
       async run(store) {
         const workItems = [1, 2, 3].map((operation) => workItem(operation, { claimMs: lockMs }));
         const { claimed } = await store.begin('a', { workItems });
@@ -191,7 +191,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/waits-for-what-cannot-be-stopped',
-      title: 'work past its point of no return holds its instance until it is done',
+      title: 'a work item past its point of no return keeps its instance canceling',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs })];
         const { claimed } = await store.begin('a', { workItems });
@@ -207,7 +207,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/without-a-request-names-its-own',
-      title: 'an instance that ends as canceled without having been asked has its reason on record',
+      title: 'an instance that ends as canceled without a request records the reason of its turn',
       async run(store) {
         await store.begin('a', { outcome: canceled });
         const { status, cancel } = await store.record('a');
@@ -221,7 +221,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/never-changes-again',
-      title: 'neither requests nor late turns nor late work change an instance that is canceled',
+      title: 'requests and late acks do not change a canceled instance',
       async run(store) {
         const [token = ''] = await endCanceled(store, {});
         await store.ackWork(token, { kind: 'canceled', leaked: false });
@@ -237,7 +237,7 @@ export const canceledInstances: Capability = {
     },
     {
       id: 'canceled/can-be-listed',
-      title: 'canceling and canceled instances are found by their status',
+      title: 'listInstances() filters by the statuses canceling and canceled',
       async run(store) {
         const [token = ''] = await endCanceled(store, {});
         const list = async (status: 'canceling' | 'canceled') => {

@@ -5,8 +5,8 @@ import { child, cleanupMs, event, startMessage } from '../../sample-data.ts';
 import { contents, labels, type StoreUnderTest } from '../../store-under-test.ts';
 import type { Turn, TurnOutcome } from '../../../../providers/contract/turn.ts';
 
-/** A parent with a running child, a pending one, one left to itself, and one that is over. */
-async function beginFamily(store: StoreUnderTest): Promise<void> {
+/** Begins a parent with four children: running, pending, with cancellation abandon, and ended. */
+async function beginParentWithChildren(store: StoreUnderTest): Promise<void> {
   const left = { cancellation: 'abandon' } as const;
   const children = [child('running', 1), child('over', 2), child('left', 3, left)];
   await store.begin('parent', { children });
@@ -19,7 +19,7 @@ async function beginFamily(store: StoreUnderTest): Promise<void> {
   await store.commit(await store.claimOne(), { children: [child('pending', 4)] });
 }
 
-/** Lets the parent take a turn; its pending child is left unclaimed. */
+/** Commits a turn of the parent without claiming its pending child. */
 async function turn(store: StoreUnderTest, parts: Partial<Turn>): Promise<void> {
   await store.raise('parent', 'go');
   const runnable = [{ name: 'sample', version: '1' }];
@@ -32,13 +32,13 @@ async function statusesOf(store: StoreUnderTest): Promise<readonly (string | und
 }
 
 export const childCancels: Capability = {
-  title: 'children that are asked to stop',
+  title: 'child cancels',
   cases: [
     {
       id: 'child-cancel/by-a-turn-asks-the-child',
-      title: 'a turn asks a running child to stop, as a request would, with the time to clean up',
+      title: 'a turn that cancels a running child sets it to canceling with a clean-up limit',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         await store.clock.advance(7);
         await turn(store, {
           childCancels: [{ instanceId: 'running', reason: 'lost' }],
@@ -60,10 +60,9 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/of-a-pending-child-tells-the-parent',
-      title:
-        'a pending child ends at once, and its parent is told, also in the turn that starts it',
+      title: 'a turn that cancels a pending child ends it immediately and enqueues childCanceled',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         await turn(store, {
           children: [child('new', 5)],
           childCancels: [
@@ -83,7 +82,7 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/spares-strangers',
-      title: 'an instance that is not a child of this one is not stopped, whatever its id',
+      title: 'a turn that cancels an instance that is not its child changes nothing',
       async run(store) {
         await store.begin('stranger');
         await store.begin('parent', { children: [child('stranger', 1)] });
@@ -103,7 +102,7 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/is-undone-with-its-turn',
-      title: 'a refused turn asks nobody to stop',
+      title: 'a rejected turn cancels no child',
       async run(store) {
         await store.begin('parent', { children: [child('kid', 1)] });
         await store.commit(await store.claimOne());
@@ -117,8 +116,7 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/by-the-end-of-the-parent',
-      title:
-        'every end of a parent asks its live children to stop, except those left to themselves',
+      title: 'every end of a parent cancels its children, except those with cancellation abandon',
       async run(store) {
         const outcomes: readonly TurnOutcome[] = [
           { status: 'completed', payload: null },
@@ -149,7 +147,7 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/of-the-last-turn',
-      title: 'the first child of an instance, started by its last turn, never begins',
+      title: 'a child started in the last turn of its parent ends as canceled without starting',
       async run(store) {
         const outcome = { status: 'completed', payload: null } as const;
         await store.begin('parent', { children: [child('kid', 1)], outcome });
@@ -159,9 +157,10 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/by-continue-as-new',
-      title: 'continue-as-new asks the children of the old execution, and the next is told nothing',
+      title:
+        'continue-as-new cancels the children of the old execution and sends no message to the next',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
         await turn(store, { outcome });
         assert.deepEqual(await statusesOf(store), [
@@ -187,7 +186,7 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/of-an-execution-spares-the-next',
-      title: 'a child of a later execution is not stopped by what ended before it was there',
+      title: 'a turn cancels only children of its own execution',
       async run(store) {
         const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
         const left = child('first', 1, { cancellation: 'abandon' });
@@ -206,9 +205,9 @@ export const childCancels: Capability = {
     },
     {
       id: 'child-cancel/a-request-leaves-children-to-the-code',
-      title: 'a cancel request for the parent does not touch its children: its code tells them',
+      title: 'requestCancel() of a parent does not cancel its children until its end',
       async run(store) {
-        await beginFamily(store);
+        await beginParentWithChildren(store);
         await store.cancel('parent');
         assert.deepEqual(await statusesOf(store), ['running', 'pending', 'running', 'completed']);
         await store.clock.advance(cleanupMs);

@@ -3,11 +3,11 @@ import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import { cleanupMs, event, raised } from '../../sample-data.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const canceled = { status: 'canceled', reason: 'x', cleanupSkipped: true } as const;
 
-/** An instance that was asked to stop, and whose code has read so. */
+/** Begins an instance, cancels it, and acks its cancel message. */
 async function beginCleaningUp(store: StoreUnderTest): Promise<void> {
   await store.begin('a');
   await store.cancel('a', { reason: 'x' });
@@ -15,11 +15,11 @@ async function beginCleaningUp(store: StoreUnderTest): Promise<void> {
 }
 
 export const cleanupLimits: Capability = {
-  title: 'the time that a canceling instance has to clean up',
+  title: 'clean-up limits',
   cases: [
     {
       id: 'cleanup/expires-at-its-moment',
-      title: 'the end of the clean-up is told at its moment, not earlier, with the reason',
+      title: 'cleanupExpired becomes visible exactly at the clean-up limit, with the cancel reason',
       async run(store) {
         await beginCleaningUp(store);
         await store.clock.advance(cleanupMs - 1);
@@ -34,7 +34,7 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/needs-no-code-once-it-has-expired',
-      title: 'whoever knows none of its code may claim an instance whose clean-up has expired',
+      title: 'any worker can claim an instance whose clean-up limit has passed',
       async run(store) {
         await store.begin('a', {}, { name: 'rare' });
         await store.cancel('a');
@@ -54,7 +54,7 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/is-for-canceling-instances-alone',
-      title: 'instances that nobody cancels, and those that are over, stay where they are',
+      title: 'a clean-up limit does not affect ended instances or instances that are not canceling',
       async run(store) {
         await store.begin('over');
         await store.cancel('over');
@@ -68,7 +68,7 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/does-not-break-a-claim',
-      title: 'an instance that someone holds is not taken from them when its clean-up expires',
+      title: 'a claim stays valid when the clean-up limit of its instance passes',
       async run(store) {
         await store.begin('a');
         await store.cancel('a');
@@ -85,20 +85,21 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/ends-a-wait',
-      title: 'a waiting fetch that can run nothing is answered when a clean-up expires',
+      title:
+        'a waiting fetch without runnable definitions returns an instance when its clean-up limit passes',
       async run(store) {
         await beginCleaningUp(store);
         const waiting = store.claim({ runnable: [], waitMs: 10 * cleanupMs });
         await store.clock.advance(cleanupMs - 1);
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        const item = only(await answered(waiting, 'after the clean-up expired'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'after the clean-up expired'), 'instance');
         assert.equal(item.instanceId, 'a');
       },
     },
     {
       id: 'cleanup/comes-first-where-messages-are-cut',
-      title: 'the end of the clean-up is not hidden behind more messages than a claim takes',
+      title: 'cleanupExpired comes first when maxMessages truncates a claim',
       async run(store) {
         await store.begin('a');
         await store.cancel('a');
@@ -112,7 +113,7 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/lifts-a-hold-back',
-      title: 'an instance that is held back can be claimed at once when it is asked to stop',
+      title: 'requestCancel() makes a blocked instance claimable immediately by the same build',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'x');
@@ -129,7 +130,8 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/ends-a-hold-back',
-      title: 'one that is held back again can be claimed by anyone when its clean-up expires',
+      title:
+        'a canceling instance that is blocked is claimable by any worker at its clean-up limit',
       async run(store) {
         await store.begin('a');
         await store.cancel('a');
@@ -147,7 +149,8 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/a-turn-may-go-on-after-it',
-      title: 'once its end was read, an instance belongs again to those who know its code',
+      title:
+        'after cleanupExpired is acked, only workers with the definition can claim the instance',
       async run(store) {
         await beginCleaningUp(store);
         await store.clock.advance(cleanupMs);
@@ -164,7 +167,7 @@ export const cleanupLimits: Capability = {
     },
     {
       id: 'cleanup/a-delay-after-it-holds-for-everyone',
-      title: 'whoever hands it back with a delay after its clean-up has expired is listened to',
+      title: 'an abandon with a delay after the clean-up limit hides the instance from all workers',
       async run(store) {
         await beginCleaningUp(store);
         await store.clock.advance(cleanupMs);

@@ -5,8 +5,8 @@ import { activityCancel, startMessage, workItem } from '../../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import type { Turn } from '../../../../providers/contract/turn.ts';
 
-/** An item that is held and past its point of no return. */
-async function beginPast(store: StoreUnderTest): Promise<string> {
+/** Claims a work item and marks its point of no return. Returns its token. */
+async function beginPastPointOfNoReturn(store: StoreUnderTest): Promise<string> {
   await store.begin('a', { workItems: [workItem(1)] });
   const { lockToken } = await store.claimWorkOne();
   const passed = await store.provider.markPointOfNoReturn(lockToken);
@@ -19,9 +19,9 @@ export const pointsOfNoReturn: Capability = {
   cases: [
     {
       id: 'no-return/may-be-marked-again',
-      title: 'an item passes its point of no return, also when it says so twice',
+      title: 'markPointOfNoReturn() is idempotent, also after a cancel',
       async run(store) {
-        const lockToken = await beginPast(store);
+        const lockToken = await beginPastPointOfNoReturn(store);
         const again = () => store.provider.markPointOfNoReturn(lockToken);
         assert.deepEqual(await store.expectNoChange(again), { kind: 'passed' });
         await store.cancel('a');
@@ -30,7 +30,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/an-earlier-request-wins',
-      title: 'a request that came before is told instead, and still counts afterwards',
+      title: 'markPointOfNoReturn() after a cancel returns the cancel, which stays in effect',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -38,14 +38,14 @@ export const pointsOfNoReturn: Capability = {
         const requestedAt = store.clock.now();
         await store.clock.advance(7);
         const cancel = { reason: 'stop', trigger: 'cancel', requestedAt };
-        const answer = await store.provider.markPointOfNoReturn(lockToken);
-        assert.deepEqual(answer, { kind: 'canceled', cancel });
+        const result = await store.provider.markPointOfNoReturn(lockToken);
+        assert.deepEqual(result, { kind: 'canceled', cancel });
         assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel });
       },
     },
     {
       id: 'no-return/needs-a-held-item',
-      title: 'a token that is unknown, expired or settled is lost, and marks nothing',
+      title: 'markPointOfNoReturn() with an unknown, expired or settled token returns lost',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [expired, settled] = await store.claimWork();
@@ -63,9 +63,9 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/later-requests-are-not-delivered',
-      title: 'requests that come later are recorded, and the item goes on to its result',
+      title: 'cancels after the point of no return are recorded but not delivered at renewal',
       async run(store) {
-        const lockToken = await beginPast(store);
+        const lockToken = await beginPastPointOfNoReturn(store);
         await store.raise('a', 'x');
         const activityCancels = [activityCancel(1, 'lost')];
         await store.commit(await store.claimOne(), { activityCancels });
@@ -80,9 +80,9 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/is-kept-over-attempts',
-      title: 'an item that is tried again is still past its point of no return',
+      title: 'the point of no return persists across retries, abandons and expired leases',
       async run(store) {
-        const lockToken = await beginPast(store);
+        const lockToken = await beginPastPointOfNoReturn(store);
         await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
         await store.cancel('a');
         await store.clock.advance(500);
@@ -101,7 +101,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/belongs-to-one-item',
-      title: 'other items of the instance can still be stopped',
+      title: 'a point of no return does not protect other work items of the instance',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [one, two] = await store.claimWorkInOrder();
@@ -110,14 +110,14 @@ export const pointsOfNoReturn: Capability = {
         await store.cancel('a');
         const renewed = await store.provider.renewWorkItemLocks([one, two], lockMs);
         assert.deepEqual(
-          renewed.map((answer) => answer.held && answer.cancel?.reason),
+          renewed.map((result) => result.held && result.cancel?.reason),
           [undefined, 'not wanted'],
         );
       },
     },
     {
       id: 'no-return/a-fast-turn-may-settle-it',
-      title: 'a recorded request that was not delivered does not refuse a turn that settles it',
+      title: 'ackTurns() settles a work item canceled after its point of no return',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs })];
         const begun = await store.begin('a', { workItems });
@@ -132,7 +132,7 @@ export const pointsOfNoReturn: Capability = {
     },
     {
       id: 'no-return/outlives-every-cancel-between-attempts',
-      title: 'an item that waits for its next attempt is not removed, whoever gives it up',
+      title: 'a delayed work item past its point of no return survives every cancel',
       async run(store) {
         const activityCancels = [activityCancel(1)];
         const completed = { status: 'completed', payload: null } as const;

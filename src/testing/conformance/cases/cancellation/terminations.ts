@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { decodeEvent } from '../../../../model/event.ts';
 import { decodeMessage } from '../../../../model/message.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { child, cleanupMs, event, raised, workItem } from '../../sample-data.ts';
@@ -9,8 +9,8 @@ import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
 const terminated = { found: true, changed: true, status: 'terminated' };
 
-/** A parent, a running child with a running and an abandoned child of its own, a pending one and an abandoned one. */
-async function beginFamily(store: StoreUnderTest): Promise<void> {
+/** Begins a tree of running and pending descendants. Those named `left` have cancellation abandon. */
+async function beginDescendants(store: StoreUnderTest): Promise<void> {
   await store.begin('parent', { children: [child('kid', 1)] });
   const left = { cancellation: 'abandon' } as const;
   await store.commit(await store.claimOne(), {
@@ -29,11 +29,11 @@ async function statuses(store: StoreUnderTest): Promise<Readonly<Record<string, 
 }
 
 export const terminations: Capability = {
-  title: 'instances that are terminated',
+  title: 'termination',
   cases: [
     {
       id: 'terminate/nobody-is-not-found',
-      title: 'to terminate an unknown instance answers that it was not found, and changes nothing',
+      title: 'terminate() of an unknown instance returns found: false and changes nothing',
       async run(store) {
         await store.begin('a');
         const result = await store.expectNoChange(() => store.terminate('nobody'));
@@ -42,9 +42,9 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/ends-at-once',
-      title: 'a running instance is over at once, with the end as the last event of its history',
+      title: 'terminate() ends a running instance immediately and appends executionTerminated',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { customStatus: '"busy"' });
         const before = await store.record('a');
         await store.clock.advance(7);
@@ -66,12 +66,12 @@ export const terminations: Capability = {
         });
         const { status, historyLength } = only(await store.executions('a'), 'run');
         assert.deepEqual([status, historyLength], ['terminated', 2]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'terminate/a-pending-instance-ends-too',
-      title: 'a pending instance is terminated, and its start is gone',
+      title: 'terminate() ends a pending instance and deletes its start message',
       async run(store) {
         await store.create('a');
         assert.deepEqual(await store.terminate('a'), terminated);
@@ -82,7 +82,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/what-is-over-stays-as-it-is',
-      title: 'to terminate an instance that is over, or a second time, changes nothing',
+      title: 'terminate() of an ended or terminated instance changes nothing',
       async run(store) {
         await store.begin('done', { outcome: { status: 'completed', payload: '1' } });
         await store.begin('ended');
@@ -98,7 +98,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/a-turn-under-way-is-lost',
-      title: 'a turn that is under way is refused, and cannot bring the instance back',
+      title: 'terminate() during a turn rejects its ack and renewal',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'x');
@@ -114,7 +114,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/drops-messages-and-timers',
-      title: 'its messages and timers are gone, and no more are taken',
+      title: 'terminate() deletes messages and timers, and later messages return over',
       async run(store) {
         const timers = [{ operation: 1, fireAt: store.clock.now() + 10 }];
         await store.begin('a', { timers });
@@ -128,7 +128,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/stops-all-its-work',
-      title: 'its queued work is gone; its running work is asked to stop, shielded or not',
+      title: 'terminate() deletes queued work items and flags claimed ones, also if shielded',
       async run(store) {
         const claimMs = lockMs;
         const workItems = [
@@ -154,7 +154,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/leaves-abandoned-work',
-      title: 'work that is left to itself is left to itself',
+      title: 'terminate() leaves work items with cancellation abandon unchanged',
       async run(store) {
         const cancellation = 'abandon' as const;
         const workItems = [
@@ -171,7 +171,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/tells-its-parent',
-      title: 'the parent is told that its child failed with INSTANCE_TERMINATED',
+      title: 'the parent of a terminated child receives childFailed with INSTANCE_TERMINATED',
       async run(store) {
         await store.begin('parent', { children: [child('kid', 4)] });
         await store.terminate('kid', { reason: 'stuck' });
@@ -186,9 +186,9 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/asks-its-children-to-stop',
-      title: 'its children are asked to stop, but not those that are left to themselves',
+      title: 'terminate() cancels the children, except those with cancellation abandon',
       async run(store) {
-        await beginFamily(store);
+        await beginDescendants(store);
         await store.terminate('parent', { reason: 'stuck', actor: 'ada' });
         assert.deepEqual(await statuses(store), {
           parent: 'terminated',
@@ -206,9 +206,9 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/its-children-may-clean-up',
-      title: 'a child that is asked to stop has the time to clean up that the request gives it',
+      title: 'terminate() gives its canceled children the clean-up limit of the request',
       async run(store) {
-        await beginFamily(store);
+        await beginDescendants(store);
         await store.terminate('parent', { cleanupMs });
         for (const item of await store.claim()) await store.commit(item);
         await store.clock.advance(cleanupMs - 1);
@@ -219,9 +219,10 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/ends-a-whole-tree',
-      title: 'with its tree, children and grandchildren end too, and only their parents are told',
+      title:
+        'terminate() with tree: true also terminates descendants, except those with cancellation abandon',
       async run(store) {
-        await beginFamily(store);
+        await beginDescendants(store);
         assert.deepEqual(await store.terminate('parent', { tree: true }), terminated);
         assert.deepEqual(await statuses(store), {
           parent: 'terminated',
@@ -236,7 +237,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/a-canceling-instance-keeps-its-request',
-      title: 'a canceling instance is terminated at once, and its cancel request stays on record',
+      title: 'terminate() of a canceling instance keeps its cancel on record',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
         await store.cancel('a', { reason: 'first', actor: 'ada' });
@@ -249,7 +250,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/a-canceled-end-stands',
-      title: 'one that has ended as canceled stays so; what could not be stopped is stopped',
+      title: 'terminate() after a canceled end flags work items past their point of no return',
       async run(store) {
         const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: lockMs }));
         const { claimed } = await store.begin('a', { workItems });
@@ -277,7 +278,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/stops-what-holds-a-canceled-end',
-      title: 'one that only waits for an attempt past its point of no return is canceled at once',
+      title: 'terminate() deletes the last delayed work item of a canceled end, which completes it',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -295,7 +296,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/time-does-not-go-back',
-      title: 'the end of a history is not earlier than its last event, whatever the clock says',
+      title: 'executionTerminated is not earlier than the last event if the clock is behind',
       async run(store) {
         const at = store.clock.now() + 1_000;
         await store.begin('a', { events: [{ ...event('begun'), at }] });
@@ -308,7 +309,7 @@ export const terminations: Capability = {
     },
     {
       id: 'terminate/answers-each-of-a-batch',
-      title: 'a batch answers for each, also when one of them ends another of them',
+      title: 'terminate() returns a result per request, also if one request ends another instance',
       async run(store) {
         await store.begin('parent', { children: [child('kid', 1)] });
         const ids = ['nobody', 'parent', 'kid', 'parent'];

@@ -8,7 +8,7 @@ import {
   deleteTree,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { newInstance, newTurn, workItem } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
@@ -16,11 +16,12 @@ import type { StoreUnderTest } from '../../store-under-test.ts';
 const list = ({ provider }: StoreUnderTest, limit = 100) => provider.listAudit({ limit });
 
 export const audits: Capability = {
-  title: 'the audit of deletions',
+  title: 'audit',
   cases: [
     {
       id: 'audit/keeps-who-what-and-how-much',
-      title: 'a record says who, when, by which filter and how much, and survives what it tells of',
+      title:
+        'an audit record has actor, time, filter and counts, and outlives the deleted instance',
       async run(store) {
         const audit = auditEntry({ actor: null, filter: '{"instanceIds":1}' });
         await store.begin('a', { workItems: [workItem(1)] });
@@ -39,7 +40,7 @@ export const audits: Capability = {
     },
     {
       id: 'audit/one-operation-has-one-record',
-      title: 'what is taken away under one audit id adds up in one record, over calls and actions',
+      title: 'deletions and prunes with one audit id add up in one record',
       async run(store) {
         const audit = auditEntry({ action: 'retention' });
         await createEnded(store, 'a', 2);
@@ -61,7 +62,7 @@ export const audits: Capability = {
     },
     {
       id: 'audit/nothing-taken-nothing-recorded',
-      title: 'refusals, dry runs, unknown ids and operations without an entry leave no record',
+      title: 'rejected deletions, dry runs, unknown ids and calls without an audit leave no record',
       async run(store) {
         const audit = auditEntry();
         await store.begin('running');
@@ -77,7 +78,7 @@ export const audits: Capability = {
     },
     {
       id: 'audit/comes-in-pages-newest-first',
-      title: 'records are listed the newest first, in pages without gaps or repeats',
+      title: 'listAudit() returns records newest first, in pages without gaps or repeats',
       async run(store) {
         for (const actor of ['1', '2', '3', '4', '5']) {
           await createEnded(store, actor);
@@ -97,7 +98,7 @@ export const audits: Capability = {
     },
     {
       id: 'audit/is-bounded',
-      title: 'the newest 10,000 records are kept, and the oldest are dropped in the end',
+      title: 'the audit keeps at least the newest 10,000 records and deletes the oldest',
       async run(store) {
         const size = 1_000;
         const operations = 12;

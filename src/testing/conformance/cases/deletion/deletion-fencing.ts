@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomToken } from '../../../../model/values/random-id.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { deleteTree, forceDelete } from '../../deletion-moves.ts';
+import { deleteTree, forceDelete } from '../../deletion-helpers.ts';
 import { child, event, raised, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** A turn with everything that could leave a trace. */
-const everything = {
+/** A turn that writes to every table. */
+const fullTurn = {
   events: [event('late')],
   workItems: [workItem(7)],
   timers: [{ operation: 8, fireAt: 0 }],
@@ -18,53 +18,55 @@ const everything = {
   outcome: { status: 'completed', payload: '"late"' },
 } as const;
 
-/** Begins `a` with one claimed item. */
+/** Begins `a` with one claimed work item. */
 async function beginHeld(store: StoreUnderTest): Promise<BegunInstance & { lockToken: string }> {
   const begun = await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
   return { ...begun, lockToken: only(begun.claimed, 'claimed item').lockToken };
 }
 
-/** Deletes `a` and begins it again, the same in everything that the caller chooses. */
-async function beginAgain(store: StoreUnderTest): Promise<BegunInstance & { lockToken: string }> {
+/** Deletes `a` and begins it again with the same values. */
+async function deleteAndBeginAgain(
+  store: StoreUnderTest,
+): Promise<BegunInstance & { lockToken: string }> {
   await forceDelete(store, 'a');
   return beginHeld(store);
 }
 
-/** Tries something with a token of the former life: nothing may change, and the new life keeps its claim. */
-async function tryLate<Result>(
+/** Calls `late` with the token of a deleted incarnation. Nothing may change, and the new one keeps its claim. */
+async function callAfterDeletion<Result>(
   store: StoreUnderTest,
   late: (former: BegunInstance & { lockToken: string }) => Promise<Result>,
 ): Promise<Result> {
-  const untouched = await placeBystander(store);
+  const expectUnchanged = await createUnrelatedInstance(store);
   const former = await beginHeld(store);
-  const again = await beginAgain(store);
+  const again = await deleteAndBeginAgain(store);
   const result = await store.expectNoChange(() => late(former));
   await store.expectIdle();
   assert.deepEqual(await store.renewWork(again.lockToken), { held: true, cancel: null });
   expectCommitted(await store.ackTurn(again, [again.lockToken], { events: [event('new')] }));
   await store.expectIdle();
   assert.deepEqual(await store.historyLabels('a'), ['begun', 'new']);
-  await untouched();
+  await expectUnchanged();
   return result;
 }
 
 export const deletionFencing: Capability = {
-  title: 'deleted instances do not come back',
+  title: 'fencing of deleted instances',
   cases: [
     {
       id: 'former-life/a-turn-is-lost',
-      title: 'the ack of a turn of a deleted instance recreates nothing, also under the same id',
+      title: 'a turn ack of a deleted instance is rejected, also after the id is reused',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
         const item = await store.claimOne();
         await forceDelete(store, 'a');
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         await store.expectIdle();
         await store.begin('a');
         await store.raise('a', 'anew');
         const again = await store.claimOne();
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         assert.deepEqual(labels(again), ['anew']);
         await store.commit(again);
         await store.expectIdle();
@@ -72,13 +74,13 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-first-turn-is-lost',
-      title: 'a claimed start that is deleted cannot be acked, and the next start can',
+      title: 'a first turn ack of a deleted instance is rejected; the next start is claimable',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
         await forceDelete(store, 'a');
         await store.create('a');
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         const again = await store.claimOne();
         assert.deepEqual([again.claims, labels(again)], [1, ['start']]);
         await store.commit(again);
@@ -86,68 +88,67 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-result-is-lost',
-      title: 'the outcome of an activity of a deleted instance reaches nobody',
+      title: 'a work item ack of a deleted instance is rejected',
       async run(store) {
-        expectLockLost(await tryLate(store, ({ lockToken }) => store.ackWork(lockToken)));
+        expectLockLost(await callAfterDeletion(store, ({ lockToken }) => store.ackWork(lockToken)));
       },
     },
     {
       id: 'former-life/a-fast-turn-is-lost',
-      title: 'a fast turn of a deleted instance is refused, with its own fences and with new ones',
+      title: 'a fast-path turn of a deleted instance is rejected with its old and new fences',
       async run(store) {
         const former = await beginHeld(store);
-        const again = await beginAgain(store);
+        const again = await deleteAndBeginAgain(store);
         const tokens = [former.lockToken];
         const { instanceKey, incarnation, turnId: lastTurn } = again;
         for (const fences of [{}, { instanceKey }, { instanceKey, incarnation, lastTurn }]) {
           expectLockLost(
-            await store.expectNoChange(() => store.ackTurn(former, tokens, everything, fences)),
+            await store.expectNoChange(() => store.ackTurn(former, tokens, fullTurn, fences)),
           );
         }
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(former, [], everything)));
+        expectLockLost(await store.expectNoChange(() => store.ackTurn(former, [], fullTurn)));
         expectCommitted(await store.ackTurn(again, [again.lockToken]));
       },
     },
     {
       id: 'former-life/a-renewal-is-lost',
-      title:
-        'the lease of a deleted activity cannot be extended, and its heartbeat is kept nowhere',
+      title: 'a renewal of a deleted work item returns deleted and stores no heartbeat',
       async run(store) {
-        const answers = await tryLate(store, async ({ lockToken }) => [
+        const results = await callAfterDeletion(store, async ({ lockToken }) => [
           only(
             await store.provider.renewWorkItemLocks([{ lockToken, heartbeat: '"late"' }], lockMs),
             'result',
           ),
         ]);
-        assert.deepEqual(answers, [{ held: false, deleted: true }]);
+        assert.deepEqual(results, [{ held: false, deleted: true }]);
       },
     },
     {
       id: 'former-life/work-cannot-be-handed-back',
-      title: 'a deleted activity can be neither abandoned nor retried',
+      title: 'abandon and retry of a deleted work item return false',
       async run(store) {
-        const answers = await tryLate(store, async ({ lockToken }) => [
+        const results = await callAfterDeletion(store, async ({ lockToken }) => [
           ...(await store.provider.abandonWorkItems([
             { lockToken, delayMs: 0, giveBackClaim: true },
           ])),
           ...(await store.provider.retryWorkItems([{ lockToken, delayMs: 0, failure: '{}' }])),
         ]);
-        assert.deepEqual(answers, [false, false]);
+        assert.deepEqual(results, [false, false]);
       },
     },
     {
       id: 'former-life/has-no-point-of-no-return',
-      title: 'a deleted activity cannot pass its point of no return',
+      title: 'markPointOfNoReturn() of a deleted work item returns lost',
       async run(store) {
-        const answer = await tryLate(store, ({ lockToken }) =>
+        const result = await callAfterDeletion(store, ({ lockToken }) =>
           store.provider.markPointOfNoReturn(lockToken),
         );
-        assert.deepEqual(answer, { kind: 'lost' });
+        assert.deepEqual(result, { kind: 'lost' });
       },
     },
     {
       id: 'former-life/a-claim-cannot-be-handed-back',
-      title: 'the claim of a deleted instance can be neither renewed nor abandoned',
+      title: 'renewal and abandon of a claim on a deleted instance return false',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -164,22 +165,21 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-child-tells-nobody',
-      title: 'the end of a child that went with its parent is not told to the parent’s next life',
+      title: 'the ack of a deleted child sends nothing to the next incarnation of its parent',
       async run(store) {
         await store.begin('root', { children: [child('kid', 1)] });
         const item = await store.claimOne();
         await forceDelete(store, 'kid', 'root');
         await store.begin('root');
         const messages = [{ instanceId: 'root', message: raised('late') }];
-        const { outcome } = everything;
+        const { outcome } = fullTurn;
         expectLockLost(await store.ack(item, { messages, outcome }));
         await store.expectIdle();
       },
     },
     {
       id: 'former-life/is-not-read',
-      title:
-        'who claimed an instance before it was deleted reads no history, also of its next life',
+      title: 'readHistory() with the instance key of a deleted instance returns no events',
       async run(store) {
         const { instanceKey } = await store.begin('a');
         await forceDelete(store, 'a');
@@ -190,7 +190,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-canceling-instance-stays-gone',
-      title: 'the end of the time to clean up finds nobody when the instance was deleted',
+      title: 'the clean-up limit of a deleted instance does not affect its next incarnation',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
         await store.cancel('a', { cleanupMs: 100 });
@@ -204,7 +204,7 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/a-race-ends-one-way',
-      title: 'acks and renewals at the same time as a deletion come before it or find nothing',
+      title: 'acks and renewals concurrent with a deletion commit before it or are rejected',
       async run(store) {
         for (const isFirst of [true, false]) {
           const { lockToken } = await beginHeld(store);
@@ -221,7 +221,7 @@ export const deletionFencing: Capability = {
           assert.equal(instancesDeleted, 1);
           assert.equal(eventsDeleted, turn.ok ? 2 : 1);
           if (!turn.ok) expectLockLost(turn);
-          // Of these two either may come first.
+          // Either of these two may commit first.
           if (!result.ok) expectLockLost(result);
           assert.ok(result.ok || isFirst);
           assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);
@@ -231,10 +231,10 @@ export const deletionFencing: Capability = {
     },
     {
       id: 'former-life/tokens-are-told-apart',
-      title: 'only tokens of deleted items are answered as deleted, whatever they look like',
+      title: 'renewals return deleted only for tokens of deleted work items',
       async run(store) {
         const former = await beginHeld(store);
-        const again = await beginAgain(store);
+        const again = await deleteAndBeginAgain(store);
         const tokens = [former.lockToken, again.lockToken, randomToken(), '', "'; --"];
         const renewals = tokens.map((lockToken) => ({ lockToken }));
         assert.deepEqual(await store.provider.renewWorkItemLocks(renewals, lockMs), [

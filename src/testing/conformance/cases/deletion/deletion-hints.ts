@@ -9,19 +9,18 @@ import {
   forceDelete,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { workItem } from '../../sample-data.ts';
 import { expectInAnyOrder, only } from '../../expectations.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { answered } from '../../time-limit.ts';
+import { withTimeLimit } from '../../time-limit.ts';
 
 export const deletionHints: Capability = {
-  title: 'hints of deletions',
+  title: 'deletion hints',
   cases: [
     {
       id: 'delete/tells-whoever-waits',
-      title:
-        'all ids of a tree are told as finished once they are gone, and those of a refused one not',
+      title: 'a deletion emits finished for all its ids; rejections and dry runs do not',
       async run(store) {
         await store.begin('running');
         const ids = await beginTree(store, completed);
@@ -37,7 +36,8 @@ export const deletionHints: Capability = {
     },
     {
       id: 'delete/tells-whoever-runs-its-work',
-      title: 'whoever holds an item of a deleted instance is told, and learns why by renewing',
+      title:
+        'a deletion emits cancelRequested for held work items, and their renewals return deleted',
       async run(store) {
         const workItems = [1, 2, 3].map((operation) => workItem(operation, { claimMs: lockMs }));
         const { claimed } = await store.begin('a', { workItems: [...workItems, workItem(4)] });
@@ -62,7 +62,7 @@ export const deletionHints: Capability = {
     },
     {
       id: 'delete/tells-of-work-that-outlived-its-instance',
-      title: 'also who still runs something of an instance that is over is told of its deletion',
+      title: 'deleting an ended instance emits cancelRequested for its abandoned work item',
       async run(store) {
         const cancellation = 'abandon' as const;
         const workItems = [workItem(1, { claimMs: lockMs, cancellation })];
@@ -77,7 +77,7 @@ export const deletionHints: Capability = {
     },
     {
       id: 'prune/tells-whoever-runs-its-work',
-      title: 'whoever holds an item of a pruned execution is told as of a deletion',
+      title: 'a prune emits cancelRequested for held work items of the pruned execution',
       async run(store) {
         const cancellation = 'abandon' as const;
         const workItems = [workItem(1, { claimMs: 10 * lockMs, cancellation })];
@@ -94,21 +94,21 @@ export const deletionHints: Capability = {
     },
     {
       id: 'shared/a-deletion-elsewhere-is-told',
-      title: 'whoever runs an item is told that another process has deleted its instance',
+      title: 'a deletion by another process emits cancelRequested for work items held here',
       async run(store) {
         const other = await store.reopen();
         await createEnded(store, 'unrelated');
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const tokens = (await store.claimWork()).map(({ lockToken }) => lockToken);
-        const told: string[] = [];
+        const received: string[] = [];
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
-          if (told.length >= tokens.length) resolve();
+          if (hint.kind === 'cancelRequested') received.push(...hint.lockTokens);
+          if (received.length >= tokens.length) resolve();
         });
         await other.deleteInstancesAtomic([{ instanceIds: ['a'], force: true }]);
-        await answered(promise, 'a hint of the deletion');
-        expectInAnyOrder(told, tokens);
+        await withTimeLimit(promise, 'a hint of the deletion');
+        expectInAnyOrder(received, tokens);
         for (const lockToken of tokens) {
           assert.deepEqual(await store.renewWork(lockToken), { held: false, deleted: true });
         }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   beginTree,
@@ -7,20 +7,19 @@ import {
   continued,
   createEnded,
   deleteTree,
-  expectGone,
+  expectDeleted,
   forceDelete,
   yearMs,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { child, workItem } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
 
 export const deletionRefusals: Capability = {
-  title: 'deletions that are refused',
+  title: 'rejected deletions',
   cases: [
     {
       id: 'delete/what-is-not-over-needs-force',
-      title:
-        'a pending, a running or a canceling instance is refused without force, and goes with it',
+      title: 'pending, running and canceling instances are deleted only with force',
       async run(store) {
         await store.begin('running');
         await store.begin('canceling');
@@ -30,7 +29,7 @@ export const deletionRefusals: Capability = {
           const refused = await store.expectNoChange(() => deleteTree(store, [status]));
           assert.deepEqual(refused, { kind: 'running', instanceId: status, status });
           await forceDelete(store, status);
-          await expectGone(store, [status]);
+          await expectDeleted(store, [status]);
         }
         await store.clock.advance(yearMs);
         await store.expectIdle();
@@ -38,7 +37,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/between-two-executions-is-running',
-      title: 'an instance that has continued as new and not begun again is refused without force',
+      title: 'an instance between two executions is deleted only with force',
       async run(store) {
         await store.begin('a', { outcome: continued });
         const refused = await store.expectNoChange(() => deleteTree(store, ['a']));
@@ -49,7 +48,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-canceled-end-that-waits-is-running',
-      title: 'an instance that waits for its last activity to stop is refused without force',
+      title: 'an instance that waits for its last activity to stop is not deleted without force',
       async run(store) {
         const { claimed } = await store.begin('a', {
           workItems: [workItem(1, { claimMs: lockMs })],
@@ -66,7 +65,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-running-child-keeps-the-tree',
-      title: 'a root that is over stays, with all its tree, while one below it is not over',
+      title: 'an ended root is not deleted while a descendant has not ended',
       async run(store) {
         const cancellation = 'abandon' as const;
         const children = [child('kid', 1, { cancellation })];
@@ -79,7 +78,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/refuses-to-leave-an-orphan',
-      title: 'a parent never goes without its child, with or without force, over or not',
+      title: 'a deletion that omits a child returns orphan, with or without force',
       async run(store) {
         const ids = await beginTree(store);
         const orphan = { kind: 'orphan', instanceId: 'leaf', parentInstanceId: 'left' };
@@ -92,12 +91,12 @@ export const deletionRefusals: Capability = {
         await store.terminate('leaf');
         assert.deepEqual(await store.expectNoChange(() => deleteTree(store, partly)), orphan);
         assert.equal((await deleteTree(store, ids)).kind, 'deleted');
-        await expectGone(store, ids);
+        await expectDeleted(store, ids);
       },
     },
     {
       id: 'delete/children-come-before-their-parents',
-      title: 'a tree in which a parent stands before its child is refused',
+      title: 'a deletion that lists a parent before its child returns orphan',
       async run(store) {
         await beginTree(store, completed);
         const wrong = ['leaf', 'root', 'left', 'right'];
@@ -108,7 +107,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-child-born-meanwhile-is-no-orphan',
-      title: 'a tree that has grown since it was read is refused, and goes when it is read again',
+      title: 'a deletion returns orphan if a child was added after the tree was read',
       async run(store) {
         await store.begin('root');
         await store.raise('root', 'grow');
@@ -130,8 +129,7 @@ export const deletionRefusals: Capability = {
     },
     {
       id: 'delete/a-later-life-is-not-meant',
-      title:
-        'a tree whose root is gone or has come again is left alone, with all that its ids mean now',
+      title: 'a deletion returns replaced if the root was deleted or has another incarnation',
       async run(store) {
         const { incarnation: rootIncarnation } = await createEnded(store, 'root');
         await forceDelete(store, 'root');
@@ -146,14 +144,14 @@ export const deletionRefusals: Capability = {
         const { incarnation } = await store.record('root');
         const result = await deleteTree(store, ['root'], { rootIncarnation: incarnation });
         assert.equal(result.kind, 'deleted');
-        await expectGone(store, ['root']);
+        await expectDeleted(store, ['root']);
       },
     },
     {
       id: 'delete/a-refused-tree-spares-its-neighbours',
-      title: 'in one call each tree is judged for itself',
+      title: 'a rejected tree in a batch does not affect the other trees',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await createEnded(store, 'first');
         await store.begin('running');
         const ids = await beginTree(store, completed);
@@ -168,9 +166,9 @@ export const deletionRefusals: Capability = {
           results.map(({ kind }) => kind),
           ['deleted', 'running', 'orphan', 'deleted', 'deleted', 'deleted'],
         );
-        await expectGone(store, ['first', 'last', ...ids]);
+        await expectDeleted(store, ['first', 'last', ...ids]);
         assert.equal((await store.record('running')).status, 'running');
-        await untouched();
+        await expectUnchanged();
       },
     },
   ],

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   beginTree,
@@ -7,11 +7,11 @@ import {
   continued,
   createEnded,
   deleteTree,
-  expectGone,
+  expectDeleted,
   forceDelete,
   numberedEvents,
   yearMs,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { child, event, newInstance, raised, workItem } from '../../sample-data.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
 import { lockMs } from '../../store-under-test.ts';
@@ -28,9 +28,9 @@ export const deletions: Capability = {
   cases: [
     {
       id: 'delete/takes-everything',
-      title: 'history, executions, messages, timers, work items and locks go with their instance',
+      title: 'a deletion removes history, executions, messages, timers, work items and locks',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const before = await store.provider.queueDepths();
         await store.begin('a', { events: numberedEvents(3), outcome: continued });
         const workItems = [workItem(1), workItem(2, { claimMs: lockMs })];
@@ -49,19 +49,19 @@ export const deletions: Capability = {
           eventsDeleted: 7,
           queueMessagesDeleted: 5,
         });
-        await expectGone(store, ['a']);
+        await expectDeleted(store, ['a']);
         assert.deepEqual(await store.history('a', 2), []);
         assert.deepEqual(await store.provider.queueDepths(), before);
         assert.equal((await store.provider.systemMetrics()).finishedExecutions, 0);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'delete/a-tree-goes-whole',
-      title: 'an instance that is over goes with all its descendants, and nobody else does',
+      title: 'deleting an ended tree removes all its descendants and no other instance',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await createEnded(store, 'other');
         const ids = await beginTree(store, completed);
         assert.deepEqual(await deleteTree(store, ids), {
@@ -73,14 +73,14 @@ export const deletions: Capability = {
             queueMessagesDeleted: 0,
           },
         });
-        await expectGone(store, ids);
+        await expectDeleted(store, ids);
         assert.equal((await store.record('other')).status, 'completed');
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'delete/every-end-is-an-end',
-      title: 'what is completed, failed, canceled or terminated needs no force',
+      title: 'completed, failed, canceled and terminated instances are deleted without force',
       async run(store) {
         await createEnded(store, 'completed');
         await store.begin('failed', { outcome: { status: 'failed', failure: '{}' } });
@@ -91,13 +91,13 @@ export const deletions: Capability = {
         for (const instanceId of ['completed', 'failed', 'canceled', 'terminated']) {
           assert.equal((await store.record(instanceId)).status, instanceId);
           assert.equal((await deleteTree(store, [instanceId])).kind, 'deleted');
-          await expectGone(store, [instanceId]);
+          await expectDeleted(store, [instanceId]);
         }
       },
     },
     {
       id: 'delete/unknown-ids-count-nothing',
-      title: 'unknown ids, and ids given twice, count as nothing, and so does an empty tree',
+      title: 'unknown ids, duplicate ids and empty trees add nothing to the deletion counts',
       async run(store) {
         const { provider } = store;
         assert.deepEqual(await provider.deleteInstancesAtomic([]), []);
@@ -113,7 +113,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-dry-run-changes-nothing',
-      title: 'a dry run answers what the deletion would, and changes nothing',
+      title: 'a deletion dry run returns the results of the deletion and changes nothing',
       async run(store) {
         const dryRun = true;
         const cancellation = 'abandon' as const;
@@ -144,13 +144,12 @@ export const deletions: Capability = {
         ];
         await store.provider.deleteInstancesAtomic(mixed);
         assert.equal((await store.record('running')).status, 'running');
-        await expectGone(store, ['leaf', 'left', 'right', 'root']);
+        await expectDeleted(store, ['leaf', 'left', 'right', 'root']);
       },
     },
     {
       id: 'delete/leaves-the-id-free',
-      title:
-        'a deleted id can be given at once to another name and input, which begins from nothing',
+      title: 'a deleted id can be reused immediately with another name and input',
       async run(store) {
         const old = await store.begin('a', { events: numberedEvents(3), customStatus: '"old"' });
         await store.raise('a', 'never read');
@@ -171,7 +170,8 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/nobody-is-left-to-tell',
-      title: 'messages and requests to a deleted instance find nobody, and its timers wake nobody',
+      title:
+        'enqueueMessages(), requestCancel() and terminate() do not find a deleted instance; its timers never fire',
       async run(store) {
         const timers = [{ operation: 1, fireAt: store.clock.now() + 50 }];
         await store.begin('a', { timers });
@@ -189,7 +189,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-large-tree-goes-at-one-moment',
-      title: 'a root goes with 2,000 children in one call, and all of them are gone at once',
+      title: 'a root with 2,000 children is deleted in one call',
       async run(store) {
         const ids = Array.from({ length: 2_000 }, (_, index) => `kid ${index}`);
         await store.begin('root', {
@@ -207,14 +207,14 @@ export const deletions: Capability = {
           eventsDeleted: 6_000,
           queueMessagesDeleted: 2_000,
         });
-        await expectGone(store, [...ids, 'root']);
+        await expectDeleted(store, [...ids, 'root']);
         await store.commit(await store.claimOne());
         await store.expectIdle();
       },
     },
     {
       id: 'delete/concurrent-deletions-count-once',
-      title: 'of deletions of one tree at the same time one counts it, and the others nothing',
+      title: 'concurrent deletions of one tree count it once',
       async run(store) {
         const ids = await beginTree(store, completed);
         const results = await Promise.all([0, 1, 2].map(() => deleteTree(store, ids)));
@@ -226,7 +226,7 @@ export const deletions: Capability = {
     },
     {
       id: 'delete/a-start-at-the-same-time-is-whole',
-      title: 'an id that is deleted and started at the same time is there whole or not at all',
+      title: 'a start concurrent with a deletion creates a complete instance or none',
       async run(store) {
         await createEnded(store, 'a');
         const [, [started]] = await Promise.all([

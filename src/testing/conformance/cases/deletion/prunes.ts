@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   auditEntry,
@@ -8,12 +8,12 @@ import {
   forceDelete,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { event, workItem } from '../../sample-data.ts';
 import { expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** The ids of the executions that are left. */
+/** Returns the ids of the remaining executions. */
 async function left(store: StoreUnderTest, instanceId = 'a'): Promise<readonly number[]> {
   return (await store.executions(instanceId)).map(({ executionId }) => executionId);
 }
@@ -32,9 +32,9 @@ export const prunes: Capability = {
   cases: [
     {
       id: 'prune/takes-executions-with-their-history',
-      title: 'finished executions go with their histories, and their instance goes on',
+      title: 'a prune deletes finished executions with their histories; the instance continues',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await runExecutions(store, 'a', { count: 4 });
         const before = await store.record('a');
         assert.deepEqual(await prune(store, 'a', { keepLast: 2 }), {
@@ -51,12 +51,12 @@ export const prunes: Capability = {
         await store.raise('a', 'go');
         await store.commit(await store.claimOne(), { events: [event('on')] });
         assert.deepEqual(await store.historyLabels('a', 4), ['execution 4', 'on']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'prune/never-takes-the-current-one',
-      title: 'the current execution stays, whatever is asked, running or over or not yet begun',
+      title: 'a prune never deletes the current execution: pending, running or ended',
       async run(store) {
         const everything = { keepLast: 0, endedBefore: Number.MAX_SAFE_INTEGER };
         await createEnded(store, 'over');
@@ -74,7 +74,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/spares-the-last',
-      title: 'so many executions are kept, the current one among them, and 0 and 1 mean the same',
+      title: 'keepLast counts the current execution, and 0 equals 1',
       async run(store) {
         for (const [keepLast, kept] of [
           [9, [1, 2, 3, 4, 5]],
@@ -94,7 +94,8 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/takes-those-that-ended-before',
-      title: 'only executions that ended before the time go, and one that ended at it stays',
+      title:
+        'endedBefore prunes executions that ended earlier, and keeps one that ended at that time',
       async run(store) {
         await runExecutions(store, 'a', { count: 4 });
         const [first, second] = await store.executions('a');
@@ -107,7 +108,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/all-conditions-must-hold',
-      title: 'an execution goes only if it is neither among the last nor too young',
+      title: 'a prune deletes only executions that match both keepLast and endedBefore',
       async run(store) {
         await runExecutions(store, 'a', { count: 5 });
         const third = (await store.executions('a'))[2];
@@ -122,7 +123,7 @@ export const prunes: Capability = {
     {
       id: 'prune/goes-on-in-steps',
       title:
-        'at most `max` go at once, the oldest first, and the answer says whether some are left',
+        'a prune deletes at most max executions, oldest first, and returns whether more are left',
       async run(store) {
         await runExecutions(store, 'a', { count: 6 });
         const step = { keepLast: 2, max: 3 };
@@ -139,7 +140,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/takes-outstanding-items',
-      title: 'what a pruned execution left behind goes with it: queued, held and not yet read',
+      title: 'a prune deletes queued and held work items and unread messages of its executions',
       async run(store) {
         const cancellation = 'abandon' as const;
         const workItems = [
@@ -169,8 +170,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/lets-a-canceled-end-come',
-      title:
-        'an instance that only waited for what a pruned execution left behind ends as canceled',
+      title: 'a prune that deletes the last held work item ends a canceling instance as canceled',
       async run(store) {
         const workItems = [workItem(1, { claimMs: 10 * lockMs })];
         const begun = await store.begin('a', { workItems, outcome: continued });
@@ -187,7 +187,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/leaves-the-time-to-clean-up',
-      title: 'an instance that was asked to stop is still ended by anyone when its time is over',
+      title: 'a prune keeps the clean-up limit of a canceling instance',
       async run(store) {
         await store.begin('a', { outcome: continued });
         await store.commit(await store.claimOne());
@@ -207,7 +207,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/leaves-a-turn-under-way',
-      title: 'a prune while a turn runs changes nothing for that turn',
+      title: 'a prune during a turn does not affect its ack or later messages',
       async run(store) {
         await runExecutions(store, 'a', { count: 3 });
         await store.raise('a', 'go');
@@ -215,9 +215,9 @@ export const prunes: Capability = {
         assert.equal((await prune(store, 'a')).executionsDeleted, 2);
         await store.commit(item, { events: [event('on')] });
         assert.deepEqual(await store.historyLabels('a', 3), ['execution 3', 'on']);
-        // What comes while a turn holds a message that a prune concerns is not taken for that message.
+        // A message that arrives after the prune must not be mistaken for the pruned message of the claim.
         await runExecutions(store, 'b', { count: 2 });
-        await placeBystander(store);
+        await createUnrelatedInstance(store);
         const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
         const message = { ...late, data: '{}', payload: null };
         await store.provider.enqueueMessages([{ instanceId: 'b', message }]);
@@ -231,7 +231,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/another-life-is-not-found',
-      title: 'an unknown instance, and one that is another life of its id, is not found',
+      title: 'a prune of an unknown id or another incarnation returns found: false',
       async run(store) {
         assert.deepEqual(await prune(store, 'nobody'), notFound);
         const { incarnation } = await store.begin('a');
@@ -247,7 +247,7 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/a-dry-run-changes-nothing',
-      title: 'a dry run answers what the prune would, and changes nothing',
+      title: 'a prune dry run returns the result of the prune and changes nothing',
       async run(store) {
         const cancellation = 'abandon' as const;
         const workItems = [workItem(1, { cancellation })];
@@ -270,9 +270,9 @@ export const prunes: Capability = {
     },
     {
       id: 'prune/each-of-a-batch-by-its-own-conditions',
-      title: 'in one call each instance is pruned by its own conditions and recorded',
+      title: 'a batch prunes each instance by its own conditions and adds up its audit',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const audit = auditEntry({ action: 'pruneBulk' });
         await runExecutions(store, 'a', { count: 3 });
         await runExecutions(store, 'b', { count: 3 });
@@ -294,7 +294,7 @@ export const prunes: Capability = {
         const record = only(await store.provider.listAudit({ limit: 9 }), 'record');
         const { instancesDeleted, executionsDeleted, eventsDeleted } = record;
         assert.deepEqual([instancesDeleted, executionsDeleted, eventsDeleted], [0, 3, 3]);
-        await untouched();
+        await expectUnchanged();
       },
     },
   ],

@@ -5,11 +5,11 @@ import {
   completed,
   continued,
   createEnded,
-  expectGone,
+  expectDeleted,
   forceDelete,
   numberedEvents,
   prune,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { event } from '../../sample-data.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 
@@ -21,30 +21,29 @@ async function beginLong(store: StoreUnderTest, instanceId: string): Promise<num
   return (await store.begin(instanceId, { events, outcome: completed })).instanceKey;
 }
 
-/** Takes everything away in steps; none may be much larger than asked. */
+/** Reclaims all rows in steps, and expects that no step greatly exceeds `maxRows`. Returns the rows. */
 async function reclaimAll(provider: Provider, maxRows: number): Promise<number> {
   for (let rows = 0, steps = 0; ; steps += 1) {
     const step = await provider.reclaimDeleted(maxRows);
     assert.ok(step.rows <= 2 * maxRows, `${step.rows} rows in a step of ${maxRows}`);
     rows += step.rows;
     if (!step.left) return rows;
-    assert.ok(steps < 1_000, 'it never ends');
+    assert.ok(steps < 1_000, 'the reclaim never ends');
   }
 }
 
 export const reclaims: Capability = {
-  title: 'reclaiming what deletions leave',
+  title: 'reclaiming deleted rows',
   cases: [
     {
       id: 'reclaim/what-is-hidden-is-gone',
-      title:
-        'a long history is gone for every reader, also while its rows are still to be taken away',
+      title: 'a deleted long history is unreadable before its rows are reclaimed',
       async run(store) {
         const instanceKey = await beginLong(store, 'a');
         assert.equal((await forceDelete(store, 'a')).eventsDeleted, size);
-        await expectGone(store, ['a']);
+        await expectDeleted(store, ['a']);
         const range = { instanceKey, executionId: 1, after: 0 };
-        // By its length: to show how two long lists differ takes minutes.
+        // Compares the length, because a diff of two long lists takes minutes.
         assert.equal((await store.provider.readHistory([range])).flat().length, 0);
         await store.begin('a', { events: [event('new')] });
         assert.deepEqual(await store.historyLabels('a'), ['new']);
@@ -52,7 +51,7 @@ export const reclaims: Capability = {
     },
     {
       id: 'reclaim/goes-on-in-steps',
-      title: 'what is left is taken away in steps, until nothing is, and the living keep theirs',
+      title: 'reclaimDeleted() deletes the remaining rows in steps and keeps other histories',
       async run(store) {
         await createEnded(store, 'before', 3);
         await beginLong(store, 'a');
@@ -77,7 +76,7 @@ export const reclaims: Capability = {
     {
       id: 'reclaim/spares-what-was-kept',
       title:
-        'the hidden history of a pruned execution is taken away, and those of the others are not',
+        'reclaimDeleted() deletes rows of pruned executions and keeps those of other executions',
       async run(store) {
         await store.create('a');
         for (const execution of [1, 2]) {
@@ -99,7 +98,7 @@ export const reclaims: Capability = {
     },
     {
       id: 'shared/a-reclaim-goes-on-elsewhere',
-      title: 'what one process has begun to take away another one finishes',
+      title: 'another process can finish a reclaim that this process began',
       async run(store) {
         await beginLong(store, 'a');
         await forceDelete(store, 'a');

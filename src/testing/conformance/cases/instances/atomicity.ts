@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { child, detached, event, newTurn, raised, workItem } from '../../sample-data.ts';
 import {
@@ -15,9 +15,9 @@ export const atomicity: Capability = {
   cases: [
     {
       id: 'atomic/an-ack-commits-all-its-parts',
-      title: 'everything that a turn decided is there once its ack is committed',
+      title: 'a committed ack stores every part of its turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('reader');
         await store.create('a');
         const fireAt = store.clock.now() + 100;
@@ -45,14 +45,14 @@ export const atomicity: Capability = {
         ]);
         await store.clock.advance(100);
         assert.deepEqual(labels(await store.claimOne()), ['timerFired 2']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'atomic/a-refused-ack-leaves-nothing',
-      title: 'a turn with one impossible part leaves no other part behind',
+      title: 'an ack with one invalid part stores no part of its turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('reader');
         await store.begin('a', { customStatus: '"before"' });
         await store.raise('a', 'go');
@@ -72,12 +72,12 @@ export const atomicity: Capability = {
         );
         expectRefused(result);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'atomic/a-refused-ack-keeps-the-claim',
-      title: 'after a refusal the claim is held and its messages wait, so a good turn can follow',
+      title: 'a rejected ack keeps its claim and messages, so that a valid turn can follow',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
@@ -91,7 +91,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/event-ids-that-exist-are-refused',
-      title: 'an event id that the execution has already is never written again',
+      title: 'an ack with event ids that already exist is rejected',
       async run(store) {
         await store.begin('a', { events: [event('one'), event('two')] });
         await store.raise('a', 'go');
@@ -105,7 +105,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/gaps-in-event-ids-are-refused',
-      title: 'events that would leave a gap behind the history are refused',
+      title: 'an ack with a gap in the event ids is rejected',
       async run(store) {
         await store.begin('a', { events: [event('one')] });
         await store.raise('a', 'go');
@@ -118,7 +118,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/an-operation-has-one-work-item',
-      title: 'an operation that has a work item in this execution cannot get a second one',
+      title: 'an ack that schedules a second work item for an operation is rejected',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'go');
@@ -134,7 +134,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/a-refused-name-can-be-used-later',
-      title: 'names and versions that were first seen in a refused turn work when they come again',
+      title: 'names and versions first used in a rejected turn can be committed later',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
@@ -155,7 +155,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/one-of-two-acks-wins',
-      title: 'of two acks made at once with one token exactly one is committed',
+      title: 'exactly one of two concurrent acks with the same token is committed',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -173,7 +173,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/one-token-commits-once-in-a-batch',
-      title: 'a token named twice in one batch commits its first turn only',
+      title: 'a token that occurs twice in a batch commits only its first turn',
       async run(store) {
         await store.create('a');
         const { lockToken, messages } = await store.claimOne();
@@ -190,7 +190,7 @@ export const atomicity: Capability = {
     },
     {
       id: 'atomic/an-outcome-replaces-its-item',
-      title: 'a settled item is gone and its outcome is queued, both or neither',
+      title: 'acking a work item deletes it and enqueues its outcome',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();

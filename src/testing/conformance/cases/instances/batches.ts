@@ -34,7 +34,7 @@ export const batches: Capability = {
   cases: [
     {
       id: 'batch/empty-batches-answer-empty',
-      title: 'every batch method answers an empty batch with an empty list',
+      title: 'batch methods return an empty list for an empty batch',
       async run({ provider }) {
         assert.deepEqual(await provider.createInstances([]), []);
         assert.deepEqual(await provider.enqueueMessages([]), []);
@@ -52,7 +52,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/a-lost-ack-spares-its-neighbours',
-      title: 'an ack with a lost token in the middle of a batch harms nobody before or after it',
+      title: 'an ack with a lost token does not affect the other acks of its batch',
       async run(store) {
         const { a, b, c } = await claimThree(store);
         const results = await store.provider.ackOrchestrationItems([
@@ -74,8 +74,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/a-bad-turn-spares-its-neighbours',
-      title:
-        'a turn that cannot be stored in the middle of a batch harms nobody before or after it',
+      title: 'an invalid turn does not affect the other acks of its batch',
       async run(store) {
         const { a, b, c } = await claimThree(store);
         const results = await store.provider.ackOrchestrationItems([
@@ -97,7 +96,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/calls-at-once-do-not-spoil-each-other',
-      title: 'a bad ack harms no other call that is made at the same moment',
+      title: 'a rejected ack does not affect concurrent calls',
       async run(store) {
         const { a, b } = await claimThree(store);
         const { provider } = store;
@@ -121,7 +120,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/a-message-between-acks-of-one-batch-arrives',
-      title: 'a message from one turn to an instance that is acked in the same batch is not lost',
+      title: 'messages between instances acked in one batch are delivered',
       async run(store) {
         const { a, b, c } = await claimThree(store);
         const toB = (text: string) => [{ instanceId: 'b', message: raised(text) }];
@@ -139,7 +138,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/lost-work-spares-its-neighbours',
-      title: 'a lost work item in the middle of a batch harms nobody before or after it',
+      title: 'a lost token in ackWorkItems() does not affect the others of its batch',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2), workItem(3)] });
         const items = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);
@@ -162,7 +161,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/messages-are-answered-each',
-      title: 'a batch of messages is answered one by one: missing, enqueued, over, full',
+      title: 'enqueueMessages() returns missing, enqueued, over or full per message',
       async run(store) {
         await store.begin('over', { outcome: { status: 'completed', payload: null } });
         await store.begin('a');
@@ -179,7 +178,7 @@ export const batches: Capability = {
     },
     {
       id: 'batch/abandons-are-answered-each',
-      title: 'a batch of abandoned claims is answered one by one, and the held ones are released',
+      title: 'abandonOrchestrationItems() returns a result per claim and releases the held ones',
       async run(store) {
         const { a, b, c } = await claimThree(store);
         await store.commit(b);

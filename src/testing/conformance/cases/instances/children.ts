@@ -3,14 +3,14 @@ import type { Capability } from '../../conformance-case.ts';
 import { awaitedDetached, child, detached, event, newTurn } from '../../sample-data.ts';
 import { expectCommitted, expectInAnyOrder } from '../../expectations.ts';
 import { labels } from '../../store-under-test.ts';
-import { createTask } from '../../task-moves.ts';
+import { createTask } from '../../task-helpers.ts';
 
 export const children: Capability = {
   title: 'children and detached instances',
   cases: [
     {
       id: 'child/is-created-with-its-start',
-      title: 'a child is an instance of its own with its start message, and knows its parent',
+      title: 'a turn creates a child instance with its start message and parent reference',
       async run(store) {
         const kid = child('kid', 3, { name: 'shipping', version: '2' });
         await store.begin('a', { children: [kid] });
@@ -38,7 +38,7 @@ export const children: Capability = {
     },
     {
       id: 'child/of-a-later-execution-knows-that-execution',
-      title: 'a child that a later execution starts names that execution as the one that waits',
+      title: 'a child started by a later execution references that execution as its parent',
       async run(store) {
         const start = child('x', 1).start;
         await store.begin('a', { outcome: { status: 'continuedAsNew', version: '1', start } });
@@ -49,7 +49,7 @@ export const children: Capability = {
     },
     {
       id: 'child/a-detached-one-has-no-parent',
-      title: 'a detached instance is created with its start message and has no parent',
+      title: 'a detached instance is created with its start message and without a parent',
       async run(store) {
         await store.begin('a', { children: [detached('free')] });
         const item = await store.claimOne();
@@ -60,7 +60,7 @@ export const children: Capability = {
     },
     {
       id: 'child/a-taken-id-is-told-to-the-parent',
-      title: 'a child id that is taken leaves its owner alone and tells the parent at once',
+      title: 'a taken child id enqueues ifTaken for the parent and leaves its owner unchanged',
       async run(store) {
         await store.begin('taken', { customStatus: '"mine"' });
         const owner = await store.snapshotOf(await store.record('taken'));
@@ -77,14 +77,13 @@ export const children: Capability = {
             ['kid', 'start'],
           ],
         );
-        const { messageKey: _key, ...told } = items[0]?.messages[0] ?? assert.fail();
-        assert.deepEqual(told, kid.ifTaken);
+        const { messageKey: _key, ...received } = items[0]?.messages[0] ?? assert.fail();
+        assert.deepEqual(received, kid.ifTaken);
       },
     },
     {
       id: 'child/the-id-of-a-finished-instance-is-taken',
-      title:
-        'a child id that belongs to an instance that is over is taken, whatever its name and input',
+      title: 'a child id that belongs to an ended instance is taken',
       async run(store) {
         await store.begin('taken', { outcome: { status: 'completed', payload: '1' } });
         const owner = await store.snapshotOf(await store.record('taken'));
@@ -95,7 +94,7 @@ export const children: Capability = {
     },
     {
       id: 'child/its-own-parent-has-taken-its-id',
-      title: 'an instance that starts a child with its own id is told that it is taken',
+      title: 'a child with the id of its own parent is taken',
       async run(store) {
         await store.begin('a', { children: [child('a', 1)] });
         const item = await store.claimOne();
@@ -105,7 +104,7 @@ export const children: Capability = {
     },
     {
       id: 'child/the-second-of-one-id-is-taken',
-      title: 'of two children with one id in one turn the first is started and the second is taken',
+      title: 'of two children with one id in a turn, the second is taken',
       async run(store) {
         const [first, second] = [child('kid', 1), child('kid', 2)];
         await store.begin('a', { children: [first, second] });
@@ -119,8 +118,7 @@ export const children: Capability = {
     },
     {
       id: 'child/two-parents-cannot-share-one',
-      title:
-        'of two parents that start one id in one batch one gets the child and the other is told',
+      title: 'of two parents that start one child id in a batch, one receives childFailed',
       async run(store) {
         await store.create('a');
         await store.create('b');
@@ -156,13 +154,13 @@ export const children: Capability = {
           ],
         );
         const starter = items.find(({ instanceId }) => instanceId === 'a');
-        const { messageKey: _key, ...told } = starter?.messages[0] ?? assert.fail();
-        assert.deepEqual(told, free.ifStarted);
+        const { messageKey: _key, ...received } = starter?.messages[0] ?? assert.fail();
+        assert.deepEqual(received, free.ifStarted);
       },
     },
     {
       id: 'child/a-repeated-detached-start-is-confirmed',
-      title: 'a detached id taken by the same name and input hash is confirmed and left alone',
+      title: 'a detached id taken by the same name and input hash is confirmed',
       async run(store) {
         await store.begin('running');
         await store.begin('ended', { outcome: { status: 'completed', payload: '1' } });
@@ -201,14 +199,14 @@ export const children: Capability = {
           [item.instanceId, ...labels(item)],
           ['a', 'detachedFailed 1', 'detachedFailed 2', 'detachedFailed 3', 'detachedFailed 4'],
         );
-        const { messageKey: _key, ...told } = item.messages[0] ?? assert.fail();
-        assert.deepEqual(told, otherInput.ifTaken);
+        const { messageKey: _key, ...received } = item.messages[0] ?? assert.fail();
+        assert.deepEqual(received, otherInput.ifTaken);
         assert.deepEqual(await store.snapshotOf(await store.record('taken')), owner);
       },
     },
     {
       id: 'child/the-second-detached-start-of-one-id',
-      title: 'of several detached starts of one id in one turn each is compared with the first',
+      title: 'repeated detached starts of one id in a turn are compared with the first',
       async run(store) {
         const [first, second, third] = [
           awaitedDetached('free', 1),
@@ -226,7 +224,7 @@ export const children: Capability = {
     },
     {
       id: 'child/a-taken-detached-id-is-silent',
-      title: 'a detached id that is taken changes nothing, and its turn stands',
+      title: 'a taken detached id without ifTaken enqueues nothing, and its turn is committed',
       async run(store) {
         await store.begin('taken');
         const owner = await store.snapshotOf(await store.record('taken'));
@@ -238,7 +236,7 @@ export const children: Capability = {
     },
     {
       id: 'child/outlives-the-turn-that-ends-its-parent',
-      title: 'a child started in the turn that ends its parent is started all the same',
+      title: 'a detached instance started in the last turn of its starter is created',
       async run(store) {
         const outcome = { status: 'completed', payload: null } as const;
         await store.begin('a', { children: [detached('free')], outcome });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event, startMessage, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
@@ -7,7 +7,7 @@ import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
 const continued = { status: 'continuedAsNew', version: '2', start: startMessage() } as const;
 
-/** Ends the current execution of an instance that has nothing else to read. */
+/** Continues an instance without unread messages as new. */
 async function continueAsNew(store: StoreUnderTest, instanceId: string): Promise<void> {
   await store.raise(instanceId, 'continue');
   const item = await store.claimOne();
@@ -19,9 +19,10 @@ export const continueAsNewCases: Capability = {
   cases: [
     {
       id: 'continue/begins-the-next-execution',
-      title: 'the next execution begins with its start message, an empty history and no last turn',
+      title:
+        'continue-as-new starts the next execution with its start message and an empty history',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { customStatus: '"kept"' });
         const before = await store.record('a');
         await store.clock.advance(10);
@@ -46,12 +47,12 @@ export const continueAsNewCases: Capability = {
           endedAt: null,
           historyLength: 0,
         });
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'continue/keeps-the-finished-execution',
-      title: 'the finished execution stays on record with its history, version and times',
+      title: 'continue-as-new keeps the finished execution with its history, version and times',
       async run(store) {
         const startedAt = store.clock.now();
         await store.begin('a', { events: [event('one'), event('two')] });
@@ -83,7 +84,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/keeps-histories-apart',
-      title: 'every execution counts its events from one, and reads only its own',
+      title: 'each execution numbers its events from 1 and has its own history',
       async run(store) {
         await store.begin('a', { events: [event('first, 1')] });
         for (const executionId of [2, 3]) {
@@ -105,7 +106,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/carries-waiting-messages',
-      title: 'events that arrived meanwhile are carried into the next execution, behind its start',
+      title: 'unread external events are carried into the next execution, after its start',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -117,7 +118,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/old-completions-are-dropped',
-      title: 'an activity of an execution that was superseded settles without a message',
+      title: 'an activity of a superseded execution settles without a message',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -131,7 +132,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/queued-completions-of-the-old-execution-are-dropped',
-      title: 'a completion that the old execution has not read does not reach the next one',
+      title: 'continue-as-new deletes unread completions of the old execution',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'go');
@@ -143,7 +144,8 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/ends-outstanding-work',
-      title: 'unclaimed items of the old execution are removed, and claimed ones are asked to stop',
+      title:
+        'continue-as-new deletes unclaimed work items of the old execution and flags claimed ones',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const running = await store.claimWorkOne({ max: 1 });
@@ -157,7 +159,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/old-timers-never-fire',
-      title: 'timers of the old execution never fire in the next one',
+      title: 'continue-as-new deletes the timers of the old execution',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 10 }] });
         await continueAsNew(store, 'a');
@@ -173,7 +175,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/operations-count-anew',
-      title: 'an operation of the next execution may have the number of an old one that still runs',
+      title: 'the next execution can reuse an operation number of a work item that still runs',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { payload: '"old"' })] });
         const old = await store.claimWorkOne();
@@ -196,7 +198,7 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/many-in-a-row',
-      title: 'ten executions in a row are all on record, in order',
+      title: 'ten executions in a row are listed in order',
       async run(store) {
         await store.create('a');
         for (let execution = 1; execution < 10; execution++) {
@@ -217,7 +219,8 @@ export const continueAsNewCases: Capability = {
     },
     {
       id: 'continue/an-unpicked-version-can-be-picked-anew',
-      title: 'a next execution without a version is handed to whoever picks one',
+      title:
+        'a next execution without a version is claimable only by workers that accept version null',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');

@@ -9,7 +9,7 @@ export const creation: Capability = {
   cases: [
     {
       id: 'create/inserts-a-pending-row',
-      title: 'a new instance is pending, with the name, version and incarnation it was given',
+      title: 'a new instance is pending, with its given name, version and incarnation',
       async run(store) {
         const instance = newInstance('a', { version: '3', name: 'order' });
         const [result] = await store.provider.createInstances([instance]);
@@ -43,7 +43,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/enqueues-the-start-with-the-row',
-      title: 'a new instance can be claimed at once, with exactly its start message',
+      title: 'a new instance is claimable immediately, with only its start message',
       async run(store) {
         const instance = newInstance('a');
         const [result] = await store.provider.createInstances([instance]);
@@ -72,7 +72,8 @@ export const creation: Capability = {
     },
     {
       id: 'create/the-same-start-exists',
-      title: 'the same id, name and input is the same start: it exists and nothing changes',
+      title:
+        'createInstances() with the same id, name and input returns exists and changes nothing',
       async run(store) {
         await store.create('a', { inputHash: 'h1' });
         const repeat = newInstance('a', { inputHash: 'h1', version: '2' });
@@ -83,7 +84,8 @@ export const creation: Capability = {
     },
     {
       id: 'create/another-name-conflicts',
-      title: 'an id that belongs to another orchestration is a conflict that names it',
+      title:
+        'createInstances() with the id of another orchestration returns conflict with its name',
       async run(store) {
         await store.create('a', { name: 'first' });
         const other = newInstance('a', { name: 'second' });
@@ -94,7 +96,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/another-input-conflicts',
-      title: 'an id that was started with another input is a conflict',
+      title: 'createInstances() with an id that has another input returns conflict',
       async run(store) {
         await store.create('a', { name: 'first', inputHash: 'h1' });
         const other = newInstance('a', { name: 'first', inputHash: 'h2' });
@@ -105,7 +107,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/an-id-that-is-over-stays-taken',
-      title: 'an instance that is over still answers exists or conflict, and stays over',
+      title: 'createInstances() with the id of an ended instance returns exists or conflict',
       async run(store) {
         await store.begin('a', { outcome: { status: 'completed', payload: '1' } });
         const results = await store.expectNoChange(() =>
@@ -122,7 +124,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/a-claimed-instance-keeps-its-claim',
-      title: 'a repeated start does not disturb the claim or the history of a running instance',
+      title: 'a repeated start does not affect the claim or history of a running instance',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
@@ -136,7 +138,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/repeats-within-a-batch',
-      title: 'a batch that names one id several times creates it once',
+      title: 'a batch that repeats an id creates it once',
       async run(store) {
         const first = newInstance('a');
         const results = await store.provider.createInstances([
@@ -154,7 +156,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/a-conflict-spares-its-neighbours',
-      title: 'a conflict in the middle of a batch harms nobody before or after it',
+      title: 'a conflict does not affect the other starts of its batch',
       async run(store) {
         await store.create('taken', { name: 'other' });
         const results = await store.provider.createInstances([
@@ -176,8 +178,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/a-refused-one-spares-its-neighbours',
-      title:
-        'an instance whose first turn cannot be stored is refused, kept nowhere, and harms nobody',
+      title: 'an invalid first turn is refused and does not affect the other starts',
       async run(store) {
         const twice = newTurn({ events: [event('x')], workItems: [workItem(1), workItem(1)] });
         const gap = newTurn({ firstEventId: 2, events: [event('x')] });
@@ -199,7 +200,7 @@ export const creation: Capability = {
     },
     {
       id: 'create/concurrent-starts-have-one-winner',
-      title: 'of starts made at once with one id exactly one creates the instance',
+      title: 'exactly one of several concurrent starts with one id creates the instance',
       async run(store) {
         const attempts = Array.from({ length: 8 }, () =>
           store.provider.createInstances([newInstance('a')]),

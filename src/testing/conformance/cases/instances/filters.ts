@@ -4,12 +4,11 @@ import { expectInAnyOrder } from '../../expectations.ts';
 import { workItem } from '../../sample-data.ts';
 
 export const filters: Capability = {
-  title: 'filters: claim only what can be run',
+  title: 'claim filters',
   cases: [
     {
       id: 'filter/claims-only-runnable-names',
-      title:
-        'only instances of the named orchestrations are claimed, and the others stay as they are',
+      title: 'a fetch claims only instances of the runnable names and leaves the others unchanged',
       async run(store) {
         for (const name of ['order', 'invoice', 'report']) await store.create(name, { name });
         const runnable = ['report', 'order', 'unknown'].map((name) => ({ name, version: null }));
@@ -21,7 +20,7 @@ export const filters: Capability = {
     },
     {
       id: 'filter/claims-only-runnable-versions',
-      title: 'only instances on a version that the worker has are claimed',
+      title: 'a fetch claims only instances of the runnable versions',
       async run(store) {
         for (const version of ['1', '2', '10']) await store.create(`on ${version}`, { version });
         const runnable = [
@@ -36,7 +35,7 @@ export const filters: Capability = {
     },
     {
       id: 'filter/an-unpicked-version-needs-its-own-entry',
-      title: 'an instance whose version is not yet picked goes to a worker that says it picks one',
+      title: 'an instance without a version is claimed only by a runnable entry with version null',
       async run(store) {
         await store.create('a');
         const picked = [{ name: 'sample', version: '1' }];
@@ -51,7 +50,7 @@ export const filters: Capability = {
     },
     {
       id: 'filter/nothing-runnable-claims-nothing',
-      title: 'a worker that can run nothing claims nothing',
+      title: 'a fetch with an empty filter claims nothing',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -63,7 +62,7 @@ export const filters: Capability = {
     },
     {
       id: 'filter/others-do-not-stand-in-the-way',
-      title: 'instances that nobody here can run do not hide those behind them',
+      title: 'older instances outside the filter do not block a matching one',
       async run(store) {
         for (let index = 0; index < 30; index++)
           await store.create(`x${index}`, { name: 'foreign' });
@@ -75,7 +74,8 @@ export const filters: Capability = {
     },
     {
       id: 'filter/claims-only-named-activities',
-      title: 'only work items of the named activities are claimed, and the others stay as they are',
+      title:
+        'a fetch claims only work items of the named activities and leaves the others unchanged',
       async run(store) {
         const names = ['charge', 'mail', 'ship'];
         await store.begin('a', {
@@ -92,7 +92,7 @@ export const filters: Capability = {
     },
     {
       id: 'filter/other-activities-do-not-stand-in-the-way',
-      title: 'work items that nobody here can run do not hide those behind them',
+      title: 'older work items outside the filter do not block a matching one',
       async run(store) {
         const foreign = Array.from({ length: 30 }, (_, index) =>
           workItem(index, { name: 'foreign' }),
@@ -106,7 +106,7 @@ export const filters: Capability = {
     },
     {
       id: 'filter/names-are-exact',
-      title: 'names are compared as they are: case, spaces and wildcards mean themselves',
+      title: 'name filters match exactly: case, spaces and wildcards are literal',
       async run(store) {
         await store.create('a', { name: 'order' });
         for (const name of ['Order', 'order ', 'ord', 'orde_', '%', '*']) {

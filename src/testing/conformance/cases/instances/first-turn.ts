@@ -14,12 +14,11 @@ import { expectCommitted, expectInAnyOrder, only } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
 
 export const firstTurn: Capability = {
-  title: 'creation together with the first turn',
+  title: 'creation with a first turn',
   cases: [
     {
       id: 'first-turn/commits-what-an-ack-commits',
-      title:
-        'an instance created with its first turn stands as one whose start was claimed and acked',
+      title: 'creation with a first turn stores the same state as create, claim and ack',
       async run(store) {
         await store.create('reader');
         await store.commit(await store.claimOne());
@@ -63,7 +62,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/enqueues-no-start',
-      title: 'no start message is left of an instance created with its first turn',
+      title: 'creation with a first turn enqueues no start message',
       async run(store) {
         await store.create('a', { firstTurn: newTurn({ events: [event('begun')] }) });
         await store.expectIdle();
@@ -73,7 +72,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/is-the-last-turn',
-      title: 'the next claim reports the first turn as the last committed one, with its history',
+      title: 'the claim after a first turn returns its turn id, history length and version',
       async run(store) {
         const turn = newTurn({ version: '7', events: [event('one'), event('two')] });
         await store.create('a', { firstTurn: turn });
@@ -87,7 +86,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/reports-items-claimed-at-insert',
-      title: 'work items claimed in a first turn come with tokens that settle them',
+      title: 'createInstances() returns tokens for work items that the first turn claimed',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs }), workItem(2)];
         const instance = newInstance('a', { firstTurn: newTurn({ workItems }) });
@@ -102,7 +101,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/can-end-the-instance',
-      title: 'a first turn may be the last: the instance is over and nothing is queued for it',
+      title: 'a first turn can complete the instance, and nothing is queued',
       async run(store) {
         const turn = newTurn({ outcome: { status: 'completed', payload: '"at once"' } });
         await store.create('a', { firstTurn: turn });
@@ -121,7 +120,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/can-continue-as-new',
-      title: 'a first turn may continue as new: the second execution waits with its start',
+      title: 'a first turn can continue as new, and the second execution has its start message',
       async run(store) {
         const start = startMessage();
         const turn = newTurn({
@@ -144,7 +143,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/of-a-taken-id-commits-nothing',
-      title: 'a first turn for an id that exists or conflicts leaves no trace',
+      title: 'a first turn of an id that exists or conflicts stores nothing',
       async run(store) {
         await store.begin('a');
         const turn = newTurn({
@@ -169,7 +168,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/is-told-of-a-taken-child',
-      title: 'a first turn whose child id is taken is told so like any other',
+      title: 'a first turn whose child id is taken receives childFailed',
       async run(store) {
         await store.begin('taken');
         const turn = newTurn({ children: [child('taken', 1)] });
@@ -180,7 +179,7 @@ export const firstTurn: Capability = {
     },
     {
       id: 'first-turn/can-be-followed-by-a-turn-ack',
-      title: 'the activity of a first turn can be settled together with the turn it leads to',
+      title: 'a turn ack can settle a work item of the first turn',
       async run(store) {
         const turn = newTurn({
           events: [event('one')],

@@ -6,36 +6,37 @@ import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../s
 
 const delayMs = 1_000;
 
-/** Claims the only claimable instance and holds it back for build `one`. */
-async function holdBack(store: StoreUnderTest, reason = 'history disagrees'): Promise<void> {
+/** Claims the only claimable instance and blocks it for build `one`. */
+async function blockInstance(store: StoreUnderTest, reason = 'history disagrees'): Promise<void> {
   const { lockToken } = await store.claimOne();
   const blocked = { reason, buildId: 'one' };
   const abandon = { lockToken, delayMs, giveBackClaim: true, blocked };
   assert.deepEqual(await store.provider.abandonOrchestrationItems([abandon]), [true]);
 }
 
-/** How the worker of build `one` would hold back an instance as it stands after a turn. */
+/** Returns the hold that a worker of build `one` requests after a turn. */
 function holdOf({ instanceKey, incarnation, turnId: lastTurn }: BegunInstance): InstanceHold {
   const blocked = { reason: 'looped', buildId: 'one' };
   return { instanceKey, incarnation, executionId: 1, lastTurn, delayMs, blocked };
 }
 
 export const holdBackCases: Capability = {
-  title: 'abandoned and held-back instances',
+  title: 'abandoned and blocked instances',
   cases: [
     {
       id: 'abandon/hands-the-instance-back-at-once',
-      title: 'an abandoned instance without delay can be claimed at once, with all its messages',
+      title:
+        'an abandon without delay makes the instance claimable immediately, with all its messages',
       async run(store) {
         await store.create('a');
         await store.raise('a', 'x');
         const { lockToken, messages } = await store.claimOne();
         await store.raise('a', 'y');
         const abandon = { lockToken, delayMs: 0, giveBackClaim: false };
-        const answers = await store.expectNoChange(() =>
+        const results = await store.expectNoChange(() =>
           store.provider.abandonOrchestrationItems([abandon]),
         );
-        assert.deepEqual(answers, [true]);
+        assert.deepEqual(results, [true]);
         const again = await store.claimOne();
         assert.deepEqual(labels(again), ['start', 'x', 'y']);
         assert.deepEqual(again.messages.slice(0, 2), messages);
@@ -43,7 +44,8 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'abandon/waits-its-delay',
-      title: 'an abandoned instance is hidden for its delay and no longer, also from new messages',
+      title:
+        'an abandon with a delay hides the instance for exactly that time, despite new messages',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -58,7 +60,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'abandon/a-delay-is-not-a-lock',
-      title: 'a delay that is over leaves nothing behind: the next turn can be claimed as usual',
+      title: 'the delay of an abandon does not affect later turns',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -73,8 +75,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'abandon/needs-a-held-claim',
-      title:
-        'abandoning with a token that is unknown, expired or acked answers false and changes nothing',
+      title: 'an abandon with an unknown, expired or acked token returns false and changes nothing',
       async run(store) {
         await store.create('acked');
         const acked = await store.claimOne();
@@ -90,10 +91,10 @@ export const holdBackCases: Capability = {
           giveBackClaim: true,
           blocked,
         }));
-        const answers = await store.expectNoChange(() =>
+        const results = await store.expectNoChange(() =>
           store.provider.abandonOrchestrationItems(abandons),
         );
-        assert.deepEqual(answers, [false, false, false]);
+        assert.deepEqual(results, [false, false, false]);
         const { instanceId, claims } = await store.claimOne();
         assert.deepEqual({ instanceId, claims }, { instanceId: 'expired', claims: 2 });
       },
@@ -101,7 +102,7 @@ export const holdBackCases: Capability = {
     {
       id: 'abandon/an-expired-claim-can-be-given-back',
       title:
-        'a claim that has expired is given back if that is asked for, unless the instance was claimed again',
+        'an abandon with evenIfExpired gives back an expired claim unless it was claimed again',
       async run(store) {
         await store.create('a');
         const first = await store.claimOne();
@@ -113,15 +114,14 @@ export const holdBackCases: Capability = {
         assert.deepEqual(await giveBack(first.lockToken), [true]);
         const second = await store.claimOne();
         assert.equal(second.claims, 1);
-        const answers = await store.expectNoChange(() => giveBack(first.lockToken));
-        assert.deepEqual(answers, [false]);
+        const results = await store.expectNoChange(() => giveBack(first.lockToken));
+        assert.deepEqual(results, [false]);
         await store.commit(second);
       },
     },
     {
       id: 'hold/keeps-what-waits-and-what-comes',
-      title:
-        'an instance that is held back without a claim shows why, and keeps its messages from the same build for the delay',
+      title: 'holdInstances() records why and hides messages from the same build for the delay',
       async run(store) {
         const begun = await store.begin('a');
         const before = await store.record('a');
@@ -144,8 +144,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'hold/is-ended-by-the-next-turn',
-      title:
-        'the next committed turn of an instance that was held back without a claim releases it',
+      title: 'the next committed turn ends a hold of holdInstances()',
       async run(store) {
         await store.provider.holdInstances([holdOf(await store.begin('a'))]);
         await store.raise('a', 'x');
@@ -157,8 +156,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'hold/needs-a-free-instance-as-it-stood',
-      title:
-        'an instance is not held back while a claim holds it, after another turn, in another life or execution, or when it is over',
+      title: 'holdInstances() returns false for a claimed, changed, replaced or ended instance',
       async run(store) {
         const begun = await store.begin('a');
         const hold = holdOf(begun);
@@ -186,24 +184,23 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/is-visible-on-the-record',
-      title: 'an instance that is held back says why and since when, and is otherwise as it was',
+      title: 'a blocked instance shows reason and time, and is otherwise unchanged',
       async run(store) {
         await store.begin('a');
         const before = await store.record('a');
         await store.raise('a', 'x');
         await store.clock.advance(5);
-        await holdBack(store, 'history disagrees');
+        await blockInstance(store, 'history disagrees');
         const blocked = { reason: 'history disagrees', at: store.clock.now() };
         assert.deepEqual(await store.record('a'), { ...before, blocked });
       },
     },
     {
       id: 'blocked/waits-its-delay-for-the-same-build',
-      title:
-        'an instance that a build has held back comes to that build after the delay, not earlier',
+      title: 'a blocked instance is claimable by the same build only after the delay',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         await store.raise('a', 'x');
         await store.clock.advance(delayMs - 1);
         assert.deepEqual(await store.claim({ buildId: 'one' }), []);
@@ -215,10 +212,10 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/comes-to-another-build-at-once',
-      title: 'an instance that one build has held back is handed to another build at once',
+      title: 'a blocked instance is claimable by another build immediately',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         const item = await store.claimOne({ buildId: 'two' });
         assert.deepEqual([item.instanceId, ...labels(item)], ['a', 'start']);
         assert.deepEqual(await store.claim({ buildId: 'three' }), []);
@@ -226,7 +223,7 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/a-plain-delay-holds-for-every-build',
-      title: 'an instance that was only delayed, not held back, comes to no build earlier',
+      title: 'an abandon with a delay but no block hides the instance from every build',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -240,11 +237,11 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/counts-no-claim',
-      title: 'holding an instance back again and again never makes it suspect',
+      title: 'blocking an instance repeatedly does not increase its claims',
       async run(store) {
         await store.create('a');
         for (let round = 0; round < 5; round++) {
-          await holdBack(store);
+          await blockInstance(store);
           await store.clock.advance(delayMs);
         }
         assert.equal((await store.claimOne()).claims, 1);
@@ -252,14 +249,14 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/a-suspect-comes-alone-to-another-build-too',
-      title: 'an instance at its third claim that is held back comes alone, also to another build',
+      title: 'a blocked instance at its third claim is claimed alone by another build too',
       async run(store) {
         await store.create('suspect');
         for (let claim = 0; claim < 2; claim++) {
           await store.claimOne();
           await store.clock.advance(lockMs);
         }
-        await holdBack(store);
+        await blockInstance(store);
         await store.create('b');
         const claimed: (readonly string[])[] = [];
         for (let round = 0; round < 2; round++) {
@@ -271,22 +268,22 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/names-the-newest-reason-since-the-first',
-      title: 'held back again, an instance names the newest reason and keeps the time of the first',
+      title: 'an instance blocked again shows the newest reason and the first time',
       async run(store) {
         await store.create('a');
         const at = store.clock.now();
-        await holdBack(store, 'first');
+        await blockInstance(store, 'first');
         await store.clock.advance(delayMs);
-        await holdBack(store, 'second');
+        await blockInstance(store, 'second');
         assert.deepEqual((await store.record('a')).blocked, { reason: 'second', at });
       },
     },
     {
       id: 'blocked/is-cleared-by-a-good-turn',
-      title: 'a committed turn ends the hold-back, and the next message is claimed as usual',
+      title: 'a committed turn unblocks the instance, and its next message is claimable',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         await store.commit(await store.claimOne({ buildId: 'two' }), { events: [event('good')] });
         assert.equal((await store.record('a')).blocked, null);
         await store.raise('a', 'x');
@@ -295,10 +292,10 @@ export const holdBackCases: Capability = {
     },
     {
       id: 'blocked/still-takes-messages',
-      title: 'an instance that is held back still accepts messages',
+      title: 'a blocked instance accepts messages',
       async run(store) {
         await store.create('a');
-        await holdBack(store);
+        await blockInstance(store);
         const message = [{ instanceId: 'a', message: raised('x') }];
         assert.deepEqual(await store.provider.enqueueMessages(message), ['enqueued']);
         assert.deepEqual(labels(await store.claimOne({ buildId: 'two' })), ['start', 'x']);

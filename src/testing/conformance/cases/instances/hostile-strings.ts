@@ -28,7 +28,7 @@ export const hostileStrings: Capability = {
   cases: [
     {
       id: 'hostile/ids-are-only-text',
-      title: 'any text can be an id of up to 1,000 bytes: quotes, SQL, wildcards, emoji, __proto__',
+      title: 'any text up to 1,000 bytes can be an instance id',
       async run(store) {
         const results = await store.provider.createInstances(hostile.map((id) => newInstance(id)));
         assert.deepEqual(new Set(results.map(({ kind }) => kind)), new Set(['created']));
@@ -73,7 +73,7 @@ export const hostileStrings: Capability = {
     },
     {
       id: 'hostile/stored-text-is-not-touched',
-      title: 'payloads, data, statuses, reasons and turn ids come back character by character',
+      title: 'payloads, data, statuses, reasons and turn ids are stored unchanged',
       async run(store) {
         for (const [index, text] of hostile.entries()) {
           const id = String(index);
@@ -103,7 +103,7 @@ export const hostileStrings: Capability = {
     },
     {
       id: 'hostile/look-alikes-are-different-ids',
-      title: 'ids that differ by case, composition or a trailing space are different instances',
+      title: 'ids that differ by case, Unicode composition or spaces are different instances',
       async run(store) {
         const ids = ['a', 'A', 'a ', ' a', 'é', 'e\u0301', 'ß', 'ss', '01', '1', '1.0'];
         const results = await store.provider.createInstances(ids.map((id) => newInstance(id)));
@@ -120,7 +120,7 @@ export const hostileStrings: Capability = {
     },
     {
       id: 'hostile/tokens-are-only-text',
-      title: 'a token of hostile text is simply not held, in every method that takes one',
+      title: 'arbitrary text as a lock token counts as not held',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -150,7 +150,7 @@ export const hostileStrings: Capability = {
     },
     {
       id: 'hostile/children-and-messages-find-their-ids',
-      title: 'children, detached instances and messages reach ids of any text',
+      title: 'children and messages reach instance ids of any text',
       async run(store) {
         await store.begin('a', {
           children: hostile.map((id, index) => child(id, index)),

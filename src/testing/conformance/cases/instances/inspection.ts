@@ -5,7 +5,7 @@ import { maxShownLength, type InstanceDetails } from '../../../../providers/cont
 import type { Capability } from '../../conformance-case.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { createTask } from '../../task-moves.ts';
+import { createTask } from '../../task-helpers.ts';
 
 function inspect(
   { provider }: StoreUnderTest,
@@ -15,17 +15,17 @@ function inspect(
   return provider.inspectInstance({ instanceId, maxPending });
 }
 
-/** The first event of an execution with an input. */
+/** Returns the first event of an execution, with an input. */
 function started(payload: string) {
   return encodeEvent({ kind: 'executionStarted', at: 1, name: 'sample', version: '1', payload });
 }
 
 export const inspection: Capability = {
-  title: 'inspection: input and pending work of an instance',
+  title: 'inspection',
   cases: [
     {
       id: 'inspect/an-unknown-id-is-undefined',
-      title: 'an unknown instance has no details',
+      title: 'inspectInstance() of an unknown id returns undefined',
       async run(store) {
         await store.create('a');
         assert.equal(await inspect(store, 'nobody'), undefined);
@@ -33,7 +33,7 @@ export const inspection: Capability = {
     },
     {
       id: 'inspect/shows-the-input',
-      title: 'the input of the current execution is read before and after it began, and of a task',
+      title: 'inspectInstance() returns the input of the current execution, and of a task',
       async run(store) {
         const inputOf = async (id: string) => (await inspect(store, id))?.input;
         await store.create('a');
@@ -62,8 +62,7 @@ export const inspection: Capability = {
     },
     {
       id: 'inspect/lists-pending-work',
-      title:
-        'queued, running and retried work is listed with attempts, failure, heartbeat and worker',
+      title: 'inspectInstance() lists pending work with attempts, failure, heartbeat and holder',
       async run(store) {
         const options = '{"priority":0}';
         await store.begin('a', {
@@ -115,7 +114,7 @@ export const inspection: Capability = {
     },
     {
       id: 'inspect/a-lapsed-claim-is-not-held',
-      title: 'work of a lost worker is due from the end of its lease, and no worker holds it',
+      title: 'inspectInstance() shows work with an expired lease as unheld and due since then',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWorkOne({ worker: 'one' });
@@ -131,7 +130,7 @@ export const inspection: Capability = {
     },
     {
       id: 'inspect/pending-work-is-bounded',
-      title: 'no more entries than asked for are listed, and nothing that is too long',
+      title: 'inspectInstance() lists at most maxPending entries and omits oversized values',
       async run(store) {
         await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
         const operations = (await inspect(store, 'a', 2))?.pending.map(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   beginTree,
@@ -9,18 +9,18 @@ import {
   numberedEvents,
   prune,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import { detached, workItem } from '../../sample-data.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
-import { createTask, startTask } from '../../task-moves.ts';
+import { createTask, startTask } from '../../task-helpers.ts';
 import { lockMs } from '../../store-under-test.ts';
 
 export const operatorReads: Capability = {
-  title: 'what operators read',
+  title: 'operator reads',
   cases: [
     {
       id: 'family/children-come-in-the-order-asked',
-      title: 'the direct children of each id are listed, and none of an unknown id or a leaf',
+      title: 'listChildren() returns the direct children per id, and none for unknown ids',
       async run(store) {
         await beginTree(store);
         const { provider } = store;
@@ -34,8 +34,7 @@ export const operatorReads: Capability = {
     },
     {
       id: 'family/detached-ones-have-no-parent',
-      title:
-        'an instance that was started and left to itself is a root, and no child of its starter',
+      title: 'a detached instance is a root and not a child of its starter',
       async run(store) {
         await store.begin('a', { children: [detached('free')] });
         assert.deepEqual(await store.provider.listChildren(['a']), [[]]);
@@ -46,7 +45,7 @@ export const operatorReads: Capability = {
     },
     {
       id: 'family/a-parent-is-named',
-      title: 'a child names its parent, a root nobody, and an unknown id is unknown',
+      title: 'getParentId() returns the parent, null for a root and undefined for unknown ids',
       async run(store) {
         await beginTree(store, completed);
         const ids = ['leaf', 'left', 'root', 'nobody'];
@@ -56,7 +55,7 @@ export const operatorReads: Capability = {
     },
     {
       id: 'figures/queues-are-counted',
-      title: 'what may be claimed, what waits and what is held is counted, with the oldest of them',
+      title: 'queueDepths() counts ready, delayed and claimed entries with the oldest ready time',
       async run(store) {
         const { provider, clock } = store;
         const none = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null };
@@ -91,7 +90,7 @@ export const operatorReads: Capability = {
     },
     {
       id: 'figures/the-store-is-counted',
-      title: 'instances are counted per status, finished executions are, and so are bytes',
+      title: 'systemMetrics() counts instances per status, finished executions and bytes',
       async run(store) {
         const { provider } = store;
         const none = { pending: 0, running: 0, canceling: 0 };
@@ -141,9 +140,10 @@ export const operatorReads: Capability = {
     },
     {
       id: 'figures/an-instance-is-measured',
-      title: 'what one instance holds is counted, and an unknown one holds nothing at all',
+      title:
+        'measureInstance() counts the data of one instance and returns undefined for unknown ids',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await runExecutions(store, 'a', { count: 3 });
         await store.raise('a', 'go', 'on');
         await store.commit(await store.claimOne(), {
@@ -165,7 +165,7 @@ export const operatorReads: Capability = {
         await forceDelete(store, 'a');
         await beginTree(store);
         assert.equal((await provider.measureInstance('root'))?.children, 2);
-        await untouched();
+        await expectUnchanged();
       },
     },
   ],

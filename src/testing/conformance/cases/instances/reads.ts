@@ -4,10 +4,10 @@ import type {
   InstanceRecord,
 } from '../../../../providers/contract/instances.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { runExecutions } from '../../deletion-moves.ts';
+import { runExecutions } from '../../deletion-helpers.ts';
 import { child, event, newInstance, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { createTasks, newTask } from '../../task-moves.ts';
+import { createTasks, newTask } from '../../task-helpers.ts';
 
 async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
   const records = await store.provider.listInstances({ filter, limit: 100 });
@@ -16,7 +16,7 @@ async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<
 
 const largeOutput = JSON.stringify('x'.repeat(98));
 
-/** Four instances with an output of 100 bytes each; returns their ids, the oldest first. */
+/** Creates four instances with an output of 100 bytes each. Returns their ids, oldest first. */
 async function storeLarge(store: StoreUnderTest): Promise<readonly string[]> {
   const ids = ['i0', 'i1', 'i2', 'i3'];
   for (const id of ids) {
@@ -30,7 +30,7 @@ export const reads: Capability = {
   cases: [
     {
       id: 'read/instances-come-in-the-order-asked',
-      title: 'instances are read in the order asked, with a gap for each that is missing',
+      title: 'getInstances() returns records in the requested order, undefined for unknown ids',
       async run(store) {
         for (const id of ['a', 'b', 'c']) await store.create(id);
         const records = await store.provider.getInstances(['c', 'nobody', 'a', 'c']);
@@ -42,7 +42,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-is-newest-first',
-      title: 'instances are listed newest first, as they are read one by one',
+      title: 'listInstances() returns the records of getInstances(), newest first',
       async run(store) {
         for (const id of ['a', 'b', 'c']) {
           await store.create(id);
@@ -58,7 +58,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-pages-have-no-gaps-or-repeats',
-      title: 'pages that follow one another hold every instance once, also when new ones arrive',
+      title: 'listInstances() pages contain each instance once while new ones are created',
       async run(store) {
         const ids = Array.from({ length: 23 }, (_, index) => `i${index}`);
         await store.provider.createInstances(ids.map((id) => newInstance(id)));
@@ -80,8 +80,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/instances-end-at-their-bytes',
-      title:
-        'instances that are read within a number of bytes end before it is exceeded, and hold at least one',
+      title: 'getInstances() with maxBytes stops before the limit but returns at least one record',
       async run(store) {
         const ids = await storeLarge(store);
         const within = async (maxBytes: number, asked: readonly string[] = ids) =>
@@ -96,7 +95,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-leaves-payloads-out',
-      title: 'a list without payloads has neither outputs nor custom statuses nor inputs',
+      title: 'listInstances() with payloads: false omits outputs, custom statuses and inputs',
       async run(store) {
         await storeLarge(store);
         await createTasks(store, [newTask('t')]);
@@ -121,8 +120,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-ends-at-its-bytes',
-      title:
-        'a list within a number of bytes ends with the first entry that does not fit, without its payloads',
+      title: 'listInstances() with maxBytes ends with the first oversized record, withheld',
       async run(store) {
         const ids = (await storeLarge(store)).toReversed();
         const within = async (maxBytes: number, beforeKey?: number) =>
@@ -140,7 +138,7 @@ export const reads: Capability = {
           [second, largeOutput, undefined],
           [third, null, true],
         ]);
-        // The first of a page always comes, and is then the only one.
+        // The first record of a page is never withheld, even if it alone exceeds the limit.
         const alone = await within(1);
         assert.deepEqual(show(alone), [
           [first, largeOutput, undefined],
@@ -158,8 +156,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/history-ends-at-its-bytes',
-      title:
-        'a history within a number of bytes ends with the first event that does not fit, without its data',
+      title: 'readInstanceHistory() with maxBytes ends with the first oversized event, withheld',
       async run(store) {
         const events = ['one', 'two', 'three'].map((text) => ({
           ...event(text),
@@ -185,7 +182,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-status',
-      title: 'a list by status holds exactly the instances in one of these states',
+      title: 'listInstances() filters by one or several statuses',
       async run(store) {
         await store.begin('done', { outcome: { status: 'completed', payload: null } });
         await store.begin('broken', { outcome: { status: 'failed', failure: '{}' } });
@@ -203,7 +200,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-name',
-      title: 'a list by name holds exactly the instances of that orchestration, on every version',
+      title: 'listInstances() filters by exact orchestration name, across versions',
       async run(store) {
         await store.create('a', { name: 'order', version: '1' });
         await store.create('b', { name: 'orders' });
@@ -214,7 +211,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-id-prefix',
-      title: 'a list by prefix takes it literally: case counts and wildcards mean themselves',
+      title: 'listInstances() matches idPrefix literally: case-sensitive and without wildcards',
       async run(store) {
         const ids = ['order-1', 'order-2', 'ORDER-3', 'order', 'or%er', 'or_er-1', 'é-1', 'ord*'];
         for (const id of ids) await store.create(id);
@@ -229,7 +226,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-parent',
-      title: 'a list by parent holds exactly its children',
+      title: 'listInstances() filters by parentInstanceId',
       async run(store) {
         await store.begin('a', { children: [child('a1', 1), child('a2', 2)] });
         for (const item of await store.claim()) await store.commit(item);
@@ -240,7 +237,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-time',
-      title: 'a list by time of creation includes its first moment and excludes its last',
+      title: 'listInstances() includes createdFrom and excludes createdBefore',
       async run(store) {
         const start = store.clock.now();
         for (const id of ['0', '10', '20', '30']) {
@@ -255,7 +252,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-hold-back',
-      title: 'a list by hold-back holds exactly the instances that are, or are not, held back',
+      title: 'listInstances() filters by blocked true or false',
       async run(store) {
         await store.create('held');
         const { lockToken } = await store.claimOne();
@@ -270,7 +267,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-kind',
-      title: 'a list by kind holds exactly the orchestrations or the task runs, of one name too',
+      title: 'listInstances() filters by kind, alone and with a name or status',
       async run(store) {
         await store.create('o', { name: 'both' });
         await store.create('p');
@@ -286,7 +283,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-by-version',
-      title: 'a list by version holds exactly the instances of that version, whatever their name',
+      title: 'listInstances() filters by version, across names',
       async run(store) {
         await store.create('a', { name: 'one', version: '1' });
         await store.create('b', { name: 'two', version: '2' });
@@ -303,7 +300,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-filters-combine',
-      title: 'conditions of a list must all hold, page by page',
+      title: 'listInstances() requires all filter conditions, also across pages',
       async run(store) {
         const start = store.clock.now();
         for (let index = 0; index < 12; index++) {
@@ -331,7 +328,8 @@ export const reads: Capability = {
     },
     {
       id: 'read/executions-of-a-new-instance',
-      title: 'a new instance has one execution that is pending, and a missing one has none',
+      title:
+        'listExecutions() of a new instance returns one pending execution; unknown ids have none',
       async run(store) {
         await store.create('a', { version: '2' });
         assert.deepEqual(await store.executions('a'), [
@@ -349,7 +347,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/executions-come-in-pages',
-      title: 'executions are listed after a point, at most so many at a time, the current one last',
+      title: 'listExecutions() pages by after and limit, oldest first',
       async run(store) {
         await runExecutions(store, 'a', { count: 5 });
         const page = async (after: number, limit: number) =>
@@ -367,7 +365,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/history-comes-in-pages',
-      title: 'a history is read by instance id after a point, at most so many events at a time',
+      title: 'readInstanceHistory() pages by after and limit',
       async run(store) {
         const events = Array.from({ length: 7 }, (_, index) => event(`e${index + 1}`));
         await store.begin('a', { events });
@@ -381,7 +379,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/history-of-nobody-is-empty',
-      title: 'the history of a missing instance or execution is empty',
+      title: 'the history of an unknown instance or execution is empty',
       async run(store) {
         const { instanceKey } = await store.begin('a');
         assert.deepEqual(await store.history('nobody'), []);
@@ -396,7 +394,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/histories-of-several-instances',
-      title: 'the histories of several instances are read in one call, each from its own point',
+      title: 'readHistory() reads several instances in one call, each with its own range',
       async run(store) {
         const events = ['1', '2', '3'].map(event);
         const a = await store.begin('a', { events });
@@ -418,8 +416,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/running-items',
-      title:
-        'the items that somebody holds are listed, with their worker, attempt, lease and request',
+      title: 'listRunningItems() lists held work items with worker, attempt, lease and cancel',
       async run(store) {
         const workItems = [1, 2, 3, 4].map((operation) =>
           workItem(operation, { name: `activity ${operation}` }),

@@ -10,10 +10,10 @@ import {
   createEnded,
   forceDelete,
   runExecutions,
-} from '../../deletion-moves.ts';
+} from '../../deletion-helpers.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 
-/** Walks to the end; `between` is called after each step. */
+/** Scans to the end, and calls `between` after each step. */
 async function scan(
   { provider }: StoreUnderTest,
   params: Partial<ScanInstancesParams> = {},
@@ -21,7 +21,7 @@ async function scan(
 ): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let afterKey: number | null = 0, steps = 0; afterKey !== null; steps += 1) {
-    assert.ok(steps < 100, 'the walk never ends');
+    assert.ok(steps < 100, 'the scan never ends');
     const step = await provider.scanInstances({ maxScanned: 3, ...params, afterKey });
     ids.push(...step.instances.map(({ instanceId }) => instanceId));
     await between(step.instances);
@@ -31,11 +31,11 @@ async function scan(
 }
 
 export const scans: Capability = {
-  title: 'walks over instances',
+  title: 'scans',
   cases: [
     {
       id: 'scan/visits-every-row-once',
-      title: 'a walk meets every instance once, in the order of creation, however long its steps',
+      title: 'scanInstances() returns every instance once, in creation order, for any step size',
       async run(store) {
         assert.deepEqual(await scan(store), []);
         const ids = ['g', 'c', 'f', 'a', 'e', 'b', 'd'];
@@ -47,7 +47,7 @@ export const scans: Capability = {
     },
     {
       id: 'scan/tells-what-it-met',
-      title: 'an instance comes with its key, life, name, status and end',
+      title: 'scanInstances() returns key, id, incarnation, name, status and end time',
       async run(store) {
         const { incarnation, instanceKey } = await store.begin('a', { outcome: completed });
         const step = await store.provider.scanInstances({ afterKey: 0, maxScanned: 10 });
@@ -68,7 +68,7 @@ export const scans: Capability = {
     },
     {
       id: 'scan/goes-on-while-rows-go',
-      title: 'deleting what a walk has met, or has not met yet, keeps it from no other row',
+      title: 'deletions during a scan do not make it skip other instances',
       async run(store) {
         const ids = Array.from({ length: 10 }, (_, index) => `i${index}`);
         for (const id of ids) await createEnded(store, id);
@@ -85,7 +85,8 @@ export const scans: Capability = {
     },
     {
       id: 'scan/finds-those-for-which-all-conditions-hold',
-      title: 'status, end, root and finished executions select, alone and together',
+      title:
+        'scanInstances() filters by status, end, root and finished executions, alone and combined',
       async run(store) {
         await createEnded(store, 'old');
         await store.clock.advance(1_000);
@@ -111,8 +112,7 @@ export const scans: Capability = {
     },
     {
       id: 'scan/looks-at-no-more-than-asked',
-      title:
-        'a step looks at so many rows whether they match or not, and then gives the caller a say',
+      title: 'a scan step examines at most maxScanned rows, whether they match or not',
       async run(store) {
         for (const id of ['a', 'b', 'c', 'd', 'e']) await store.create(id);
         const statuses = ['failed' as const];
@@ -124,7 +124,7 @@ export const scans: Capability = {
     },
     {
       id: 'scan/ends-where-it-is-told',
-      title: 'a walk ends at what was created at a time or later, so that it ends at all',
+      title: 'a scan with createdBefore ends although new instances are created meanwhile',
       async run(store) {
         await store.create('a');
         await store.create('b');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event, raised, workItem } from '../../sample-data.ts';
 import { expectLockLost } from '../../expectations.ts';
@@ -11,20 +11,21 @@ const outcomes: readonly TurnOutcome[] = [
   { status: 'failed', failure: '{}' },
 ];
 
-/** Ends an instance that has nothing to read. */
+/** Ends an instance without unread messages. */
 async function end(store: StoreUnderTest, instanceId: string, outcome: TurnOutcome): Promise<void> {
   await store.raise(instanceId, 'end');
   await store.commit(await store.claimOne(), { events: [event('ended')], outcome });
 }
 
 export const terminal: Capability = {
-  title: 'the end of an instance',
+  title: 'end of an instance',
   cases: [
     {
       id: 'terminal/drops-waiting-messages',
-      title: 'messages that wait when an instance ends are dropped, also those of its last turn',
+      title:
+        'ending an instance deletes its unread messages, also those its last turn sends itself',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         for (const [index, outcome] of outcomes.entries()) {
           const instanceId = `a${index}`;
           await store.create(instanceId);
@@ -35,12 +36,12 @@ export const terminal: Capability = {
         }
         await store.clock.advance(lockMs);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'terminal/drops-timers',
-      title: 'timers of an instance that has ended never fire, also those of its last turn',
+      title: 'ending an instance deletes its timers, also those of its last turn',
       async run(store) {
         for (const [index, outcome] of outcomes.entries()) {
           const fireAt = store.clock.now() + 10;
@@ -55,7 +56,7 @@ export const terminal: Capability = {
     },
     {
       id: 'terminal/removes-unclaimed-work',
-      title: 'work that nobody has claimed when its instance ends never starts',
+      title: 'ending an instance deletes its unclaimed work items',
       async run(store) {
         for (const [index, outcome] of outcomes.entries()) {
           await store.begin(`a${index}`, { workItems: [workItem(1), workItem(2)] });
@@ -70,7 +71,7 @@ export const terminal: Capability = {
     },
     {
       id: 'terminal/flags-claimed-work',
-      title: 'work that runs when its instance ends keeps its lease and is asked to stop',
+      title: 'ending an instance flags its claimed work items, which keep their lease',
       async run(store) {
         for (const [index, outcome] of outcomes.entries()) {
           await store.begin(`a${index}`, { workItems: [workItem(1)] });
@@ -85,7 +86,7 @@ export const terminal: Capability = {
     },
     {
       id: 'terminal/never-changes-again',
-      title: 'the first terminal state stays, whatever comes later',
+      title: 'late acks, messages and abandons do not change an ended instance',
       async run(store) {
         const begun = await store.begin('a', { workItems: [workItem(1)] });
         const work = await store.claimWorkOne();
@@ -108,7 +109,7 @@ export const terminal: Capability = {
     },
     {
       id: 'terminal/leaves-its-history-readable',
-      title: 'the history and executions of an instance that is over can be read',
+      title: 'the history and executions of an ended instance are readable',
       async run(store) {
         const startedAt = store.clock.now();
         await store.begin('a');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Turn } from '../../../../providers/contract/turn.ts';
 import type { TurnAck } from '../../../../providers/contract/work-queue.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import {
   activityCancel,
@@ -15,7 +15,7 @@ import {
 import { expectCommitted, expectLockLost, expectRefused, only } from '../../expectations.ts';
 import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** Only records events and schedules activities, which a store may commit on a path of its own. */
+/** Only appends events and schedules activities: a store may have a fast path for such turns. */
 const plainTurn: Partial<Turn> = { events: [event('never')], workItems: [workItem(7)] };
 
 /** Writes to every table that a turn can write to. */
@@ -28,8 +28,8 @@ const fullTurn: Partial<Turn> = {
 };
 
 /**
- * Expects that the store rejects both kinds of turn with a lost lock and changes nothing. The plain one comes first,
- * because a store may leave its path for plain turns for a while once it was rejected there.
+ * Expects that both turns are rejected with `LOCK_LOST` and change nothing. The plain turn is first, because a store
+ * may bypass its fast path for a while after a rejection.
  */
 async function expectLost(
   store: StoreUnderTest,
@@ -43,7 +43,7 @@ async function expectLost(
   }
 }
 
-/** An instance with two activities that this process holds. */
+/** Begins an instance with two activities that this process holds. */
 async function beginWarm(store: StoreUnderTest, instanceId: string) {
   const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: lockMs }));
   const begun = await store.begin(instanceId, { workItems });
@@ -53,7 +53,7 @@ async function beginWarm(store: StoreUnderTest, instanceId: string) {
 }
 
 /**
- * Continues an instance as new while its first execution still holds an item without a cancel flag. The history of the
+ * Continues an instance as new while its first execution still holds an unflagged work item. The history of the
  * second execution is as long as that of the first.
  */
 async function supersede(store: StoreUnderTest) {
@@ -67,7 +67,7 @@ async function supersede(store: StoreUnderTest) {
   return { begun, one };
 }
 
-/** Expects that turns whose first event has this id are refused for what they say, and change nothing. */
+/** Expects that turns whose first event has this id are rejected as invalid and change nothing. */
 async function expectBadEventIds(store: StoreUnderTest, firstEventId: number): Promise<void> {
   const { begun, one } = await beginWarm(store, 'a');
   for (const turn of [plainTurn, fullTurn]) {
@@ -80,13 +80,13 @@ async function expectBadEventIds(store: StoreUnderTest, firstEventId: number): P
 }
 
 export const turnAcks: Capability = {
-  title: 'work items settled together with their turn',
+  title: 'turn acks with work items',
   cases: [
     {
       id: 'turn-ack/commits-items-and-turn-together',
-      title: 'the items are gone, no message tells of them, and the turn stands as after an ack',
+      title: 'ackTurns() settles the work items without a message and commits the turn',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const { begun, one, two } = await beginWarm(store, 'a');
         const fireAt = store.clock.now() + 10;
         const result = await store.ackTurn(begun, [one], {
@@ -115,12 +115,12 @@ export const turnAcks: Capability = {
         await store.commit(item);
         expectCommitted(await store.ackWork(two));
         assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 2']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'turn-ack/settles-several-items-at-once',
-      title: 'one turn may settle several items of its instance',
+      title: 'ackTurns() can settle several work items in one turn',
       async run(store) {
         const { begun, one, two } = await beginWarm(store, 'a');
         const outcome = { status: 'completed', payload: '2' } as const;
@@ -132,7 +132,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/follows-another',
-      title: 'turn follows turn, each fenced by the one before',
+      title: 'consecutive ackTurns() calls are each fenced by the previous turn',
       async run(store) {
         const { begun, one, two } = await beginWarm(store, 'a');
         expectCommitted(await store.ackTurn(begun, [one], { turnId: 't2', events: [event('x')] }));
@@ -144,7 +144,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/can-continue-as-new',
-      title: 'a turn that settles its items may continue as new',
+      title: 'ackTurns() can continue as new',
       async run(store) {
         const { begun, one, two } = await beginWarm(store, 'a');
         const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
@@ -158,7 +158,8 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-every-token-held',
-      title: 'one token that is unknown or settled refuses the turn, and the others stay held',
+      title:
+        'ackTurns() with an unknown or settled token is rejected; the other work items stay held',
       async run(store) {
         const { begun, one, two } = await beginWarm(store, 'a');
         const outcome = { kind: 'completed', payload: '"by the slow path"' } as const;
@@ -179,7 +180,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-unexpired-tokens',
-      title: 'an expired token refuses the turn, and the item is handed out again',
+      title: 'ackTurns() with an expired token is rejected, and the work item is claimable again',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.clock.advance(lockMs);
@@ -190,7 +191,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-items-of-its-own-instance',
-      title: 'a token of another instance refuses the turn, and settles nothing',
+      title: 'ackTurns() with a token of another instance is rejected and settles nothing',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         const other = await beginWarm(store, 'b');
@@ -203,7 +204,8 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-the-current-token',
-      title: 'a token that was handed back refuses the turn, though another claim holds the item',
+      title:
+        'ackTurns() with an abandoned token is rejected although another claim holds the work item',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         const handBack = { lockToken: one, delayMs: 0, giveBackClaim: true };
@@ -215,7 +217,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-items-of-its-own-execution',
-      title: 'an item of an execution that was superseded refuses a turn of the current one',
+      title: 'ackTurns() with a work item of a superseded execution is rejected',
       async run(store) {
         const { begun, one } = await supersede(store);
         await expectLost(store, begun, [one], { executionId: 2, lastTurn: 't2' });
@@ -224,7 +226,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-the-current-execution',
-      title: 'a turn of an execution that was superseded is refused, though its item is held',
+      title: 'ackTurns() for a superseded execution is rejected although its work item is held',
       async run(store) {
         const { begun, one } = await supersede(store);
         await expectLost(store, begun, [one], { executionId: 1, lastTurn: 't2' });
@@ -233,7 +235,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-unflagged-items',
-      title: 'a cancel request on an item refuses the turn, so that the request is not overlooked',
+      title: 'ackTurns() with a flagged work item is rejected',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'x');
@@ -247,7 +249,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-this-incarnation',
-      title: 'another incarnation refuses the turn',
+      title: 'ackTurns() with another incarnation is rejected',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         const fences = { incarnation: 'another' };
@@ -257,7 +259,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-this-execution',
-      title: 'another execution refuses the turn',
+      title: 'ackTurns() with another execution id is rejected',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await expectLost(store, begun, [one], { executionId: 2 });
@@ -266,7 +268,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-the-last-turn',
-      title: 'a turn computed from another state than the last committed one is refused',
+      title: 'ackTurns() with an outdated lastTurn is rejected',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'x');
@@ -278,7 +280,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-a-free-instance',
-      title: 'an instance that someone has claimed refuses the turn, and the claim stands',
+      title: 'ackTurns() for a claimed instance is rejected, and the claim stays valid',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'x');
@@ -290,7 +292,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-no-visible-message',
-      title: 'a message that the turn has not seen refuses it, and is not lost',
+      title: 'ackTurns() is rejected while an unread message is visible',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'unseen');
@@ -301,7 +303,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/a-lapsed-claim-counts-as-a-message',
-      title: 'after a claim has expired its messages refuse the turn all the same',
+      title: 'ackTurns() is rejected while messages of an expired claim are unread',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.provider.renewWorkItemLocks([{ lockToken: one }], lockMs * 10);
@@ -314,7 +316,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/a-timer-that-is-not-due-does-not-hinder',
-      title: 'timers that are not due do not stand in the way of a turn, and one that is due does',
+      title: 'ackTurns() commits before a timer is due and is rejected once it is due',
       async run(store) {
         const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: lockMs }));
         const timers = [{ operation: 3, fireAt: store.clock.now() + 100 }];
@@ -331,7 +333,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/needs-a-live-instance',
-      title: 'an instance that has ended refuses the turn, though one of its items is still held',
+      title: 'ackTurns() for an ended instance is rejected although its work item is held',
       async run(store) {
         for (const cancellation of ['abandon', 'request'] as const) {
           const workItems = [workItem(1, { claimMs: lockMs, cancellation })];
@@ -346,21 +348,21 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/leaves-no-gap-in-the-history',
-      title: 'a turn whose events leave a gap is refused, with its items still held',
+      title: 'ackTurns() with a gap in the event ids is rejected; its work items stay held',
       async run(store) {
         await expectBadEventIds(store, 3);
       },
     },
     {
       id: 'turn-ack/continues-the-history',
-      title: 'a turn whose events repeat ids is refused, with its items still held',
+      title: 'ackTurns() with event ids that exist is rejected; its work items stay held',
       async run(store) {
         await expectBadEventIds(store, 1);
       },
     },
     {
       id: 'turn-ack/takes-the-version-along',
-      title: 'a turn of another version than the instance had records that version',
+      title: 'ackTurns() records a new version of the instance',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         const turn = { version: '2', events: [event('newer')] };
@@ -370,7 +372,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/an-end-takes-what-is-left',
-      title: 'a turn that ends its instance leaves neither work nor children of it behind',
+      title: 'ackTurns() that ends the instance flags its other claimed work items',
       async run(store) {
         const outcome = { status: 'completed', payload: '"end"' } as const;
         const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: lockMs }));
@@ -386,7 +388,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/an-end-cancels-children',
-      title: 'a turn that ends its instance cancels the children that it waits for',
+      title: 'ackTurns() that ends the instance cancels its children',
       async run(store) {
         const outcome = { status: 'completed', payload: '"end"' } as const;
         const workItems = [workItem(1, { claimMs: lockMs })];
@@ -399,7 +401,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/counts-once',
-      title: 'a turn that is sent twice is committed once',
+      title: 'the same turn sent twice to ackTurns() is committed once',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         const turn = newTurn({ firstEventId: 2, events: [event('once')] });
@@ -414,7 +416,7 @@ export const turnAcks: Capability = {
     },
     {
       id: 'turn-ack/a-bad-one-spares-its-neighbours',
-      title: 'an impossible turn is refused with its items still held, and its neighbours stand',
+      title: 'an invalid turn in ackTurns() does not affect the others of its batch',
       async run(store) {
         const warm = [];
         for (const id of ['a', 'b', 'c']) warm.push(await beginWarm(store, id));

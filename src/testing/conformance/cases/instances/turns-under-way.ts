@@ -6,7 +6,7 @@ import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under
 import type { OrchestrationItem } from '../../../../providers/contract/orchestration-queue.ts';
 import type { TurnOutcome } from '../../../../providers/contract/turn.ts';
 
-/** An instance that is asked to stop while someone holds it for a turn. */
+/** Claims an instance for a turn, and cancels it during the claim. */
 async function cancelDuringTurn(store: StoreUnderTest): Promise<OrchestrationItem> {
   await store.begin('a');
   await store.raise('a', 'go');
@@ -16,11 +16,12 @@ async function cancelDuringTurn(store: StoreUnderTest): Promise<OrchestrationIte
 }
 
 export const turnsUnderWay: Capability = {
-  title: 'turns that were under way when their instance was asked to stop',
+  title: 'turns during a cancel',
   cases: [
     {
       id: 'under-way/its-work-never-starts',
-      title: 'what the turn schedules never starts, and its instance is told so',
+      title:
+        'work items scheduled by a turn during a cancel are never claimable and enqueue activityCanceled',
       async run(store) {
         const item = await cancelDuringTurn(store);
         const cancellation = 'wait' as const;
@@ -33,16 +34,16 @@ export const turnsUnderWay: Capability = {
         assert.deepEqual(await store.commit(item, { events, workItems }), []);
         assert.deepEqual(await store.claimWork(), []);
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'scheduled']);
-        const told = { executionId: 1, reason: 'too late', trigger: 'cancel' };
+        const received = { executionId: 1, reason: 'too late', trigger: 'cancel' };
         assert.deepEqual(contents(await store.claimOne()), [
           { kind: 'cancel', reason: 'too late', actor: null },
-          ...[1, 2, 3].map((operation) => ({ kind: 'activityCanceled', operation, ...told })),
+          ...[1, 2, 3].map((operation) => ({ kind: 'activityCanceled', operation, ...received })),
         ]);
       },
     },
     {
       id: 'under-way/shielded-and-abandoned-work-starts',
-      title: 'what the turn schedules in a shield, or leaves to itself, starts as planned',
+      title: 'shielded and abandon work items scheduled during a cancel start normally',
       async run(store) {
         const item = await cancelDuringTurn(store);
         const workItems = [
@@ -65,7 +66,7 @@ export const turnsUnderWay: Capability = {
     },
     {
       id: 'under-way/its-children-never-start',
-      title: 'children of the turn end before they begin, and the parent is told',
+      title: 'children started by a turn during a cancel end as canceled and enqueue childCanceled',
       async run(store) {
         const item = await cancelDuringTurn(store);
         const children = [child('one', 1), child('two', 2, { cancellation: 'wait' })];
@@ -83,7 +84,7 @@ export const turnsUnderWay: Capability = {
     },
     {
       id: 'under-way/shielded-and-abandoned-children-start',
-      title: 'children of a shield, those left to themselves and detached instances start',
+      title: 'shielded, abandon and detached instances started during a cancel start normally',
       async run(store) {
         const item = await cancelDuringTurn(store);
         await store.commit(item, {
@@ -104,7 +105,7 @@ export const turnsUnderWay: Capability = {
     },
     {
       id: 'under-way/does-not-lower-the-status',
-      title: 'the turn is committed, and the instance stays canceling with what it has to read',
+      title: 'a turn during a cancel is committed, and the instance stays canceling',
       async run(store) {
         const item = await cancelDuringTurn(store);
         const timers = [{ operation: 1, fireAt: store.clock.now() }];
@@ -117,7 +118,7 @@ export const turnsUnderWay: Capability = {
     },
     {
       id: 'under-way/its-end-stands',
-      title: 'a turn that ends its instance stands, with the request on record',
+      title: 'a turn that ends its instance during a cancel keeps its outcome and the request',
       async run(store) {
         const outcomes: readonly TurnOutcome[] = [
           { status: 'completed', payload: '1' },
@@ -140,7 +141,7 @@ export const turnsUnderWay: Capability = {
     },
     {
       id: 'under-way/the-next-execution-is-canceling-too',
-      title: 'a turn that continues as new hands the request on to the next execution',
+      title: 'continue-as-new during a cancel passes the request on to the next execution',
       async run(store) {
         const item = await cancelDuringTurn(store);
         const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
@@ -158,7 +159,7 @@ export const turnsUnderWay: Capability = {
     },
     {
       id: 'turn-ack/needs-an-instance-that-nobody-stops',
-      title: 'a canceling instance refuses a turn that settles its items, and the items stay held',
+      title: 'ackTurns() for a canceling instance is rejected, and its work items stay held',
       async run(store) {
         const workItems = [workItem(1, { shielded: true, claimMs: lockMs })];
         const begun = await store.begin('a', { workItems });

@@ -11,7 +11,7 @@ export const undecodableData: Capability = {
   cases: [
     {
       id: 'data/events-come-back-as-they-are',
-      title: 'events of unknown kinds with unreadable data come back as they were written',
+      title: 'events of unknown kinds with invalid JSON are returned as written',
       async run(store) {
         const events = gibberish.map((text) => ({
           kind: 'fromTheFuture',
@@ -27,7 +27,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/messages-come-back-as-they-are',
-      title: 'messages of unknown kinds with unreadable data come back as they were enqueued',
+      title: 'messages of unknown kinds with invalid JSON are returned as enqueued',
       async run(store) {
         await store.begin('a');
         const sent = gibberish.map((text) => ({
@@ -47,7 +47,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/work-comes-back-as-it-is',
-      title: 'work items, heartbeats and results that are no JSON come back as they were stored',
+      title: 'work item payloads, options and results with invalid JSON are returned as stored',
       async run(store) {
         const workItems = gibberish.map((text, operation) =>
           workItem(operation, { payload: text, options: text }),
@@ -72,7 +72,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/results-come-back-as-they-are',
-      title: 'outputs, failures and custom statuses that are no JSON come back as they were stored',
+      title: 'outputs, failures and custom statuses with invalid JSON are returned as stored',
       async run(store) {
         for (const [index, text] of gibberish.entries()) {
           const done = { status: 'completed', payload: text } as const;
@@ -87,7 +87,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/unreadable-history-can-be-continued',
-      title: 'a turn can be appended to a history that nobody can decode, for instance its failure',
+      title: 'a turn can be appended to a history that cannot be decoded',
       async run(store) {
         await store.begin('a', { events: [{ kind: '?', at: 0, data: '{', payload: '{' }] });
         await store.raise('a', 'x');
@@ -102,7 +102,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/corrupt-messages-harm-no-neighbour',
-      title: 'messages whose bytes were damaged in the store poison only their own instance',
+      title: 'corrupt messages affect only the claim of their own instance',
       async run(store) {
         for (const id of ['before', 'damaged', 'after']) await store.begin(id);
         for (const id of ['before', 'damaged', 'after']) {
@@ -122,7 +122,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/corrupt-events-harm-no-neighbour',
-      title: 'a history whose bytes were damaged in the store spoils no other read of its batch',
+      title: 'a corrupt history does not affect other histories read in the same call',
       async run(store) {
         const keys: number[] = [];
         for (const id of ['before', 'damaged', 'after'])
@@ -137,8 +137,7 @@ export const undecodableData: Capability = {
     },
     {
       id: 'data/corrupt-work-harms-no-neighbour',
-      title:
-        'a work item whose bytes were damaged in the store is handed out, and so are its neighbours',
+      title: 'a corrupt work item is claimed, and so are the other work items',
       async run(store) {
         for (const id of ['before', 'damaged', 'after']) {
           await store.begin(id, { workItems: [workItem(1)] });

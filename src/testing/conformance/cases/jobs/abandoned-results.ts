@@ -10,13 +10,13 @@ import {
   openSession,
   startJob,
   startOrchestration,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { newTurn } from '../../sample-data.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
-import { failure } from '../../task-moves.ts';
+import { failure } from '../../task-helpers.ts';
 
-/** Until then a run that was abandoned is looked at. */
-const soonMs = 2_000;
+/** dueSessions() checks an abandoned run within this time. */
+const abandonedCheckMs = 2_000;
 
 async function claimedIds(
   store: StoreUnderTest,
@@ -27,11 +27,11 @@ async function claimedIds(
 }
 
 export const abandonedResults: Capability = {
-  title: 'results whose callers have gone',
+  title: 'abandoned results',
   cases: [
     {
       id: 'abandoned/a-late-result-is-claimed',
-      title: 'a run that completes although it was abandoned is claimed with what it returned',
+      title: 'a run that completes after its abandon is claimable with its output',
       async run(store) {
         await openSession(store);
         const key = await completeLate(store, 'a', { disposable: true });
@@ -43,7 +43,7 @@ export const abandonedResults: Capability = {
         const turn = newTurn({ firstEventId: historyLength + 1, outcome });
         const acks = [{ lockToken, messageKeys, turn }];
         expectCommitted(only(await store.provider.ackOrchestrationItems(acks), 'result'));
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         assert.equal((await due(store)).hasAbandoned, true);
         const results = await claimResults(store);
         assert.deepEqual(
@@ -57,7 +57,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/a-result-that-came-before-it',
-      title: 'a result that nobody took before it was abandoned is claimed at once',
+      title: 'a disposable result not taken before the abandon is claimable immediately',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a', { disposable: true });
@@ -70,12 +70,12 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/only-named-ones',
-      title: 'a worker is given only results of what it has, tasks and orchestrations apart',
+      title: 'claimAbandoned() returns only results of the named tasks and orchestrations',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true, name: 'mine' });
         await completeLate(store, 'b', { disposable: true, name: 'theirs' });
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         await due(store);
         assert.deepEqual(await claimedIds(store, [], ['mine', 'theirs']), []);
         assert.deepEqual(await claimedIds(store, ['other', 'mine'], []), ['a']);
@@ -84,7 +84,7 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/only-completed-disposable-ones',
-      title: 'what did not complete, or cannot be disposed of, is forgotten instead',
+      title: 'abandoned runs that are not completed or not disposable are forgotten',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'plain');
@@ -97,7 +97,7 @@ export const abandonedResults: Capability = {
           await abandon(store, key);
           expectCommitted(await store.ackWork(item.lockToken, outcome));
         }
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         assert.equal((await due(store)).hasAbandoned, false);
         assert.deepEqual(await claimedIds(store), []);
         assert.deepEqual(await jobIds(store), []);
@@ -105,14 +105,14 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/has-one-claimant-at-a-time',
-      title: 'a claimed result is handed out again only when its claim has expired',
+      title: 'a claimed result is claimable again only after its claim expires',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true });
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         await due(store);
-        const answers = await Promise.all([claimResults(store), claimResults(store)]);
-        assert.equal(answers.flat().length, 1);
+        const results = await Promise.all([claimResults(store), claimResults(store)]);
+        assert.equal(results.flat().length, 1);
         assert.deepEqual(await claimedIds(store), []);
         await store.clock.advance(9_999);
         assert.deepEqual(await claimedIds(store), []);
@@ -122,12 +122,12 @@ export const abandonedResults: Capability = {
     },
     {
       id: 'abandoned/is-retried-until-done',
-      title: 'a result that could not be disposed of comes again after its delay, until it is done',
+      title: 'settleAbandoned() with retryInMs makes a result claimable again after the delay',
       async run(store) {
         const { provider } = store;
         await openSession(store);
         const key = await completeLate(store, 'a', { disposable: true });
-        await store.clock.advance(soonMs);
+        await store.clock.advance(abandonedCheckMs);
         await due(store);
         only(await claimResults(store), 'result');
         await provider.settleAbandoned([{ key, retryInMs: 500 }]);

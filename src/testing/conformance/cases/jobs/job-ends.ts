@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { collectHints } from '../../collect-hints.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { forceDelete } from '../../deletion-moves.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import {
   abandon,
@@ -9,30 +9,30 @@ import {
   jobIds,
   openSession,
   orchestrationJob,
-  otherLife,
+  otherIncarnation,
   readSession,
   startJob,
   startOrchestration,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { cleanupMs } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { createTasks, expectStatus, newTask } from '../../task-moves.ts';
+import { createTasks, expectStatus, newTask } from '../../task-helpers.ts';
 
 const canceled = { kind: 'canceled', leaked: false } as const;
 
-/** A reason and an actor of its own for each of several requests. */
-function why(index: number) {
+/** Returns a distinct reason and actor for each request. */
+function cancelDetails(index: number) {
   return { reason: `reason ${index} "\\'`, actor: `actor ${index}`, cleanupMs };
 }
 
 export const jobEnds: Capability = {
-  title: 'replies that are taken, and jobs that are abandoned',
+  title: 'taken and abandoned jobs',
   cases: [
     {
       id: 'job/a-taken-reply-ends-it',
-      title: 'a job whose reply was taken is none any more, and its run stays',
+      title: 'takeJobs() of a completed job removes the job and keeps its run',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a', { disposable: true });
@@ -45,7 +45,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/what-is-none-is-told-how-its-run-stands',
-      title: 'who abandons a run that is no job is told how it stands, and changes nothing',
+      title: 'abandonJobs() of a run that is not a job returns its status and changes nothing',
       async run(store) {
         const { sessionId } = await openSession(store);
         const started = newTask('started');
@@ -53,15 +53,15 @@ export const jobEnds: Capability = {
         await createTasks(store, [started]);
         await store.claimWorkOne();
         await createTasks(store, [waiting]);
-        const answers = await store.provider.abandonJobs(
+        const results = await store.provider.abandonJobs(
           [waiting, started].map(({ instanceId, incarnation }) => ({
             sessionId,
             instanceId,
             incarnation,
-            ...why(0),
+            ...cancelDetails(0),
           })),
         );
-        assert.deepEqual(answers, [
+        assert.deepEqual(results, [
           { found: true, changed: false, status: 'pending' },
           { found: true, changed: false, status: 'running' },
         ]);
@@ -70,7 +70,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/cannot-be-taken-early',
-      title: 'the reply of a run that goes on cannot be taken',
+      title: 'takeJobs() does not take the reply of a run that has not ended',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -83,7 +83,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/is-meant-by-its-whole-key',
-      title: 'what names another life, another session or nobody changes nothing',
+      title: 'takeJobs() and abandonJobs() ignore another incarnation, session or id',
       async run(store) {
         await openSession(store);
         await openSession(store, 'other');
@@ -92,7 +92,7 @@ export const jobEnds: Capability = {
         const { lockToken } = await store.claimWorkOne();
         expectCommitted(await store.ackWork(lockToken));
         const wrong = [key, ...done].flatMap((one) => [
-          otherLife(one),
+          otherIncarnation(one),
           { ...one, sessionId: 'other' },
           { ...one, sessionId: 'nobody' },
           { ...one, instanceId: 'nobody' },
@@ -111,7 +111,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandoned-run-is-asked-to-stop',
-      title: 'the handler of an abandoned job is told, and the reason is on record',
+      title: 'abandonJobs() cancels a running job and records reason and actor',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -135,7 +135,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandoned-pending-run-ends-at-once',
-      title: 'an abandoned job that nobody has begun is over and forgotten at once',
+      title: 'abandonJobs() cancels and forgets a pending job immediately',
       async run(store) {
         await openSession(store);
         const keys = await submitAll(store, [taskJob('a'), orchestrationJob('b')]);
@@ -149,7 +149,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/can-be-abandoned-twice',
-      title: 'a second abandon changes nothing',
+      title: 'a second abandon of a job changes nothing',
       async run(store) {
         await openSession(store);
         const { key } = await startJob(store, 'a');
@@ -164,7 +164,7 @@ export const jobEnds: Capability = {
     {
       id: 'job/are-abandoned-each-for-itself',
       title:
-        'jobs that are abandoned in one call fare as each would alone, and a repeat changes nothing',
+        'abandonJobs() handles each job of a batch independently, and a repeat changes nothing',
       async run(store) {
         const { provider } = store;
         await openSession(store);
@@ -188,7 +188,7 @@ export const jobEnds: Capability = {
         const queued = only(await submitAll(store, [taskJob('queued')]), 'key');
         const canceling = { found: true, changed: true, status: 'canceling' };
         const canceled = { found: true, changed: true, status: 'canceled' };
-        const answers = [
+        const results = [
           [running.key, canceling],
           [queued, canceled],
           [passed.key, canceling],
@@ -203,15 +203,15 @@ export const jobEnds: Capability = {
           [lost.key, canceled],
         ] as const;
         const { next, stop } = collectHints(provider);
-        const requests = answers.map(([key], index) => ({ ...key, ...why(index) }));
+        const requests = results.map(([key], index) => ({ ...key, ...cancelDetails(index) }));
         assert.deepEqual(
           await provider.abandonJobs(requests),
-          answers.map(([, answer]) => answer),
+          results.map(([, result]) => result),
         );
-        const told = await next('cancelRequested');
+        const received = await next('cancelRequested');
         stop();
-        assert.ok(told.lockTokens.includes(running.item.lockToken));
-        assert.ok(!told.lockTokens.includes(passed.item.lockToken));
+        assert.ok(received.lockTokens.includes(running.item.lockToken));
+        assert.ok(!received.lockTokens.includes(passed.item.lockToken));
         const requestedAt = store.clock.now();
         for (const [id, index] of [
           ['running', 0],
@@ -221,14 +221,14 @@ export const jobEnds: Capability = {
           ['begun', 7],
           ['lost', 8],
         ] as const) {
-          const { reason, actor } = why(index);
+          const { reason, actor } = cancelDetails(index);
           assert.deepEqual((await store.record(id)).cancel, { reason, actor, requestedAt });
         }
         for (const [{ item }, index] of [
           [running, 0],
           [emitting, 5],
         ] as const) {
-          const cancel = { reason: why(index).reason, requestedAt, trigger: 'cancel' };
+          const cancel = { reason: cancelDetails(index).reason, requestedAt, trigger: 'cancel' };
           assert.deepEqual(await store.renewWork(item.lockToken), { held: true, cancel });
         }
         const renewed = await store.renewWork(passed.item.lockToken);
@@ -243,7 +243,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandon-after-the-reply-changes-nothing',
-      title: 'an abandon of a job whose reply was taken finds a run that is over',
+      title: 'abandonJobs() after takeJobs() returns completed and changes nothing',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a', { disposable: true });
@@ -256,7 +256,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/an-abandoned-one-is-forgotten-at-its-end',
-      title: 'an abandoned job is forgotten soon after its run is over, while its session goes on',
+      title: 'an abandoned job is forgotten after its run ends, and its session stays open',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -273,7 +273,7 @@ export const jobEnds: Capability = {
     },
     {
       id: 'job/goes-with-its-instance',
-      title: 'a job whose instance is deleted is gone, with its chunks, and holds no session up',
+      title: 'deleting an instance deletes its job and chunks',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');

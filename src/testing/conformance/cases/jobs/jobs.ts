@@ -12,16 +12,16 @@ import {
   submit,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { newInstance } from '../../sample-data.ts';
-import { createTask, createTasks, expectStatus, newTask } from '../../task-moves.ts';
+import { createTask, createTasks, expectStatus, newTask } from '../../task-helpers.ts';
 
 export const jobs: Capability = {
-  title: 'submits of jobs',
+  title: 'job submission',
   cases: [
     {
       id: 'job/is-a-run-of-its-session',
-      title: 'a job is a run as any, and is listed with its session',
+      title: 'submitJobs() creates a run that listJobs() returns with its session',
       async run(store) {
         await openSession(store);
         const job = taskJob('a', { disposable: true });
@@ -47,7 +47,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/of-an-orchestration-is-claimed-as-any',
-      title: 'an orchestration that is a job has its start message',
+      title: 'an orchestration job is claimable with its start message',
       async run(store) {
         await openSession(store);
         await submitAll(store, [orchestrationJob('a')]);
@@ -62,7 +62,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/names-the-run-with-its-key',
-      title: 'a task whose dedupe key is taken is told by whom, and is no job',
+      title: 'submitJobs() with a taken dedupe key returns the active run and creates no job',
       async run(store) {
         await openSession(store);
         await createTask(store, 'holder', { dedupeKey: 'k' });
@@ -74,7 +74,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/the-same-submit-exists',
-      title: 'a submit whose answer was lost finds itself, also when all is over',
+      title: 'a repeated submit returns exists, also after the job and its session have ended',
       async run(store) {
         await openSession(store);
         const task = taskJob('a');
@@ -91,7 +91,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/never-joins-a-run-of-others',
-      title: 'an id that another run has is a conflict, also with the same name and input',
+      title: 'submitJobs() with the id of another run returns conflict',
       async run(store) {
         await openSession(store);
         await openSession(store, 'other');
@@ -115,7 +115,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/concurrent-submits-have-one-winner',
-      title: 'of submits of one id at once, one is created and the others conflict',
+      title: 'one of several concurrent submits of one id is created; the others conflict',
       async run(store) {
         await openSession(store);
         const results = await Promise.all(
@@ -128,7 +128,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/needs-an-open-session',
-      title: 'a job for a session that ends, has ended or is not there is refused with its state',
+      title: 'submitJobs() for a session that is not open returns sessionClosed with its state',
       async run(store) {
         const { provider } = store;
         await openSession(store);
@@ -158,7 +158,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/races-with-a-shutdown',
-      title: 'a job that races with the end of its session is refused, or stopped with it',
+      title: 'a submit that races with a shutdown is rejected, or its run is canceled',
       async run(store) {
         const { provider } = store;
         for (let round = 0; round < 5; round += 1) {
@@ -186,7 +186,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/a-bad-one-spares-its-neighbours',
-      title: 'a job that cannot be taken is refused alone',
+      title: 'an invalid job is refused and does not affect the others of its batch',
       async run(store) {
         await openSession(store);
         const results = await store.provider.submitJobs([
@@ -203,7 +203,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/is-bound-to-its-session',
-      title: 'a job names its session, and only by the incarnation of its run',
+      title: 'getJobBindings() returns the session of a job only for its own incarnation',
       async run(store) {
         const { provider } = store;
         await openSession(store);
@@ -247,7 +247,7 @@ export const jobs: Capability = {
     },
     {
       id: 'job/is-listed-oldest-first',
-      title: 'the jobs of a session are listed in the order of their submits, in pages',
+      title: 'listJobs() returns the jobs of a session oldest first, in pages',
       async run(store) {
         const { provider } = store;
         await openSession(store);

@@ -16,7 +16,7 @@ import {
   submit,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 
 const dayMs = 86_400_000;
@@ -31,11 +31,11 @@ async function shutdown(
 }
 
 export const sessionEnds: Capability = {
-  title: 'ends of sessions',
+  title: 'session shutdown and expiry',
   cases: [
     {
       id: 'session/shutdown-goes-one-way',
-      title: 'a graceful shutdown may become forceful and never the reverse; repeats are harmless',
+      title: 'a shutdown can change from graceful to forceful, never back; repeats are accepted',
       async run(store) {
         await openSession(store);
         await startJob(store, 'a');
@@ -50,7 +50,8 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/needs-to-be-there',
-      title: 'a session that is not there can be neither shut down nor settled',
+      title:
+        'shutdownSession() and settleSession() of an unknown session return missing and undefined',
       async run(store) {
         assert.deepEqual(await shutdown(store, 'graceful'), ['missing', undefined]);
         assert.deepEqual(await shutdown(store, 'forceful'), ['missing', undefined]);
@@ -59,7 +60,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/keeps-the-first-reason',
-      title: 'the first wish that stops its jobs says why a session ends',
+      title: 'a session keeps the reason of its first forceful shutdown',
       async run(store) {
         await openSession(store);
         await shutdown(store, 'graceful');
@@ -74,7 +75,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/ends-when-nothing-runs',
-      title: 'a session ends when it is settled after the last of its runs is over, and not before',
+      title: 'a closing session ends when it is settled after its last run ended',
       async run(store) {
         await openSession(store);
         const { item } = await startJob(store, 'a');
@@ -96,7 +97,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/waits-for-late-results',
-      title: 'a session does not end while a late result is to be disposed of',
+      title: 'a closing session does not end while an abandoned result is unsettled',
       async run(store) {
         await openSession(store);
         await completeLate(store, 'a', { disposable: true });
@@ -112,7 +113,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/a-drained-one-keeps-its-replies',
-      title: 'a session that drained ends with the reason shutdown, and its replies can be taken',
+      title: 'a drained session ends with reason shutdown, and its replies can be taken',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -130,7 +131,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/an-open-one-is-not-settled',
-      title: 'settling an open session changes nothing',
+      title: 'settleSession() of an open session changes nothing',
       async run(store) {
         const session = await openSession(store);
         assert.deepEqual(await settle(store), session);
@@ -141,7 +142,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/closes-in-steps',
-      title: 'a settling stops at most so many jobs as it is told, until none is left',
+      title: 'settleSession() cancels at most limit jobs per call until none is left',
       async run(store) {
         await openSession(store);
         await submitAll(
@@ -157,7 +158,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/an-ended-one-stays-as-it-is',
-      title: 'nothing changes a session that has ended',
+      title: 'shutdown, renewal and settle do not change an ended session',
       async run(store) {
         await openSession(store);
         await shutdown(store, 'forceful', 'goodbye');
@@ -172,7 +173,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/an-expired-lease-closes-it',
-      title: 'a session whose lease runs out is closed at that moment, and its jobs are stopped',
+      title: 'a session closes exactly when its lease expires, and its jobs are canceled',
       async run(store) {
         await openSession(store);
         await submitAll(store, [taskJob('a')]);
@@ -190,7 +191,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/an-expired-lease-closes-a-draining-one',
-      title: 'a session that drains is closed when its lease runs out',
+      title: 'a draining session closes when its lease expires',
       async run(store) {
         await openSession(store);
         const { item } = await startJob(store, 'a');
@@ -207,8 +208,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/is-handed-to-one-settler-at-a-time',
-      title:
-        'a session that is to end is answered once, and again after a while until it has ended',
+      title: 'dueSessions() returns a closing session once, then again after a pause until it ends',
       async run(store) {
         await openSession(store);
         const { item } = await startJob(store, 'a');
@@ -227,7 +227,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/tells-when-to-look-again',
-      title: 'who looks after sessions is told when the next one is due, or that there is none',
+      title: 'dueSessions() returns the next due time, or null if there is none',
       async run(store) {
         const nothing = { sessionIds: [], hasAbandoned: false };
         assert.deepEqual(await due(store), { ...nothing, nextAt: null });
@@ -243,7 +243,7 @@ export const sessionEnds: Capability = {
     },
     {
       id: 'session/is-removed-a-day-later',
-      title: 'an ended session can be read for a day; replies that nobody took go with it',
+      title: 'an ended session is deleted after a day, and its untaken replies become claimable',
       async run(store) {
         await openSession(store);
         const { item } = await startJob(store, 'a', { disposable: true });

@@ -12,7 +12,7 @@ import {
   startJob,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 
 const graceful = { mode: 'graceful', end: 'shutdown' } as const;
 const forceful = { mode: 'forceful', end: 'goodbye' } as const;
@@ -22,7 +22,7 @@ export const sessions: Capability = {
   cases: [
     {
       id: 'session/opens-with-a-lease',
-      title: 'a new session is open, has what it was given, and a lease from now',
+      title: 'openSession() returns an open session with the given values and a lease',
       async run(store) {
         const now = store.clock.now();
         const variables = { a: '1', b: '' };
@@ -47,7 +47,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/opens-once',
-      title: 'opening an id that is there answers that session, ended or not, and changes nothing',
+      title: 'openSession() with an existing id returns that session unchanged, also if ended',
       async run(store) {
         const first = await openSession(store);
         await store.clock.advance(10);
@@ -60,7 +60,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/a-renewal-extends-the-lease',
-      title: 'a renewal extends the lease from now, and answers in the order asked',
+      title: 'renewSessions() extends leases from now and returns sessions in the requested order',
       async run(store) {
         await openSession(store, 'a');
         await openSession(store, 'b', { leaseMs: 7_000 });
@@ -78,7 +78,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/is-renewed-while-it-drains',
-      title: 'a session that drains or closes is renewed like any',
+      title: 'renewSessions() extends the lease of draining and closing sessions',
       async run(store) {
         await openSession(store);
         await startJob(store, 'a');
@@ -96,7 +96,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/comes-back-before-it-is-closed',
-      title: 'a lease that ran out and was not noticed is extended, and the session goes on',
+      title: 'renewSessions() extends an expired session that was not yet closed',
       async run(store) {
         await openSession(store);
         await store.clock.advance(leaseMs * 2);
@@ -108,7 +108,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/can-be-read',
-      title: 'sessions are read in the order asked, with nothing for a missing one',
+      title: 'getSessions() returns sessions in the requested order, undefined for unknown ids',
       async run(store) {
         const a = await openSession(store, 'a');
         const b = await openSession(store, 'b');
@@ -118,7 +118,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/is-listed-newest-first',
-      title: 'a listing is newest first, in pages, by state and label',
+      title: 'listSessions() returns sessions newest first, in pages, filtered by state and label',
       async run({ provider }) {
         for (const [id, label] of [
           ['z', 'one'],
@@ -145,8 +145,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/list-ends-at-its-bytes',
-      title:
-        'a listing within a number of bytes ends with the first session that does not fit, without variables',
+      title: 'listSessions() with maxBytes ends with the first oversized session, withheld',
       async run({ provider }) {
         const variables = { v: 'x'.repeat(92) };
         for (const id of ['a', 'b', 'c']) await provider.openSession(newSession(id, { variables }));
@@ -172,7 +171,8 @@ export const sessions: Capability = {
     },
     {
       id: 'session/has-variables',
-      title: 'variables are set and removed one by one, and stand still once the session has ended',
+      title:
+        'setSessionVariables() sets and deletes single variables, and changes nothing after the end',
       async run(store) {
         const { provider } = store;
         await openSession(store, 's', { variables: { kept: 'k', gone: 'g', changed: 'c' } });
@@ -189,7 +189,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/text-is-only-text',
-      title: 'ids, labels, owners and variables come back as they were given',
+      title: 'ids, labels, owners and variables of a session are stored unchanged',
       async run(store) {
         const text = `'; DROP TABLE sessions; -- "%_\\ \u{1F600} \u0001 é`;
         const variables = { [text]: text, __proto__x: '1', constructor: '2', '': '3' };
@@ -206,7 +206,7 @@ export const sessions: Capability = {
     },
     {
       id: 'session/leaves-others-alone',
-      title: 'what ends a session stops no job of another, and no run that is nobody’s job',
+      title: 'ending a session cancels neither jobs of other sessions nor unrelated runs',
       async run(store) {
         await openSession(store, 's');
         await openSession(store, 'other');

@@ -11,15 +11,15 @@ import { expectCommitted, only } from '../../expectations.ts';
 import {
   abandon,
   openSession,
-  otherLife,
+  otherIncarnation,
   startJob,
   startOrchestration,
   submitAll,
   taskJob,
-} from '../../job-moves.ts';
+} from '../../job-helpers.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { startTask } from '../../task-moves.ts';
+import { startTask } from '../../task-helpers.ts';
 
 async function append(
   { provider }: StoreUnderTest,
@@ -47,7 +47,7 @@ export const streams: Capability = {
   cases: [
     {
       id: 'stream/comes-in-order',
-      title: 'chunks are read in the order of their emits, in pages, as they were given',
+      title: 'readChunks() returns chunks in append order, in pages, as stored',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -57,8 +57,8 @@ export const streams: Capability = {
           maxChunks: 256,
           maxBytes: 1_000,
         }));
-        const answers = await store.provider.appendChunks(requests);
-        assert.deepEqual(answers, ['appended', 'appended', 'appended']);
+        const results = await store.provider.appendChunks(requests);
+        assert.deepEqual(results, ['appended', 'appended', 'appended']);
         assert.deepEqual(await read(store, key, 0, 3), {
           chunks: [
             { seq: 1, payload: '"one"' },
@@ -76,7 +76,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/can-be-read-again',
-      title: 'chunks come again until the reader says that it has them',
+      title: 'readChunks() returns chunks again until the reader passes a later position',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -89,7 +89,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/numbers-go-on-after-reading',
-      title: 'the numbers have no gaps and no repeats, however much was read',
+      title: 'chunk numbers continue without gaps after earlier chunks were read',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -101,7 +101,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/needs-a-held-claim',
-      title: 'a token that is unknown, expired or settled adds nothing',
+      title: 'appendChunks() with an unknown, expired or settled token returns lost',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -117,7 +117,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/of-nobody-is-not-kept',
-      title: 'nothing is kept for a run that is nobody’s job, or whose caller has gone',
+      title: 'appendChunks() for a plain task or an abandoned job returns unread',
       async run(store) {
         await openSession(store);
         const plain = await startTask(store, 'plain');
@@ -131,7 +131,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/is-bounded-in-chunks',
-      title: 'more chunks than may wait are refused whole, and an empty stream takes any number',
+      title: 'appendChunks() beyond maxChunks returns full; an empty stream accepts any number',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -148,7 +148,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/is-bounded-in-bytes',
-      title: 'more bytes than may wait are refused, and an empty stream takes any size',
+      title: 'appendChunks() beyond maxBytes returns full; an empty stream accepts any size',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -165,7 +165,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/reading-makes-room',
-      title: 'what was read is deleted, and counts no more',
+      title: 'chunks that were read no longer count toward maxChunks and maxBytes',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -183,7 +183,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/is-over-with-its-run',
-      title: 'a stream is over with the last chunks of a run that is over',
+      title: 'readChunks() returns over with the last chunks of an ended run',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -203,7 +203,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/outlives-its-run',
-      title: 'the chunks of a run that is over stay until its reply is taken',
+      title: 'the chunks of an ended run are kept until its reply is taken',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -218,21 +218,20 @@ export const streams: Capability = {
     {
       id: 'stream/of-another-life-is-over',
       title:
-        'a reader that names another life of the id, or nobody, gets nothing and takes nothing',
+        'readChunks() with another incarnation or an unknown id returns nothing and deletes nothing',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
         await append(store, item.lockToken, ['1']);
         const over = { chunks: [], over: true };
-        assert.deepEqual(await read(store, otherLife(key), 1), over);
+        assert.deepEqual(await read(store, otherIncarnation(key), 1), over);
         assert.deepEqual(await read(store, { ...key, instanceId: 'nobody' }), over);
         assert.deepEqual(numbers(await read(store, key)), [1]);
       },
     },
     {
       id: 'stream/of-another-session-is-over',
-      title:
-        'a reader that names another session than that of the job gets nothing and takes nothing',
+      title: 'readChunks() with another session returns nothing and deletes nothing',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
@@ -245,20 +244,20 @@ export const streams: Capability = {
     },
     {
       id: 'stream/a-lost-claim-spares-its-neighbours',
-      title: 'each request of a batch is answered, those of activities too',
+      title: 'appendChunks() returns a result per request, also for activities',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
         await startOrchestration(store, 'b', { workItems: [workItem(1)] });
         const activity = await store.claimWorkOne();
         const limits = { maxChunks: 1, maxBytes: 100 };
-        const answers = await store.provider.appendChunks([
+        const results = await store.provider.appendChunks([
           { lockToken: item.lockToken, chunks: ['1'], ...limits },
           { lockToken: 'unknown', chunks: ['1'], ...limits },
           { lockToken: activity.lockToken, chunks: ['2'], ...limits },
           { lockToken: item.lockToken, chunks: ['3'], ...limits },
         ]);
-        assert.deepEqual(answers, ['appended', 'lost', 'appended', 'full']);
+        assert.deepEqual(results, ['appended', 'lost', 'appended', 'full']);
         const { instanceId, incarnation } = activity;
         const other = await read(store, { ...key, instanceId, incarnation });
         assert.deepEqual(other.chunks, [{ seq: 1, payload: '2' }]);
@@ -267,7 +266,7 @@ export const streams: Capability = {
     },
     {
       id: 'stream/tells-whoever-waits',
-      title: 'chunks that were added, and room that was made, are told in this process',
+      title: 'appending chunks and freeing capacity emit an emitted hint',
       async run(store) {
         await openSession(store);
         const { key, item } = await startJob(store, 'a');

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event } from '../../sample-data.ts';
 import { labels } from '../../store-under-test.ts';
 
 export const acks: Capability = {
-  title: 'acks of turns',
+  title: 'turn acks',
   cases: [
     {
       id: 'ack/deletes-the-named-messages',
-      title: 'an ack deletes exactly the messages that it names, and the others come again',
+      title: 'an ack deletes exactly the messages it names; the others are claimed again',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.raise('a', '1', '2', '3', '4');
         const item = await store.claimOne();
@@ -22,12 +22,12 @@ export const acks: Capability = {
         assert.deepEqual(labels(rest), ['2', '4']);
         await store.commit(rest);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'ack/leaves-later-arrivals',
-      title: 'messages that arrive during a turn survive its ack and bring the next one',
+      title: 'messages that arrive during a turn survive its ack and are claimed next',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -64,7 +64,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/appends-events-in-order',
-      title: 'events are appended in order, and come back with every field as they were written',
+      title: 'an ack appends events in order, and reads return every field unchanged',
       async run(store) {
         const events = [
           {
@@ -90,7 +90,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/without-events-is-a-turn',
-      title: 'a turn that records nothing still reads its messages and becomes the last turn',
+      title: 'an ack without events deletes its messages and becomes the last turn',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'ignored');
@@ -106,8 +106,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/makes-an-instance-running',
-      title:
-        'the first turn makes an instance running, with its time, and later turns keep that time',
+      title: 'the first ack sets running and startedAt; later acks keep startedAt',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
@@ -128,8 +127,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/records-the-turn-as-the-last',
-      title:
-        'the id of a committed turn is reported by the next claim, so an unknown commit can be told',
+      title: 'the next claim returns the id of the last committed turn',
       async run(store) {
         await store.create('a');
         const turnIds: (string | null)[] = [];
@@ -145,7 +143,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/completes-an-instance',
-      title: 'a completed instance has its output and the time of its end, and no failure',
+      title: 'a completed instance has output and endedAt, and no failure',
       async run(store) {
         await store.begin('a');
         await store.clock.advance(50);
@@ -165,7 +163,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/fails-an-instance',
-      title: 'a failed instance has its failure and the time of its end, and no output',
+      title: 'a failed instance has failure and endedAt, and no output',
       async run(store) {
         await store.begin('a');
         await store.clock.advance(50);
@@ -184,7 +182,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/sets-keeps-and-clears-the-custom-status',
-      title: 'a custom status is set by a turn, kept by one without, and cleared by null',
+      title: 'an ack sets the custom status, keeps it if omitted, and clears it with null',
       async run(store) {
         await store.create('a');
         const seen: (string | null)[] = [];
@@ -198,7 +196,7 @@ export const acks: Capability = {
     },
     {
       id: 'ack/counts-the-versions-of-the-custom-status',
-      title: 'the version of the custom status counts how often it was set, also within one turn',
+      title: 'customStatusVersion counts every change, also several within one turn',
       async run(store) {
         await store.create('a');
         const set = { kind: 'customStatusSet', at: 1, data: '{"operation":1}', payload: '1' };

@@ -11,11 +11,11 @@ import {
 import { labels, lockMs } from '../../store-under-test.ts';
 
 export const claimAtInsert: Capability = {
-  title: 'work items claimed when they are inserted',
+  title: 'claims at insert',
   cases: [
     {
       id: 'claim-at-insert/reports-what-it-claimed',
-      title: 'an ack reports a token for each item that it claimed, and for no other',
+      title: 'an ack returns a token for each work item claimed at insert, and no other',
       async run(store) {
         const workItems = [1, 2, 3, 4].map((operation) =>
           workItem(operation, operation % 2 === 0 ? { claimMs: lockMs } : {}),
@@ -34,8 +34,7 @@ export const claimAtInsert: Capability = {
     },
     {
       id: 'claim-at-insert/holds-for-its-lease',
-      title:
-        'an item claimed at insert is handed to nobody until its lease ends, then counts two claims',
+      title: 'a work item claimed at insert is not claimable until its lease expires',
       async run(store) {
         const { claimed } = await store.begin('a', { workItems: [workItem(1, { claimMs: 100 })] });
         const { lockToken } = only(claimed, 'claimed item');
@@ -49,7 +48,7 @@ export const claimAtInsert: Capability = {
     },
     {
       id: 'claim-at-insert/is-a-claim-like-any-other',
-      title: 'a token from an insert renews, retries and hands back like any other',
+      title: 'a token from an insert can be renewed, retried and abandoned',
       async run(store) {
         const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: 100 }));
         const { claimed } = await store.begin('a', { workItems });
@@ -79,7 +78,7 @@ export const claimAtInsert: Capability = {
     },
     {
       id: 'claim-at-insert/a-refused-ack-claims-nothing',
-      title: 'an ack that is refused claims no item',
+      title: 'a rejected ack claims no work item',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'x');

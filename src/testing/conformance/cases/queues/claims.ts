@@ -4,8 +4,8 @@ import { event, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, only } from '../../expectations.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-/** Lets every claim that is now possible expire. */
-async function claimAndLose(store: StoreUnderTest): Promise<void> {
+/** Claims everything that is claimable, and lets the leases expire. */
+async function claimAndExpire(store: StoreUnderTest): Promise<void> {
   await store.claim();
   await store.claimWork();
   await store.clock.advance(lockMs);
@@ -16,7 +16,7 @@ export const claims: Capability = {
   cases: [
     {
       id: 'claims/count-from-one',
-      title: 'the first claim is number one, and each one that is lost adds one',
+      title: 'claims of an instance count from 1, plus 1 per expired claim',
       async run(store) {
         await store.create('a');
         const counts: number[] = [];
@@ -29,10 +29,10 @@ export const claims: Capability = {
     },
     {
       id: 'claims/are-reset-by-a-turn',
-      title: 'a committed turn begins the count anew',
+      title: 'a committed turn resets the claims of its instance',
       async run(store) {
         await store.create('a');
-        await claimAndLose(store);
+        await claimAndExpire(store);
         const item = await store.claimOne();
         assert.equal(item.claims, 2);
         await store.commit(item);
@@ -42,10 +42,10 @@ export const claims: Capability = {
     },
     {
       id: 'claims/are-reset-by-a-turn-that-leaves-messages',
-      title: 'a committed turn begins the count anew, also when messages are left for the next',
+      title: 'a committed turn resets the claims, also if unread messages remain',
       async run(store) {
         await store.create('a');
-        await claimAndLose(store);
+        await claimAndExpire(store);
         const item = await store.claimOne();
         await store.raise('a', 'x');
         await store.commit(item);
@@ -54,7 +54,7 @@ export const claims: Capability = {
     },
     {
       id: 'claims/an-abandoned-claim-counts-unless-given-back',
-      title: 'an abandoned claim counts, and one that is given back does not, never below zero',
+      title: 'an abandoned claim counts, unless giveBackClaim is set',
       async run(store) {
         await store.create('a');
         const counts: number[] = [];
@@ -74,7 +74,7 @@ export const claims: Capability = {
       title: 'the claims of one instance do not count for another',
       async run(store) {
         await store.create('a');
-        await claimAndLose(store);
+        await claimAndExpire(store);
         await store.create('b');
         const counts = (await store.claim()).map((item) => [item.instanceId, item.claims]);
         expectInAnyOrder(counts, [
@@ -85,11 +85,11 @@ export const claims: Capability = {
     },
     {
       id: 'claims/the-third-comes-alone',
-      title: 'an instance at its third claim or later comes alone, after the others',
+      title: 'an instance at its third or later claim is claimed alone, after the others',
       async run(store) {
         await store.create('suspect');
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         await store.create('b');
         await store.create('c');
         const claimed: (readonly string[])[] = [];
@@ -109,8 +109,8 @@ export const claims: Capability = {
       async run(store) {
         await store.create('a');
         await store.create('b');
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         const first = await store.claimOne();
         const second = await store.claimOne();
         expectInAnyOrder([first.instanceId, second.instanceId], ['a', 'b']);
@@ -119,12 +119,11 @@ export const claims: Capability = {
     },
     {
       id: 'claims/a-suspect-is-not-put-off-for-ever',
-      title:
-        'an instance at its third claim comes within an hour, however much newer work there is',
+      title: 'an instance at its third claim is claimed within an hour despite newer work',
       async run(store) {
         await store.create('suspect');
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         const claimed: string[] = [];
         for (let minute = 0; minute < 60; minute++) {
           await store.clock.advance('1m');
@@ -140,8 +139,7 @@ export const claims: Capability = {
     },
     {
       id: 'claims/of-work-count-from-one',
-      title:
-        'the claims of a work item count from one, each lost or abandoned one more, given back none',
+      title: 'claims of a work item count expired and abandoned claims, not given-back ones',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const counts = [(await store.claimWorkOne()).claims];
@@ -159,11 +157,11 @@ export const claims: Capability = {
     },
     {
       id: 'claims/the-third-of-work-comes-alone',
-      title: 'a work item at its third claim or later comes alone, after the others',
+      title: 'a work item at its third or later claim is claimed alone, after the others',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
-        await claimAndLose(store);
-        await claimAndLose(store);
+        await claimAndExpire(store);
+        await claimAndExpire(store);
         await store.begin('b', { workItems: [workItem(3), workItem(4)] });
         const claimed: (readonly number[])[] = [];
         for (let round = 0; round < 4; round++) {
@@ -178,7 +176,7 @@ export const claims: Capability = {
     },
     {
       id: 'claims/of-work-and-instances-are-apart',
-      title: 'lost claims of a work item do not count for its instance, nor the other way round',
+      title: 'expired claims of a work item do not count for its instance',
       async run(store) {
         await store.begin('a', { events: [event('x')], workItems: [workItem(1)] });
         for (let round = 0; round < 2; round++) {

@@ -3,14 +3,14 @@ import { isPerdureError } from '../../../../model/failures/errors.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { newInstance, newProcess, newTurn, raised } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
-import { newTask } from '../../task-moves.ts';
+import { newTask } from '../../task-helpers.ts';
 
 export const close: Capability = {
-  title: 'close',
+  title: 'close()',
   cases: [
     {
       id: 'close/can-be-repeated',
-      title: 'closing twice, also at once, is harmless',
+      title: 'close() can be called repeatedly and concurrently',
       async run({ provider }) {
         await assert.doesNotReject(Promise.all([provider.close(), provider.close()]));
         await assert.doesNotReject(provider.close());
@@ -18,7 +18,7 @@ export const close: Capability = {
     },
     {
       id: 'close/finishes-what-was-begun',
-      title: 'calls made before the close are committed and answered',
+      title: 'calls made before close() are committed and resolve',
       async run({ provider }) {
         const begun = provider.createInstances([newInstance('a')]);
         await provider.close();
@@ -27,7 +27,7 @@ export const close: Capability = {
     },
     {
       id: 'close/refuses-what-comes-later',
-      title: 'every method rejects with CLOSED once the provider is closed',
+      title: 'provider methods reject with CLOSED after close()',
       async run({ provider }) {
         await provider.close();
         const fetch = { max: 1, lockMs: 1, waitMs: 0 };
@@ -112,7 +112,7 @@ export const close: Capability = {
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(
-            () => 'answered',
+            () => 'resolved',
             (error: unknown) => error,
           );
           assert.ok(isPerdureError(outcome, 'CLOSED'), `${method}: ${String(outcome)}`);
@@ -121,7 +121,7 @@ export const close: Capability = {
     },
     {
       id: 'close/leaves-no-alarm',
-      title: 'a closed provider has taken back all its alarms',
+      title: 'close() cancels all alarms of the provider',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 1_000 }] });
         const waiting = store.claim({ waitMs: 60_000 });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { child, event, raised, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
 
-const everything = {
+const fullTurn = {
   events: [event('never')],
   workItems: [workItem(7)],
   timers: [{ operation: 8, fireAt: 0 }],
@@ -22,7 +22,7 @@ export const fencing: Capability = {
   cases: [
     {
       id: 'fence/a-token-is-fresh-for-every-claim',
-      title: 'no two claims share a token, whatever they claim and however often',
+      title: 'every claim has a unique lock token',
       async run(store) {
         const begun = await store.begin('a', {
           workItems: [workItem(1, { claimMs: lockMs }), workItem(2)],
@@ -40,46 +40,46 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/an-unknown-token-cannot-ack',
-      title: 'an ack with a token that was never given out is refused and changes nothing',
+      title: 'an ack with an unknown token is rejected and changes nothing',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.raise('a', 'go');
         const item = await store.claimOne();
         for (const lockToken of ['never given out', '']) {
           expectLockLost(
-            await store.expectNoChange(() => store.ack({ ...item, lockToken }, everything)),
+            await store.expectNoChange(() => store.ack({ ...item, lockToken }, fullTurn)),
           );
         }
         await store.commit(item);
         await store.expectIdle();
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'fence/an-expired-token-cannot-ack',
-      title: 'an ack after the lock has expired is refused and changes nothing',
+      title: 'an ack after the lock expired is rejected and changes nothing',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.raise('a', 'go');
         const item = await store.claimOne();
         await store.clock.advance(lockMs);
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         assert.deepEqual(labels(await store.claimOne()), ['go']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'fence/a-token-that-was-taken-over-cannot-ack',
-      title: 'a worker that lost its claim to another cannot ack, and the other can',
+      title: 'a worker that lost its claim to another cannot ack; the other can',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
         const stale = await store.claimOne();
         await store.clock.advance(lockMs);
         const current = await store.claimOne();
-        expectLockLost(await store.expectNoChange(() => store.ack(stale, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(stale, fullTurn)));
         await store.commit(current, { events: [event('good')] });
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'good']);
         await store.expectIdle();
@@ -87,19 +87,19 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/a-token-acks-once',
-      title: 'an ack that is repeated after it was committed is refused and changes nothing',
+      title: 'a repeated ack of a committed turn is rejected and changes nothing',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
         await store.commit(item, { events: [event('good')] });
         const repeat = { ...item, historyLength: 1 };
-        expectLockLost(await store.expectNoChange(() => store.ack(repeat, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(repeat, fullTurn)));
         await store.expectIdle();
       },
     },
     {
       id: 'fence/an-abandoned-token-cannot-ack',
-      title: 'an ack after the claim was abandoned is refused and changes nothing',
+      title: 'an ack after an abandon is rejected and changes nothing',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
@@ -109,13 +109,13 @@ export const fencing: Capability = {
           await store.provider.abandonOrchestrationItems([{ lockToken, ...abandonNow }]),
           [true],
         );
-        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(item, fullTurn)));
         assert.deepEqual(labels(await store.claimOne()), ['go']);
       },
     },
     {
       id: 'fence/a-late-turn-cannot-reopen-an-instance',
-      title: 'a late turn of a lost claim changes nothing of an instance that is over by now',
+      title: 'a late ack of a lost claim does not change an ended instance',
       async run(store) {
         await store.begin('a');
         await store.raise('a', 'go');
@@ -124,8 +124,8 @@ export const fencing: Capability = {
         const outcome = { status: 'completed', payload: '"first"' } as const;
         await store.commit(await store.claimOne(), { outcome });
         const failed = { status: 'failed', failure: '{}' } as const;
-        for (const late of [everything.outcome, failed, { status: 'running' } as const]) {
-          const parts = { ...everything, outcome: late };
+        for (const late of [fullTurn.outcome, failed, { status: 'running' } as const]) {
+          const parts = { ...fullTurn, outcome: late };
           expectLockLost(await store.expectNoChange(() => store.ack(stale, parts)));
         }
         assert.equal((await store.record('a')).output, '"first"');
@@ -134,13 +134,13 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/a-refused-ack-inserts-no-instance',
-      title: 'an ack for a claim that nobody holds brings no instance into being',
+      title: 'an ack without a held claim creates no instance',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne();
         await store.commit(item, { outcome: { status: 'completed', payload: null } });
         const ghost = { ...item, instanceId: 'ghost', instanceKey: item.instanceKey + 1_000 };
-        expectLockLost(await store.expectNoChange(() => store.ack(ghost, everything)));
+        expectLockLost(await store.expectNoChange(() => store.ack(ghost, fullTurn)));
         assert.deepEqual(await store.provider.getInstances(['ghost', 'never']), [
           undefined,
           undefined,
@@ -149,7 +149,7 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/tokens-of-the-two-queues-are-apart',
-      title: 'the token of an instance settles no work item, and that of a work item acks no turn',
+      title: 'instance tokens do not ack work items, and work item tokens do not ack turns',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'go');
@@ -158,7 +158,7 @@ export const fencing: Capability = {
         expectLockLost(await store.ackWork(item.lockToken));
         expectLockLost(
           await store.expectNoChange(() =>
-            store.ack({ ...item, lockToken: work.lockToken }, everything),
+            store.ack({ ...item, lockToken: work.lockToken }, fullTurn),
           ),
         );
         await store.commit(item);
@@ -168,7 +168,7 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/an-unknown-token-cannot-settle-work',
-      title: 'a work item cannot be settled with a token that was never given out',
+      title: 'a work item ack with an unknown token is rejected',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -181,8 +181,7 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/an-expired-token-cannot-settle-work',
-      title:
-        'a late result of an expired lease is refused: no message, and the item is handed out again',
+      title: 'a work item ack after its lease expired is rejected; the item is claimable again',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -194,7 +193,7 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/a-token-that-was-taken-over-cannot-settle-work',
-      title: 'a worker that lost its item to another cannot settle it, and the other can',
+      title: 'a worker that lost its work item to another cannot ack it; the other can',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const stale = await store.claimWorkOne();
@@ -211,7 +210,7 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/a-token-settles-work-once',
-      title: 'an item that is settled twice completes once',
+      title: 'a work item acked twice completes once',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -226,7 +225,7 @@ export const fencing: Capability = {
     },
     {
       id: 'fence/a-handed-back-token-cannot-settle-work',
-      title: 'an item that was abandoned or retried cannot be settled with its old token',
+      title: 'an abandoned or retried work item cannot be acked with its old token',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [one, two] = await store.claimWork();

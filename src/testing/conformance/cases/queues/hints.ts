@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { collectHints } from '../../collect-hints.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { forceDelete } from '../../deletion-moves.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
 import {
   activityCancel,
   child,
@@ -18,7 +18,7 @@ export const hints: Capability = {
   cases: [
     {
       id: 'hint/tells-of-finished-instances',
-      title: 'the end of an instance is told, once it can be read, on every path that ends one',
+      title: 'every path that ends an instance emits finished after the end is readable',
       async run(store) {
         const outcome = { status: 'completed', payload: null } as const;
         const failed = { status: 'failed', failure: '{}' } as const;
@@ -45,24 +45,23 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-of-custom-status',
-      title: 'a custom status is told of once it can be read, and nothing where none was set',
+      title: 'a custom status emits statusSet once it is readable; other turns emit none',
       async run(store) {
-        const { hints: told, next, stop } = collectHints(store.provider);
+        const { hints: received, next, stop } = collectHints(store.provider);
         await store.begin('quiet');
         await store.begin('a', { customStatus: '"half"' });
         assert.deepEqual((await next('statusSet')).instanceIds, ['a']);
         assert.equal((await store.record('a')).customStatus, '"half"');
         stop();
-        assert.equal(told.filter(({ kind }) => kind === 'statusSet').length, 1);
+        assert.equal(received.filter(({ kind }) => kind === 'statusSet').length, 1);
       },
     },
     {
       id: 'hint/brings-the-outputs-of-completed-instances',
-      title:
-        'outputs that come with a hint are those that were committed, and of completed instances only',
+      title: 'outputs in a finished hint equal the committed outputs of completed instances',
       async run(store) {
         const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
-        const { hints: told, next, stop } = collectHints(store.provider);
+        const { hints: received, next, stop } = collectHints(store.provider);
         await store.begin('failed', { outcome: failed });
         await next('finished');
         await store.begin('completed', { outcome: { status: 'completed', payload: '{"n":1}' } });
@@ -70,7 +69,7 @@ export const hints: Capability = {
         await store.begin('nothing', { outcome: { status: 'completed', payload: null } });
         await next('finished');
         stop();
-        const outputs = told.flatMap((hint) =>
+        const outputs = received.flatMap((hint) =>
           hint.kind === 'finished' ? [...(hint.outputs ?? [])] : [],
         );
         for (const [instanceId, completed] of outputs) {
@@ -82,9 +81,9 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-nothing-of-instances-that-go-on',
-      title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
+      title: 'running, continued-as-new and rejected turns emit no finished hint',
       async run(store) {
-        const { hints: told, next } = collectHints(store.provider);
+        const { hints: received, next } = collectHints(store.provider);
         const continued = {
           status: 'continuedAsNew',
           version: '1',
@@ -99,7 +98,7 @@ export const hints: Capability = {
           await store.ack(item, { firstEventId: 1, events: [event('clashes')], outcome }),
         );
         assert.deepEqual(
-          told.filter(({ kind }) => kind === 'finished'),
+          received.filter(({ kind }) => kind === 'finished'),
           [],
         );
         await store.commit(item, { outcome });
@@ -108,8 +107,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-whom-a-cancel-concerns',
-      title:
-        'a cancel of claimed work is told with the tokens that hold it, on every path that cancels',
+      title: 'turns that cancel, end or continue emit cancelRequested with the held tokens',
       async run(store) {
         const cancels = {
           turn: { activityCancels: [activityCancel(1)] },
@@ -133,13 +131,14 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-of-cancel-requests',
-      title: 'a request, and a termination, are told to whoever runs what they stop, and no others',
+      title:
+        'requestCancel() and terminate() emit cancelRequested only for the work items they flag',
       async run(store) {
         const stops = [
-          { instanceId: 'canceled', stop: () => store.cancel('canceled'), told: [1] },
-          { instanceId: 'terminated', stop: () => store.terminate('terminated'), told: [1, 4] },
+          { instanceId: 'canceled', stop: () => store.cancel('canceled'), received: [1] },
+          { instanceId: 'terminated', stop: () => store.terminate('terminated'), received: [1, 4] },
         ];
-        for (const { instanceId, stop, told } of stops) {
+        for (const { instanceId, stop, received } of stops) {
           const cancellation = 'abandon' as const;
           const claimMs = lockMs;
           const workItems = [
@@ -155,7 +154,7 @@ export const hints: Capability = {
           await stop();
           expectInAnyOrder(
             (await next('cancelRequested')).lockTokens,
-            told.map((operation) => tokens.get(operation)),
+            received.map((operation) => tokens.get(operation)),
           );
           stopListening();
           for (const left of await store.claim()) await store.commit(left);
@@ -164,8 +163,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/brings-the-requests-of-canceled-items',
-      title:
-        'requests that come with a hint are those that a renewal tells, and none comes for what was deleted',
+      title: 'cancels in a cancelRequested hint equal those returned by renewals',
       async run(store) {
         const { provider } = store;
         const reason = `it's "over" \\ \u2028 ${'\u{1F6D1}'.repeat(300)}`;
@@ -204,7 +202,7 @@ export const hints: Capability = {
     },
     {
       id: 'hint/tells-of-stopped-instances',
-      title: 'an instance that is stopped is told as finished once it is over, on every path',
+      title: 'every path that stops an instance emits finished after its end',
       async run(store) {
         const workItems = [workItem(1, { claimMs: lockMs })];
         const { claimed } = await store.begin('closing', { workItems });
@@ -212,10 +210,10 @@ export const hints: Capability = {
         await store.commit(await store.claimOne());
         await store.cancel('closing');
         const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
-        const { hints: told, stop } = collectHints(store.provider);
+        const { hints: received, stop } = collectHints(store.provider);
         await store.commit(await store.claimOne(), { outcome });
         assert.deepEqual(
-          told.filter(({ kind }) => kind === 'finished'),
+          received.filter(({ kind }) => kind === 'finished'),
           [],
         );
         stop();
@@ -238,22 +236,22 @@ export const hints: Capability = {
     },
     {
       id: 'hint/reaches-every-listener-until-it-stops',
-      title: 'every listener is told, and one that has stopped is told nothing more',
+      title: 'hints reach every listener, and none after it stopped',
       async run(store) {
         const stopped = collectHints(store.provider);
         const kept = collectHints(store.provider);
         stopped.stop();
         stopped.stop();
-        const toldBefore = stopped.hints.length;
+        const countBefore = stopped.hints.length;
         const outcome = { status: 'completed', payload: null } as const;
         await store.begin('a', { outcome });
         assert.deepEqual((await kept.next('finished')).instanceIds, ['a']);
-        assert.equal(stopped.hints.length, toldBefore);
+        assert.equal(stopped.hints.length, countBefore);
       },
     },
     {
       id: 'hint/nobody-has-to-listen',
-      title: 'without a single listener everything is committed all the same',
+      title: 'commits succeed without a hint listener',
       async run(store) {
         const outcome = { status: 'completed', payload: '1' } as const;
         await store.begin('a', { outcome });

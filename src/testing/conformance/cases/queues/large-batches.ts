@@ -19,8 +19,7 @@ export const largeBatches: Capability = {
   cases: [
     {
       id: 'large/instances',
-      title:
-        'a thousand instances are created, claimed and acked in one call each, with one bad ack',
+      title: 'a thousand instances are created, claimed and acked in one call each',
       async run(store) {
         const instances = numbers.map((index) => newInstance(`i${index}`));
         const created = await store.provider.createInstances(instances);
@@ -50,7 +49,7 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/turn',
-      title: 'one turn may hold a thousand each of events, items, timers, children and messages',
+      title: 'one turn stores a thousand events, work items, timers, children and messages each',
       async run(store) {
         const fireAt = store.clock.now() + 10;
         await store.begin('reader');
@@ -83,7 +82,7 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/work',
-      title: 'a thousand work items are renewed and settled in one call each',
+      title: 'a thousand work items are renewed and acked in one call each',
       async run(store) {
         await store.begin('a', { workItems: numbers.map((index) => workItem(index)) });
         const items = await store.claimWork({ max: size });
@@ -101,7 +100,7 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/cancels',
-      title: 'two thousand outstanding activities are cancelled by one turn',
+      title: 'one turn cancels two thousand pending activities',
       async run(store) {
         const operations = Array.from({ length: 2 * size }, (_, index) => index);
         await store.begin('a', { workItems: operations.map((index) => workItem(index)) });
@@ -110,7 +109,7 @@ export const largeBatches: Capability = {
         const activityCancels = operations.map((operation) => activityCancel(operation));
         await store.commit(await store.claimOne(), { activityCancels });
         const renewed = await store.provider.renewWorkItemLocks(running, lockMs);
-        assert.ok(renewed.every((answer) => answer.held && answer.cancel !== null));
+        assert.ok(renewed.every((result) => result.held && result.cancel !== null));
         assert.deepEqual(await store.claimWork(), []);
         const { messages } = await store.claimOne({ maxMessages: 2 * size });
         const ended = messages.map(({ operation }) => operation);
@@ -123,14 +122,14 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/cancel-request',
-      title: 'a request stops two thousand activities at once, a hundred of which run',
+      title: 'one requestCancel() cancels two thousand activities, a hundred of them running',
       async run(store) {
         const operations = Array.from({ length: 2 * size }, (_, index) => index);
         await store.begin('a', { workItems: operations.map((index) => workItem(index)) });
         const running = await store.claimWork({ max: 100 });
         await store.cancel('a');
         const renewed = await store.provider.renewWorkItemLocks(running, lockMs);
-        assert.ok(renewed.every((answer) => answer.held && answer.cancel !== null));
+        assert.ok(renewed.every((result) => result.held && result.cancel !== null));
         assert.deepEqual(await store.claimWork(), []);
         const { messages } = await store.claimOne({ maxMessages: 3 * size });
         assert.equal(messages.length, 1 + operations.length - running.length);
@@ -142,7 +141,7 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/cancel-requests',
-      title: 'a thousand instances are asked to stop in one call',
+      title: 'one requestCancel() call cancels a thousand instances',
       async run(store) {
         const half = size / 2;
         const begun = numbers.map((index) =>
@@ -165,7 +164,7 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/payloads',
-      title: 'payloads of two megabytes are stored and come back whole',
+      title: 'payloads of two megabytes are stored and returned unchanged',
       async run(store) {
         const payload = JSON.stringify('ü'.repeat(1_000_000));
         const start = { ...raised('x'), kind: 'start', payload };

@@ -6,11 +6,11 @@ const lease = { name: 'sweeper', owner: 'one', leaseMs };
 const others = { ...lease, owner: 'two' };
 
 export const leases: Capability = {
-  title: 'leases and records of the whole store',
+  title: 'named leases and records',
   cases: [
     {
       id: 'lease/has-one-owner',
-      title: 'a lease that is held is refused to others and extended for its owner',
+      title: 'takeLease() extends a held lease for its owner and returns false for others',
       async run({ provider, clock }) {
         assert.equal(await provider.takeLease(lease), true);
         assert.equal(await provider.takeLease(others), false);
@@ -27,8 +27,7 @@ export const leases: Capability = {
     },
     {
       id: 'lease/goes-on-when-it-has-expired',
-      title:
-        'a lease that has expired goes to whoever asks first, and its former owner has lost it',
+      title: 'takeLease() grants an expired lease to another owner',
       async run({ provider, clock }) {
         await provider.takeLease(lease);
         await clock.advance(leaseMs);
@@ -38,7 +37,7 @@ export const leases: Capability = {
     },
     {
       id: 'lease/is-given-back-by-its-owner',
-      title: 'a lease is free once its owner gives it back, and nobody else can',
+      title: 'releaseLease() frees a lease only for its owner',
       async run({ provider }) {
         await provider.takeLease(lease);
         await provider.releaseLease(others);
@@ -50,7 +49,7 @@ export const leases: Capability = {
     },
     {
       id: 'record/is-kept-as-it-is',
-      title: 'a record is read as it was written last, and is nothing before and after',
+      title: 'readRecord() returns the last written value, and null if unset or deleted',
       async run({ provider }) {
         assert.equal(await provider.readRecord('a'), null);
         await provider.writeRecord('a', '{"x":1}');
@@ -66,8 +65,7 @@ export const leases: Capability = {
     },
     {
       id: 'shared/a-lease-excludes-other-processes',
-      title:
-        'a lease that one process holds is refused to another, which reads what the first writes',
+      title: 'leases and records are shared between processes',
       async run(store) {
         const other = await store.reopen();
         assert.equal(await store.provider.takeLease(lease), true);

@@ -9,7 +9,7 @@ export const locks: Capability = {
   cases: [
     {
       id: 'lock/a-claimed-instance-is-exclusive',
-      title: 'a claimed instance is handed out to nobody else, also when messages arrive for it',
+      title: 'a claimed instance is not claimable again, also if messages arrive',
       async run(store) {
         await store.create('a');
         await store.claimOne();
@@ -21,7 +21,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/concurrent-fetchers-share-out-instances',
-      title: 'fetchers at once get different instances, and none gets one twice',
+      title: 'concurrent fetches claim each instance exactly once',
       async run(store) {
         for (let index = 0; index < 10; index++) await store.create(`i${index}`);
         const fetches = Array.from({ length: 12 }, () => store.claim({ max: 1 }));
@@ -34,7 +34,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/concurrent-fetchers-share-out-work',
-      title: 'workers at once get different work items, and none gets one twice',
+      title: 'concurrent fetches claim each work item exactly once',
       async run(store) {
         const workItems = Array.from({ length: 10 }, (_, index) => workItem(index));
         await store.begin('a', { workItems });
@@ -48,7 +48,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/ends-at-its-moment',
-      title: 'a lock is held until just before its end, and by nobody from then on',
+      title: 'a lock expires exactly at the end of its lease',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne({ lockMs: 100 });
@@ -62,7 +62,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/an-expired-instance-is-handed-out-again',
-      title: 'an instance whose claimant went silent comes again with the same messages',
+      title: 'an instance whose claim expired is claimed again with the same messages',
       async run(store) {
         await store.create('a');
         await store.raise('a', 'x');
@@ -76,7 +76,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/renewal-extends-from-now',
-      title: 'a renewed claim holds for the new time from the renewal on, no longer and no shorter',
+      title: 'a renewed claim expires exactly the given time after the renewal',
       async run(store) {
         await store.create('a');
         const item = await store.claimOne({ lockMs: 100 });
@@ -92,7 +92,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/an-expired-claim-cannot-be-renewed',
-      title: 'a renewal after expiry answers false, even when nobody else has claimed',
+      title: 'renewing an expired claim returns false, even if it was not claimed again',
       async run(store) {
         await store.create('a');
         const { lockToken } = await store.claimOne();
@@ -104,7 +104,8 @@ export const locks: Capability = {
     },
     {
       id: 'lock/a-renewal-answers-each-token',
-      title: 'a batch of renewals answers for each token: held, unknown, acked, taken over',
+      title:
+        'renewOrchestrationLocks() returns a result per token: held, acked, taken over, unknown',
       async run(store) {
         await store.create('over');
         const finished = await store.claimOne();
@@ -116,17 +117,17 @@ export const locks: Capability = {
         await store.create('held');
         const held = await store.claimOne();
         const tokens = [held, finished, stale, current].map(({ lockToken }) => lockToken);
-        const answers = await store.provider.renewOrchestrationLocks(
+        const results = await store.provider.renewOrchestrationLocks(
           [...tokens, 'never given out'],
           lockMs,
         );
-        assert.deepEqual(answers, [true, false, false, true, false]);
+        assert.deepEqual(results, [true, false, false, true, false]);
         await store.expectIdle();
       },
     },
     {
       id: 'lock/an-ack-releases-the-instance',
-      title: 'after an ack the instance can be claimed again as soon as a message is there',
+      title: 'an acked instance is claimable again with its next message',
       async run(store) {
         await store.create('a');
         await store.commit(await store.claimOne(), { events: [event('one')] });
@@ -138,7 +139,7 @@ export const locks: Capability = {
     },
     {
       id: 'lock/an-expired-claim-of-work-is-handed-out-again',
-      title: 'a work item whose worker went silent is handed out again, and not a moment earlier',
+      title: 'a work item is claimable again exactly when its lease expires',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const first = await store.claimWorkOne({ lockMs: 100 });

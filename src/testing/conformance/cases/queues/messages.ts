@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { child, event, raised } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
@@ -10,7 +10,7 @@ export const messages: Capability = {
   cases: [
     {
       id: 'message/comes-as-it-was-enqueued',
-      title: 'a message comes with every field as it was enqueued',
+      title: 'a claimed message has every field as enqueued',
       async run(store) {
         await store.begin('a');
         const sent = [
@@ -39,7 +39,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/to-nobody-is-missing-and-kept-nowhere',
-      title: 'a message to an id that does not exist is answered missing, and never turns up later',
+      title: 'enqueueMessages() to an unknown id returns missing and stores nothing',
       async run(store) {
         const toNobody = [{ instanceId: 'later', message: raised('x') }];
         assert.deepEqual(await store.provider.enqueueMessages(toNobody), ['missing']);
@@ -50,7 +50,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/to-an-instance-that-is-over-is-refused',
-      title: 'a message to an instance that is over is answered over and changes nothing',
+      title: 'enqueueMessages() to an ended instance returns over and changes nothing',
       async run(store) {
         await store.begin('a', { outcome: { status: 'failed', failure: '{}' } });
         const late = [{ instanceId: 'a', message: raised('late') }];
@@ -61,25 +61,25 @@ export const messages: Capability = {
     },
     {
       id: 'message/wakes-nobody-else',
-      title: 'a message makes its own instance claimable, and no other',
+      title: 'a message makes only its own instance claimable',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a');
         await store.begin('b');
         await store.raise('a', 'x');
         const item = await store.claimOne();
         assert.deepEqual([item.instanceId, ...labels(item)], ['a', 'x']);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'message/beyond-the-limit-is-full',
-      title: 'a message is refused as full while maxPending of its kind wait, until some are read',
+      title: 'enqueueMessages() returns full while maxPending messages of that kind are unread',
       async run(store) {
         await store.begin('a');
         const send = async (text: string) => {
           const batch = [{ instanceId: 'a', message: raised(text), maxPending: 2 }];
-          return only(await store.provider.enqueueMessages(batch), 'answer');
+          return only(await store.provider.enqueueMessages(batch), 'result');
         };
         assert.deepEqual(
           [await send('1'), await send('2'), await send('3')],
@@ -95,7 +95,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/the-limit-counts-one-kind-of-one-instance',
-      title: 'messages of other kinds, and those of other instances, do not fill the limit',
+      title: 'maxPending counts only messages of one kind and one instance',
       async run(store) {
         await store.create('a');
         await store.create('b');
@@ -118,7 +118,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/of-a-turn-is-delivered-in-order',
-      title: 'messages that a turn sends arrive in the order it sent them',
+      title: 'messages sent by a turn are delivered in order',
       async run(store) {
         await store.begin('reader');
         await store.begin('a', {
@@ -134,7 +134,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/of-a-turn-to-itself-brings-the-next-turn',
-      title: 'a message that a turn sends to its own instance comes with the next claim',
+      title: 'a message that a turn sends to its own instance is claimed next',
       async run(store) {
         await store.begin('a', { messages: [{ instanceId: 'a', message: raised('again') }] });
         const item = await store.claimOne();
@@ -145,8 +145,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/of-a-turn-to-nobody-is-dropped',
-      title:
-        'a message that a turn sends to a missing or finished instance is dropped, and the turn stands',
+      title: 'turn messages to unknown or ended instances are dropped, and the turn is committed',
       async run(store) {
         await store.begin('over', { outcome: { status: 'completed', payload: null } });
         const over = await store.snapshotOf(await store.record('over'));
@@ -165,7 +164,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/to-a-new-child-follows-its-start',
-      title: 'a message to a child that the same turn starts arrives after its start',
+      title: 'a message to a child started in the same turn follows its start message',
       async run(store) {
         await store.begin('a', {
           children: [child('kid', 1)],
@@ -177,7 +176,7 @@ export const messages: Capability = {
     },
     {
       id: 'message/to-a-missing-instance-blocks-nobody',
-      title: 'messages to nobody do not stand in the way of those behind them',
+      title: 'messages to unknown ids do not block later claims',
       async run(store) {
         const toNobody = Array.from({ length: 50 }, (_, index) => ({
           instanceId: `nobody ${index}`,

@@ -5,11 +5,11 @@ import { expectInAnyOrder } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
 
 export const queueOrder: Capability = {
-  title: 'order and visibility of the queues',
+  title: 'queue order and visibility',
   cases: [
     {
       id: 'order/the-instance-that-waits-longest-is-first',
-      title: 'instances are handed out by when their first message became visible',
+      title: 'instances are claimed in the order their first message became visible',
       async run(store) {
         const { clock } = store;
         await store.begin('timer', { timers: [{ operation: 1, fireAt: clock.now() + 50 }] });
@@ -29,7 +29,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/max-leaves-the-rest-for-the-next',
-      title: 'no more than max instances are claimed, and the others come next, in their order',
+      title: 'a fetch claims at most max instances; later fetches return the rest in order',
       async run(store) {
         for (const id of ['a', 'b', 'c', 'd', 'e']) {
           await store.create(id);
@@ -44,8 +44,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/messages-come-in-the-order-of-their-arrival',
-      title:
-        'the messages of an instance come in the order they were enqueued, within and across calls',
+      title: 'messages of an instance are claimed in the order they were enqueued',
       async run(store) {
         await store.create('a');
         await store.raise('a', '1', '2', '3');
@@ -60,12 +59,12 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/the-start-comes-though-the-clock-was-set-back',
-      title: 'a first claim brings the start, though by a clock that was set back it came later',
+      title: 'a first claim contains the start message even if the clock was set back',
       async run(store) {
         for (const maxMessages of [1, 2, 1_000]) {
           const id = String(maxMessages);
           await store.create(id);
-          // More than a store may absorb as a step of its machine's clock.
+          // More than a store may compensate as a step of the system clock.
           await store.clock.setBack('2d');
           await store.raise(id, '1', '2');
           const first = await store.claimOne({ maxMessages });
@@ -79,7 +78,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/a-due-timer-takes-its-place-among-messages',
-      title: 'a timer stands among the other messages where its time puts it',
+      title: 'due timers are ordered among messages by their fire time',
       async run(store) {
         const now = store.clock.now();
         const timers = [
@@ -119,8 +118,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/max-messages-bounds-a-claim',
-      title:
-        'no more than maxMessages come in one claim; the others follow after its ack, in order',
+      title: 'a claim contains at most maxMessages; the rest follow after its ack',
       async run(store) {
         await store.create('a');
         await store.raise('a', '1', '2', '3');
@@ -136,7 +134,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/a-thousand-messages-come-unless-told-otherwise',
-      title: 'without maxMessages a claim brings the first thousand messages',
+      title: 'a claim without maxMessages contains the first 1,000 messages',
       async run(store) {
         await store.begin('a');
         await store.raise('a', ...Array.from({ length: 1_001 }, (_, index) => String(index)));
@@ -149,7 +147,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/an-instance-without-messages-is-not-claimed',
-      title: 'an instance that has nothing to read is never handed out, however long it waits',
+      title: 'an instance without messages is never claimed',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs * 10 })] });
         await store.expectIdle();
@@ -159,7 +157,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/an-instance-that-is-over-is-not-claimed',
-      title: 'an instance that is over is never handed out',
+      title: 'an ended instance is never claimed',
       async run(store) {
         await store.begin('done', { outcome: { status: 'completed', payload: null } });
         await store.begin('broken', { outcome: { status: 'failed', failure: '{}' } });
@@ -169,7 +167,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/a-max-of-zero-claims-nothing',
-      title: 'a fetch of at most nothing claims nothing and counts nothing',
+      title: 'a fetch with max 0 claims nothing',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -181,7 +179,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/the-work-that-waits-longest-is-first',
-      title: 'work items are handed out by when they became visible, at most max at a time',
+      title: 'work items are claimed in the order they became visible, at most max',
       async run(store) {
         const { clock, provider } = store;
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
@@ -209,8 +207,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/work-of-a-lost-worker-waits-from-the-end-of-its-lock',
-      title:
-        'a work item whose lock has ended comes after what became visible before that, and before the rest',
+      title: 'a work item with an expired lock is ordered by its expiry time',
       async run(store) {
         const { clock } = store;
         await store.begin('a', { workItems: [workItem(1)] });
@@ -228,7 +225,7 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/a-work-item-comes-as-it-was-scheduled',
-      title: 'a claimed work item carries what was scheduled, and where it belongs',
+      title: 'a claimed work item has its scheduled fields and its instance',
       async run(store) {
         const item = workItem(7, { name: 'charge', payload: '{"amount":1}', options: '{"x":[1]}' });
         const begun = await store.begin('a', { workItems: [item] }, { name: 'order' });

@@ -5,11 +5,11 @@ import { expectCommitted, expectInAnyOrder, expectLockLost } from '../../expecta
 import { labels, lockMs } from '../../store-under-test.ts';
 
 export const renewals: Capability = {
-  title: 'renewal of work items',
+  title: 'work item renewal',
   cases: [
     {
       id: 'renew/extends-from-now',
-      title: 'a renewed lease holds for the new time from the renewal on, no longer and no shorter',
+      title: 'a renewed lease expires exactly the given time after the renewal',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne({ lockMs: 100 });
@@ -25,7 +25,7 @@ export const renewals: Capability = {
     },
     {
       id: 'renew/extends-a-flagged-item-too',
-      title: 'a lease is extended although a cancel was requested, and the request is reported',
+      title: 'renewing a flagged work item extends its lease and returns the cancel',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne({ lockMs: 100 });
@@ -47,8 +47,7 @@ export const renewals: Capability = {
     },
     {
       id: 'renew/an-expired-lease-is-lost',
-      title:
-        'a renewal after expiry says lost, even when nobody else has claimed, and changes nothing',
+      title: 'renewing an expired lease returns held: false and stores no heartbeat',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -61,7 +60,7 @@ export const renewals: Capability = {
     },
     {
       id: 'renew/answers-each-token',
-      title: 'a batch of renewals answers for each token: held, unknown, settled, taken over',
+      title: 'renewWorkItemLocks() returns a result per token: unknown, taken over, held, settled',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2), workItem(3)] });
         const stale = await store.claimWorkOne({ max: 1, lockMs: 10 });
@@ -91,7 +90,7 @@ export const renewals: Capability = {
     },
     {
       id: 'renew/stores-heartbeats',
-      title: 'a heartbeat is there for the next attempt; one left out keeps it, null clears it',
+      title: 'a heartbeat persists to the next attempt; omitting it keeps it, null clears it',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const heartbeats: (string | null)[] = [];
@@ -109,7 +108,7 @@ export const renewals: Capability = {
     },
     {
       id: 'renew/a-heartbeat-belongs-to-its-item',
-      title: 'a heartbeat of one item is not seen by another',
+      title: 'a heartbeat of one work item is not visible to another',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const items = await store.claimWork();

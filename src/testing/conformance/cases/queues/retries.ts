@@ -7,11 +7,11 @@ import { labels, lockMs } from '../../store-under-test.ts';
 const failure = '{"name":"Error","message":"no"}';
 
 export const retries: Capability = {
-  title: 'attempts: retries and abandoned work',
+  title: 'retries and abandoned work items',
   cases: [
     {
       id: 'retry/counts-a-failure-and-resets-the-claims',
-      title: 'a retried item has one failure more, and its claims count anew',
+      title: 'retryWorkItems() adds a failure and resets the claims',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const counts: string[] = [];
@@ -34,7 +34,7 @@ export const retries: Capability = {
     },
     {
       id: 'retry/waits-its-delay',
-      title: 'a retried item is hidden for its delay and no longer',
+      title: 'a retried work item is hidden for exactly its delay',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -47,8 +47,7 @@ export const retries: Capability = {
     },
     {
       id: 'retry/is-no-outcome',
-      title:
-        'a failed attempt that is retried tells the instance nothing, and keeps the item as it was',
+      title: 'retryWorkItems() enqueues no message and keeps the work item unchanged',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1, { options: '{"x":1}' })] });
         const first = await store.claimWorkOne();
@@ -66,8 +65,7 @@ export const retries: Capability = {
     },
     {
       id: 'retry/needs-a-held-item',
-      title:
-        'a retry with a token that is unknown, expired or settled answers false and changes nothing',
+      title: 'retryWorkItems() with an unknown, expired or settled token returns false',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [expired, settled] = await store.claimWork();
@@ -76,8 +74,8 @@ export const retries: Capability = {
         await store.clock.advance(lockMs);
         const tokens = ['never given out', expired.lockToken, settled.lockToken];
         const late = tokens.map((lockToken) => ({ lockToken, delayMs: 0, failure }));
-        const answers = await store.expectNoChange(() => store.provider.retryWorkItems(late));
-        assert.deepEqual(answers, [false, false, false]);
+        const results = await store.expectNoChange(() => store.provider.retryWorkItems(late));
+        assert.deepEqual(results, [false, false, false]);
         const { operation, claims, failures } = await store.claimWorkOne();
         assert.deepEqual(
           { operation, claims, failures },
@@ -87,7 +85,7 @@ export const retries: Capability = {
     },
     {
       id: 'abandon-work/waits-its-delay',
-      title: 'an abandoned item is hidden for its delay and no longer, and counts no failure',
+      title: 'an abandoned work item is hidden for exactly its delay and counts no failure',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -102,8 +100,7 @@ export const retries: Capability = {
     },
     {
       id: 'abandon-work/needs-a-held-item',
-      title:
-        'abandoning with a token that is unknown, expired or settled answers false and changes nothing',
+      title: 'abandonWorkItems() with an unknown, expired or settled token returns false',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [expired, settled] = await store.claimWork();
@@ -116,8 +113,8 @@ export const retries: Capability = {
           delayMs: 60_000,
           giveBackClaim: true,
         }));
-        const answers = await store.expectNoChange(() => store.provider.abandonWorkItems(late));
-        assert.deepEqual(answers, [false, false, false]);
+        const results = await store.expectNoChange(() => store.provider.abandonWorkItems(late));
+        assert.deepEqual(results, [false, false, false]);
         const { operation, claims } = await store.claimWorkOne();
         assert.deepEqual({ operation, claims }, { operation: expired.operation, claims: 2 });
       },
@@ -125,7 +122,7 @@ export const retries: Capability = {
     {
       id: 'abandon-work/unstarted-is-given-back-after-its-lease',
       title:
-        'a claim that never began does not count, also when it is handed back after its lease; one that was taken over does',
+        'abandonWorkItems() with unstarted gives back an expired claim unless it was claimed again',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const claimed = await store.claimWork();
@@ -141,8 +138,8 @@ export const retries: Capability = {
           giveBackClaim: true,
           unstarted: true,
         }));
-        const answers = await store.provider.abandonWorkItems(back);
-        assert.deepEqual(answers, [again !== left, again !== taken]);
+        const results = await store.provider.abandonWorkItems(back);
+        assert.deepEqual(results, [again !== left, again !== taken]);
         const { operation, claims } = await store.claimWorkOne();
         assert.notEqual(operation, first.operation);
         assert.deepEqual([first.claims, claims], [2, 1]);
@@ -151,8 +148,7 @@ export const retries: Capability = {
     },
     {
       id: 'retry/a-flagged-item-ends-instead',
-      title:
-        'an item that was asked to stop is not tried again: retrying or abandoning it settles it as canceled',
+      title: 'retrying or abandoning a flagged work item settles it as canceled',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [one, two] = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);

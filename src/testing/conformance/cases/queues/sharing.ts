@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
 import { collectHints } from '../../collect-hints.ts';
-import { abandon, openSession, startJob, submit, taskJob } from '../../job-moves.ts';
+import { abandon, openSession, startJob, submit, taskJob } from '../../job-helpers.ts';
 import { event, newInstance, newTurn, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const fetch = { max: 100, lockMs, waitMs: 0 };
 
@@ -14,7 +14,7 @@ export const sharing: Capability = {
   cases: [
     {
       id: 'shared/state-survives-a-restart',
-      title: 'what was committed is there after the store was closed and opened again',
+      title: 'committed state is readable after the store is closed and reopened',
       async run(store) {
         await store.begin('a', {
           events: [event('one')],
@@ -36,7 +36,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/claims-exclude-each-other',
-      title: 'what one process has claimed no other gets, and its token holds until it expires',
+      title: 'a claim of one process excludes other processes until it expires',
       async run(store) {
         const other = await store.reopen();
         await store.begin('a', { workItems: [workItem(1)] });
@@ -54,7 +54,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-token-works-in-every-process',
-      title: 'a claim made by one process can be acked by another that has its token',
+      title: 'another process can ack a claim with its token',
       async run(store) {
         const other = await store.reopen();
         await store.create('a');
@@ -69,7 +69,7 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/starts-are-idempotent-across-processes',
-      title: 'a start made by two processes at once creates one instance',
+      title: 'concurrent starts of one id by two processes create one instance',
       async run(store) {
         const other = await store.reopen();
         const [here, there] = await Promise.all([
@@ -83,53 +83,53 @@ export const sharing: Capability = {
     },
     {
       id: 'shared/a-cancel-elsewhere-is-told',
-      title: 'whoever runs an item is told of a cancel that another process requests, once',
+      title: 'a cancel by another process emits cancelRequested once per held work item',
       async run(store) {
         const other = await store.reopen();
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const items = await store.claimWork();
         const tokens = items.map(({ lockToken }) => lockToken);
-        const told: string[] = [];
+        const received: string[] = [];
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
-          if (told.length >= tokens.length) resolve();
+          if (hint.kind === 'cancelRequested') received.push(...hint.lockTokens);
+          if (received.length >= tokens.length) resolve();
         });
         await other.requestCancel([
           { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 },
         ]);
-        await answered(promise, 'a hint of the cancel');
-        expectInAnyOrder(told, tokens);
+        await withTimeLimit(promise, 'a hint of the cancel');
+        expectInAnyOrder(received, tokens);
       },
     },
     {
       id: 'shared/an-end-elsewhere-is-told',
-      title: 'an instance that another process ends or deletes is told of, or that some was missed',
+      title: 'an end or deletion by another process emits finished or missed',
       async run(store) {
         const other = await store.reopen();
         await store.create('a');
         await store.create('b');
-        const told = new Set<string>();
+        const received = new Set<string>();
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          if (hint.kind === 'finished') for (const id of hint.instanceIds) told.add(id);
-          if (hint.kind === 'missed' || (told.has('a') && told.has('b'))) resolve();
+          if (hint.kind === 'finished') for (const id of hint.instanceIds) received.add(id);
+          if (hint.kind === 'missed' || (received.has('a') && received.has('b'))) resolve();
         });
         await other.terminate([{ instanceId: 'a', reason: 'x', actor: null, tree: false }]);
         await other.deleteInstancesAtomic([{ instanceIds: ['b'], force: true }]);
-        await answered(promise, 'a hint of the ends');
+        await withTimeLimit(promise, 'a hint of the ends');
       },
     },
     {
       id: 'shared/custom-status-elsewhere-is-told',
-      title: 'a custom status that another process sets is told of, or that some was missed',
+      title: 'a custom status set by another process emits statusSet or missed',
       async run(store) {
         const other = await store.reopen();
         await store.create('a');
         const { promise, resolve } = Promise.withResolvers<void>();
         store.provider.hints((hint) => {
-          const isTold = hint.kind === 'statusSet' && hint.instanceIds.includes('a');
-          if (isTold || hint.kind === 'missed') resolve();
+          const isNotified = hint.kind === 'statusSet' && hint.instanceIds.includes('a');
+          if (isNotified || hint.kind === 'missed') resolve();
         });
         const [item] = await other.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });
         assert.ok(item);
@@ -137,12 +137,12 @@ export const sharing: Capability = {
         const messageKeys = item.messages.map(({ messageKey }) => messageKey);
         const turn = newTurn({ customStatus: '"half"' });
         await other.ackOrchestrationItems([{ lockToken, messageKeys, turn }]);
-        await answered(promise, 'a hint of the custom status');
+        await withTimeLimit(promise, 'a hint of the custom status');
       },
     },
     {
       id: 'shared/a-cancel-elsewhere-ends-a-wait',
-      title: 'a waiting fetch is answered when another process cancels an instance',
+      title: 'a waiting fetch resolves when another process cancels an instance',
       async run(store) {
         const other = await store.reopen();
         await store.begin('a');
@@ -151,54 +151,54 @@ export const sharing: Capability = {
         await other.requestCancel([
           { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 },
         ]);
-        const item = only(await answered(waiting, 'after a cancel elsewhere'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'after a cancel elsewhere'), 'instance');
         assert.deepEqual(labels(item), ['cancel']);
       },
     },
     {
       id: 'shared/work-from-elsewhere-ends-a-wait',
-      title: 'a waiting fetch is answered when another process brings work',
+      title: 'a waiting fetch resolves when another process creates an instance',
       async run(store) {
         const other = await store.reopen();
         const waiting = other.fetchOrchestrationItems({ ...fetch, waitMs: 60_000 });
         await expectPending(waiting, 'the fetch');
         await store.create('a');
-        const item = only(await answered(waiting, 'after a start elsewhere'), 'instance');
+        const item = only(await withTimeLimit(waiting, 'after a start elsewhere'), 'instance');
         assert.equal(item.instanceId, 'a');
       },
     },
     {
       id: 'shared/a-session-is-seen-everywhere',
-      title: 'a session and its jobs are the same in every process, and can be ended by any',
+      title: 'sessions and jobs are shared between processes, and any process can end them',
       async run(store) {
         const other = await store.reopen();
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
         const [session] = await other.renewSessions(['s']);
         assert.deepEqual([session?.state, session?.openJobs], ['open', 1]);
-        const told = collectHints(store.provider);
+        const received = collectHints(store.provider);
         await other.shutdownSession({ sessionId: 's', mode: 'forceful', end: 'shutdown' });
         await other.settleSession('s', 10);
-        assert.deepEqual((await told.next('cancelRequested')).lockTokens, [item.lockToken]);
-        told.stop();
+        assert.deepEqual((await received.next('cancelRequested')).lockTokens, [item.lockToken]);
+        received.stop();
         assert.equal((await submit(store, taskJob('b'))).kind, 'sessionClosed');
         assert.equal((await abandon(store, key)).status, 'canceling');
       },
     },
     {
       id: 'shared/a-stream-is-read-elsewhere',
-      title: 'chunks that one process emits are news to others, and read there',
+      title: 'chunks emitted by one process notify other processes and are readable there',
       async run(store) {
         const other = await store.reopen();
         await openSession(store);
         const { key, item } = await startJob(store, 'a');
-        const told = collectHints(other);
+        const received = collectHints(other);
         const limits = { maxChunks: 10, maxBytes: 100 };
         const { lockToken } = item;
         const request = { lockToken, chunks: ['1'], ...limits };
         assert.deepEqual(await store.provider.appendChunks([request]), ['appended']);
-        await told.next('changed', 'emitted');
-        told.stop();
+        await received.next('changed', 'emitted');
+        received.stop();
         const page = await other.readChunks({ ...key, after: 0, limit: 10 });
         assert.deepEqual(page, { chunks: [{ seq: 1, payload: '1' }], over: false });
       },

@@ -4,21 +4,21 @@ import type { Capability } from '../../conformance-case.ts';
 import { expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
 import { cleanupMs, newProcess, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { newTask } from '../../task-moves.ts';
+import { newTask } from '../../task-helpers.ts';
 
 const host = 'host-1';
 const dayMs = 86_400_000;
 const fetchAll = { max: 100, lockMs, waitMs: 0 };
 
-/** Registers the process of the store, which then dies; returns another process of its host. */
-async function survivorOf(store: StoreUnderTest): Promise<Provider> {
+/** Registers the process of the store, which counts as dead, and returns a second process of its host. */
+async function openSecondProcess(store: StoreUnderTest): Promise<Provider> {
   const survivor = await store.reopen();
   await store.provider.registerProcess(newProcess(host));
   await survivor.registerProcess(newProcess(host, { pid: 2 }));
   return survivor;
 }
 
-/** Takes over from every other process of the host. */
+/** Takes over the claims of every other process of the host. */
 async function takeOver(survivor: Provider): Promise<number> {
   const others = await survivor.listProcesses(host);
   return survivor.takeOverClaims(others.map(({ processId }) => processId));
@@ -29,7 +29,7 @@ export const takeovers: Capability = {
   cases: [
     {
       id: 'process/is-listed-for-its-host',
-      title: 'a process is listed as it was registered, for the others of its host alone',
+      title: 'listProcesses() returns the other registered processes of a host',
       async run(store) {
         const other = await store.reopen();
         await store.provider.registerProcess(
@@ -47,7 +47,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'process/is-registered-once',
-      title: 'a process that registers again is listed once, with what it said last',
+      title: 'a process that registers again is listed once, with its latest values',
       async run(store) {
         const other = await store.reopen();
         await store.provider.registerProcess(newProcess('before', { pid: 7 }));
@@ -59,7 +59,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'process/is-forgotten-after-a-day',
-      title: 'a process that did not register again for a day is dropped when another one does',
+      title: 'registerProcess() deletes processes not registered again for over a day',
       async run(store) {
         const other = await store.reopen();
         await store.provider.registerProcess(newProcess(host));
@@ -73,10 +73,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'process/leaves-alone',
-      title:
-        'a process that unregisters is no longer listed, the others are, and no lease has ended',
+      title: 'unregisterProcess() removes only its own process and keeps its claims',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const third = await store.reopen();
         await third.registerProcess(newProcess(host, { pid: 3 }));
         await store.create('a');
@@ -92,10 +91,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/ends-the-claims-of-the-dead',
-      title:
-        'what a dead process held is handed out again at once, and its tokens are worth nothing',
+      title: 'takeOverClaims() releases the claims of a dead process and invalidates its tokens',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1), workItem(2, { priority: 7 })] });
         await store.provider.createTasks([newTask('t')]);
         const work = await store.claimWork();
@@ -123,9 +121,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/counts-as-an-expired-lease',
-      title: 'a claim of a dead process counts, so that what kills its processes becomes poison',
+      title: 'takeOverClaims() counts the released claims, like expired leases',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         await store.create('b');
@@ -137,9 +135,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/takes-claims-made-with-a-turn',
-      title: 'items that a turn claimed for its process are taken over, too',
+      title: 'takeOverClaims() releases work items claimed at insert',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const { claimed } = await store.begin('a', {
           workItems: [workItem(1, { claimMs: lockMs })],
         });
@@ -150,9 +148,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/takes-renewed-claims',
-      title: 'claims that were renewed, and those claimed a second time, are taken over',
+      title: 'takeOverClaims() releases renewed and repeated claims',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         await store.clock.advance(lockMs);
@@ -165,9 +163,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/lets-anyone-end-what-was-canceled',
-      title: 'a canceled item of a dead process goes to the first worker that fetches, to end it',
+      title: 'after a takeover, any worker can claim a flagged work item',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         await store.provider.requestCancel([
@@ -187,9 +185,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/spares-the-living',
-      title: 'claims of other processes stay, on the same host and elsewhere, with what is delayed',
+      title: 'takeOverClaims() keeps claims of other processes and delayed tasks',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const third = await store.reopen();
         await third.registerProcess(newProcess('host-2', { pid: 1 }));
         await store.begin('a', { workItems: [workItem(1), workItem(2), workItem(3)] });
@@ -214,9 +212,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/leaves-sessions-and-leases',
-      title: 'a takeover ends no session and no named lease',
+      title: 'takeOverClaims() keeps named leases',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         const lease = { name: 'sweeper', owner: 'dead', leaseMs: lockMs };
         await store.provider.takeLease(lease);
         await takeOver(survivor);
@@ -225,9 +223,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/wakes-waiting-fetches',
-      title: 'a fetch that waits gets what a takeover frees',
+      title: 'a waiting fetch returns work that a takeover releases',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         const waiting = survivor.fetchWorkItems({ ...fetchAll, waitMs: 60_000 });
@@ -238,9 +236,9 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/can-be-repeated',
-      title: 'a takeover of a process that is not there, or no longer, does nothing',
+      title: 'takeOverClaims() of unknown or already released processes returns 0',
       async run(store) {
-        const survivor = await survivorOf(store);
+        const survivor = await openSecondProcess(store);
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWork();
         const [dead] = await survivor.listProcesses(host);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectLockLost } from '../../expectations.ts';
 import { child, event, newTurn, startMessage, workItem } from '../../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 
-const decided = {
+const fullTurn = {
   events: [event('never')],
   workItems: [workItem(7)],
   children: [child('never', 9)],
@@ -14,7 +14,7 @@ const decided = {
 
 const completed = { status: 'completed', payload: '"over"' } as const;
 
-/** An instance that waits for timers: 1 and 2 in 100 ms, 3 in 200. */
+/** Begins an instance with timers 1 and 2 in 100 ms, and timer 3 in 200 ms. */
 function beginWaiting(store: StoreUnderTest, instanceId: string) {
   const fireAt = store.clock.now() + 100;
   const timers = [
@@ -26,13 +26,13 @@ function beginWaiting(store: StoreUnderTest, instanceId: string) {
 }
 
 export const timerTurns: Capability = {
-  title: 'timers that are due, taken together with their turn',
+  title: 'turn acks with timers',
   cases: [
     {
       id: 'timer-turn/takes-the-timers-with-it',
-      title: 'the timers are gone, the turn stands, and the others fire when they are due',
+      title: 'ackTurns() with timers deletes them and commits the turn; other timers still fire',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(100);
         const parts = { turnId: 'the fast turn', events: [event('two')], workItems: [workItem(4)] };
@@ -44,12 +44,12 @@ export const timerTurns: Capability = {
         const item = await store.claimOne();
         assert.deepEqual(labels(item), ['timerFired 3']);
         assert.deepEqual([item.lastTurn, item.historyLength], ['the fast turn', 2]);
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'timer-turn/settles-items-too',
-      title: 'a turn may settle items and take timers, end its instance or continue as new',
+      title: 'ackTurns() with timers can settle work items, end the instance or continue as new',
       async run(store) {
         const timers = [{ operation: 2, fireAt: store.clock.now() }];
         const workItems = [workItem(1, { claimMs: lockMs })];
@@ -70,11 +70,11 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-timers-that-are-due',
-      title: 'a timer that is not due refuses the turn, and fires at its time',
+      title: 'ackTurns() with a timer that is not due is rejected',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const take = (...timers: readonly number[]) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers }));
         await store.clock.advance(99);
         expectLockLost(await take(1, 2));
         await store.clock.advance(1);
@@ -84,7 +84,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-timers-that-wait',
-      title: 'a timer that was never set, has fired or was withdrawn refuses the turn',
+      title: 'ackTurns() with an unknown, fired or withdrawn timer is rejected',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const other = await store.begin('b', {
@@ -92,7 +92,7 @@ export const timerTurns: Capability = {
         });
         const refuse = async (lastTurn: string, timers: readonly number[]) => {
           const fences = { lastTurn, timers };
-          const ack = () => store.ackTurn(begun, [], { ...decided, firstEventId: 2 }, fences);
+          const ack = () => store.ackTurn(begun, [], { ...fullTurn, firstEventId: 2 }, fences);
           expectLockLost(await store.expectNoChange(ack));
         };
         await refuse(begun.turnId, [8]);
@@ -109,11 +109,11 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-no-other-message',
-      title: 'a message or a due timer that the turn has not seen refuses it, and is not lost',
+      title: 'ackTurns() with timers is rejected while another message or due timer is unread',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         const take = (...timers: readonly number[]) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers }));
         await store.clock.advance(100);
         expectLockLost(await take(1));
         expectLockLost(await take(1, 1));
@@ -128,7 +128,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/leaves-what-came-later',
-      title: 'what becomes visible after the timers were looked up waits for the next turn',
+      title: 'ackTurns() with asOfMs leaves messages that became visible later for the next turn',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(100);
@@ -137,7 +137,7 @@ export const timerTurns: Capability = {
         await store.raise('a', 'later');
         const fences = { timers: [1, 2], asOfMs };
         const take = (timers: readonly number[], at = asOfMs) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers, asOfMs: at }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers, asOfMs: at }));
         expectLockLost(await take([1]));
         expectLockLost(await take([1, 2, 3]));
         expectLockLost(await take([1, 2], asOfMs - 1));
@@ -150,12 +150,12 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/a-time-to-come-takes-nothing-early',
-      title: 'timers that were looked up by a clock that is ahead are not due before their time',
+      title: 'ackTurns() with asOfMs in the future does not take timers early',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(99);
         const fences = { timers: [1, 2], asOfMs: store.clock.now() + 10 };
-        const early = () => store.ackTurn(begun, [], decided, fences);
+        const early = () => store.ackTurn(begun, [], fullTurn, fences);
         expectLockLost(await store.expectNoChange(early));
         await store.clock.advance(1);
         expectCommitted(await store.ackTurn(begun, [], {}, fences));
@@ -164,13 +164,13 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/needs-a-free-instance',
-      title: 'whoever has claimed the instance keeps its timers, and a cancel is not overlooked',
+      title: 'ackTurns() with timers is rejected for claimed, ended and canceling instances',
       async run(store) {
         const claimed = await beginWaiting(store, 'a');
         const canceled = await beginWaiting(store, 'b');
         await store.clock.advance(100);
         const take = (begun: typeof claimed) =>
-          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers: [1, 2] }));
+          store.expectNoChange(() => store.ackTurn(begun, [], fullTurn, { timers: [1, 2] }));
         const [item] = await store.claim({ max: 1 });
         assert.equal(item?.instanceId, 'a');
         expectLockLost(await take(claimed));
@@ -183,7 +183,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/counts-once',
-      title: 'a turn that is sent twice takes its timers once',
+      title: 'the same timer turn sent twice is committed once',
       async run(store) {
         const begun = await beginWaiting(store, 'a');
         await store.clock.advance(100);
@@ -200,7 +200,7 @@ export const timerTurns: Capability = {
     },
     {
       id: 'timer-turn/a-late-one-spares-its-neighbours',
-      title: 'a turn that is refused leaves those beside it alone',
+      title: 'a rejected timer turn does not affect the others of its batch',
       async run(store) {
         const begun = [];
         for (const id of ['a', 'b', 'c']) begun.push(await beginWaiting(store, id));

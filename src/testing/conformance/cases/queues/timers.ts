@@ -10,8 +10,7 @@ export const timers: Capability = {
   cases: [
     {
       id: 'timer/a-delay-counts-from-the-commit',
-      title:
-        'a timer with a delay waits that long from the commit on, whatever time the turn believed in',
+      title: 'a timer with delayMs fires that long after the commit, whatever its fireAt',
       async run(store) {
         const now = store.clock.now();
         const hour = 3_600_000;
@@ -26,7 +25,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/is-hidden-until-due',
-      title: 'a timer is not seen before its time, and is there at its time',
+      title: 'a timer becomes visible exactly at its fire time',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 4, fireAt: store.clock.now() + 1_000 }] });
         await store.clock.advance(999);
@@ -41,7 +40,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/in-the-past-fires-at-once',
-      title: 'a timer whose time has passed already is there at once',
+      title: 'a timer with a past fire time fires immediately',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() - 5_000 }] });
         assert.deepEqual(labels(await store.claimOne()), ['timerFired 1']);
@@ -49,7 +48,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/does-not-come-with-earlier-messages',
-      title: 'a claim for another message leaves a timer that is not due where it is',
+      title: 'a claim for another message does not include a timer that is not due',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 1_000 }] });
         await store.raise('a', 'x');
@@ -63,7 +62,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/becoming-due-during-a-claim-waits-for-the-next',
-      title: 'a timer that becomes due while its instance is claimed comes with the next claim',
+      title: 'a timer that becomes due during a claim is in the next claim',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 10 }] });
         await store.raise('a', 'x');
@@ -76,7 +75,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/that-is-withdrawn-never-fires',
-      title: 'a withdrawn timer is never seen, and its neighbours are',
+      title: 'a withdrawn timer never fires, and other timers do',
       async run(store) {
         const fireAt = store.clock.now() + 1_000;
         const both = [1, 2].map((operation) => ({ operation, fireAt }));
@@ -94,7 +93,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/that-is-due-can-still-be-withdrawn',
-      title: 'a timer that became due during the turn that withdraws it is never seen',
+      title: 'a turn can withdraw a timer that became due during that turn',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 10 }] });
         await store.raise('a', 'x');
@@ -106,7 +105,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/withdrawn-in-its-own-turn-never-fires',
-      title: 'a timer that is created and withdrawn in one turn is never seen',
+      title: 'a timer created and withdrawn in one turn never fires',
       async run(store) {
         const fireAt = store.clock.now() + 10;
         const created = [1, 2].map((operation) => ({ operation, fireAt }));
@@ -117,7 +116,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/a-withdrawal-spares-other-messages',
-      title: 'a withdrawal touches nothing but timers: a completion of that operation stays',
+      title: 'a timer withdrawal does not delete a completion of the same operation',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         expectCommitted(await store.ackWork((await store.claimWorkOne()).lockToken));
@@ -129,7 +128,7 @@ export const timers: Capability = {
     },
     {
       id: 'timer/fires-again-until-acked',
-      title: 'a timer whose claim was lost fires again, and once acked never more',
+      title: 'a timer whose claim expired fires again until it is acked',
       async run(store) {
         await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 10 }] });
         await store.clock.advance(10);

@@ -7,7 +7,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
-import { createTask } from '../../task-moves.ts';
+import { createTask } from '../../task-helpers.ts';
 
 const minWaitMs = 1_000;
 
@@ -29,12 +29,11 @@ async function names(
 }
 
 export const unclaimedWork: Capability = {
-  title: 'unclaimed work: what waits for code that no worker has',
+  title: 'unclaimed work',
   cases: [
     {
       id: 'unclaimed/lists-what-the-worker-cannot-run',
-      title:
-        'due work of names and versions that the worker does not have is listed, once for each',
+      title: 'findUnclaimedWork() lists due names and versions that the worker lacks, once each',
       async run(store) {
         await store.begin('a', {
           workItems: [workItem(1, { name: 'ship' }), workItem(2, { name: 'ship' }), workItem(3)],
@@ -67,7 +66,7 @@ export const unclaimedWork: Capability = {
     },
     {
       id: 'unclaimed/work-must-have-waited',
-      title: 'work is listed from the moment at which it has been due for the time asked for',
+      title: 'findUnclaimedWork() lists work exactly after it was due for minWaitMs',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.create('b', { name: 'order' });
@@ -82,7 +81,7 @@ export const unclaimedWork: Capability = {
     },
     {
       id: 'unclaimed/only-what-may-be-claimed-counts',
-      title: 'work that is held, delayed, asked to stop or expired is not listed',
+      title: 'findUnclaimedWork() omits work that is held, delayed, flagged or expired',
       async run(store) {
         await store.begin('stopped', { workItems: [workItem(1, { name: 'stopped' })] });
         await store.claimWorkOne({ lockMs: 1 });
@@ -109,8 +108,7 @@ export const unclaimedWork: Capability = {
     },
     {
       id: 'unclaimed/a-live-claim-shows-that-a-worker-has-the-code',
-      title:
-        'a definition of which a worker holds an entry is not listed, however long others wait',
+      title: 'findUnclaimedWork() omits definitions of which a worker holds a claim',
       async run(store) {
         await store.begin('a', {
           workItems: [workItem(1), workItem(2), workItem(3, { name: 'ship' })],
@@ -128,7 +126,7 @@ export const unclaimedWork: Capability = {
     },
     {
       id: 'unclaimed/a-lapsed-claim-counts-from-its-end',
-      title: 'work of a worker that is gone is listed some time after its lease has ended',
+      title: 'findUnclaimedWork() counts the wait of an expired claim from its expiry',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.claimWorkOne();
@@ -145,7 +143,7 @@ export const unclaimedWork: Capability = {
     },
     {
       id: 'unclaimed/the-longest-waiting-is-first',
-      title: 'what has been due longest comes first, and no more than asked for',
+      title: 'findUnclaimedWork() returns the longest due first, at most limit',
       async run(store) {
         for (const name of ['first', 'second', 'third']) {
           await store.create(name, { name });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { decodeMessage } from '../../../../model/message.ts';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { activityCancel, workItem } from '../../sample-data.ts';
 import { expectCommitted, expectRefused, only } from '../../expectations.ts';
@@ -8,14 +8,13 @@ import { contents, labels, lockMs } from '../../store-under-test.ts';
 import type { WorkOutcome } from '../../../../providers/contract/work-queue.ts';
 
 export const workAcks: Capability = {
-  title: 'acks of work items',
+  title: 'work item acks',
   cases: [
     {
       id: 'work-ack/a-result-becomes-a-message',
-      title:
-        'a completed item becomes a completion with its result, and its instance can be claimed',
+      title: 'acking a completed work item enqueues activityCompleted with its result',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         await store.begin('a', { workItems: [workItem(9)] });
         const { lockToken } = await store.claimWorkOne();
         const outcome = { kind: 'completed', payload: '{"ok":[1]}' } as const;
@@ -31,12 +30,12 @@ export const workAcks: Capability = {
           data: '{}',
           payload: '{"ok":[1]}',
         });
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'work-ack/a-result-may-be-nothing',
-      title: 'a completed item without a result becomes a completion without a payload',
+      title: 'a completed work item without a result enqueues activityCompleted without a payload',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         const { lockToken } = await store.claimWorkOne();
@@ -46,7 +45,7 @@ export const workAcks: Capability = {
     },
     {
       id: 'work-ack/a-failure-becomes-a-message',
-      title: 'a failed item becomes a failure message that carries the failure',
+      title: 'acking a failed work item enqueues activityFailed with the failure',
       async run(store) {
         await store.begin('a', { workItems: [workItem(9)] });
         const { lockToken } = await store.claimWorkOne();
@@ -64,7 +63,7 @@ export const workAcks: Capability = {
     {
       id: 'work-ack/a-cancellation-becomes-a-message',
       title:
-        'a canceled item becomes a cancellation message, which says so when its handler goes on',
+        'acking a canceled work item enqueues activityCanceled with reason, trigger and leaked',
       async run(store) {
         await store.begin('a', { workItems: [workItem(8), workItem(9)] });
         const items = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);
@@ -84,7 +83,7 @@ export const workAcks: Capability = {
     },
     {
       id: 'work-ack/tells-who-ran-it',
-      title: 'the message of an item says who ran it since when, if the ack does',
+      title: 'outcome messages contain the worker and start time given in the ack',
       async run(store) {
         await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
         const [one, two, three] = await store.claimWorkInOrder();
@@ -98,16 +97,16 @@ export const workAcks: Capability = {
         expectCommitted(await store.ackWork(two.lockToken, failed));
         expectCommitted(await store.ackWork(three.lockToken, canceled));
         const { messages } = await store.claimOne();
-        const told = messages.map((message) => decodeMessage(message) as Partial<typeof ran>);
+        const received = messages.map((message) => decodeMessage(message) as Partial<typeof ran>);
         assert.deepEqual(
-          told.map(({ worker, startedAt }) => ({ worker, startedAt })),
+          received.map(({ worker, startedAt }) => ({ worker, startedAt })),
           [ran, ran, ran],
         );
       },
     },
     {
       id: 'work-ack/comes-in-the-order-of-the-acks',
-      title: 'outcomes come in the order in which their items were settled',
+      title: 'outcomes are enqueued in ack order',
       async run(store) {
         await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
         const items = (await store.claimWork()).toSorted((x, y) => y.operation - x.operation);
@@ -121,7 +120,7 @@ export const workAcks: Capability = {
     },
     {
       id: 'work-ack/during-a-turn-waits-for-the-next',
-      title: 'an outcome that arrives while its instance is claimed survives the ack of that turn',
+      title: 'an outcome that arrives during a turn survives the ack of that turn',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1)] });
         await store.raise('a', 'x');
@@ -134,8 +133,7 @@ export const workAcks: Capability = {
     },
     {
       id: 'work-ack/of-a-finished-instance-enqueues-nothing',
-      title:
-        'an item of an instance that is over is settled without a message, whatever its outcome',
+      title: 'acking a work item of an ended instance enqueues no message',
       async run(store) {
         const outcomes: readonly WorkOutcome[] = [
           { kind: 'completed', payload: '1' },
@@ -162,7 +160,7 @@ export const workAcks: Capability = {
     },
     {
       id: 'work-ack/an-unreadable-failure-spares-its-neighbours',
-      title: 'a failure that is no JSON is refused, keeps its claim, and harms no neighbour',
+      title: 'a failure with invalid JSON is rejected, keeps its claim and affects no other ack',
       async run(store) {
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
         const [bad, good] = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted } from '../../expectations.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { createTask, failTask, newTask, outcomes, startTask } from '../../task-moves.ts';
+import { createTask, failTask, newTask, outcomes, startTask } from '../../task-helpers.ts';
 
 const dedupeKey = 'key';
 
@@ -11,7 +11,7 @@ export const dedupeKeys: Capability = {
   cases: [
     {
       id: 'key/names-the-active-run',
-      title: 'while a run has the key, pending or running, another creation is told its id',
+      title: 'createTasks() returns the pending or running run that has the dedupe key',
       async run(store) {
         await createTask(store, 'a', { dedupeKey });
         const second = () => createTask(store, 'b', { dedupeKey });
@@ -24,7 +24,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/is-free-after-every-end',
-      title: 'every end of a run frees its key: by its handler, a cancel, an expiry, a terminate',
+      title: 'every end of a run frees its dedupe key',
       async run(store) {
         for (const [index, outcome] of outcomes.entries()) {
           const { lockToken } = await startTask(store, `acked ${index}`, { dedupeKey });
@@ -47,7 +47,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/is-held-while-canceling',
-      title: 'a run that is canceling has its key until its handler has stopped',
+      title: 'a canceling run keeps its dedupe key until its handler has stopped',
       async run(store) {
         const { lockToken } = await startTask(store, 'a', { dedupeKey });
         await store.cancel('a');
@@ -59,7 +59,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/is-held-after-a-terminate',
-      title: 'a terminated run has its key until its handler has stopped, or its lease has ended',
+      title: 'a terminated run keeps its dedupe key until its work item is settled',
       async run(store) {
         const { lockToken } = await startTask(store, 'a', { dedupeKey });
         await store.terminate('a');
@@ -78,7 +78,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/is-held-between-attempts',
-      title: 'a run has its key between attempts, and when its worker is lost',
+      title: 'a run keeps its dedupe key between attempts and after its lease expired',
       async run(store) {
         const { provider } = store;
         const { lockToken } = await startTask(store, 'a', { dedupeKey });
@@ -92,7 +92,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/is-not-held-by-the-handler-for-failures',
-      title: 'a run that has failed has no key any more, while its handler for failures runs',
+      title: 'a failed run frees its dedupe key while its on-fail handler runs',
       async run(store) {
         const { lockToken } = await failTask(store, 'a', { dedupeKey });
         assert.equal((await createTask(store, 'b', { dedupeKey })).kind, 'created');
@@ -103,7 +103,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/belongs-to-its-name',
-      title: 'tasks of different names may have the same key',
+      title: 'tasks of different names can have the same dedupe key',
       async run(store) {
         await createTask(store, 'a', { dedupeKey });
         const other = await createTask(store, 'b', { dedupeKey, name: 'other' });
@@ -114,7 +114,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/a-known-id-comes-first',
-      title: 'a creation that is repeated is told that it exists, or conflicts, and takes no key',
+      title: 'a repeated createTasks() returns exists or conflict and takes no dedupe key',
       async run(store) {
         await createTask(store, 'a', { dedupeKey });
         assert.deepEqual(await createTask(store, 'a', { dedupeKey }), { kind: 'exists' });
@@ -128,7 +128,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'key/concurrent-creations-have-one-winner',
-      title: 'of creations with one key at once one wins, and all others are told its id',
+      title: 'one of 20 concurrent creations with one dedupe key wins; the others return active',
       async run(store) {
         const ids = Array.from({ length: 20 }, (_, index) => `t${index}`);
         const results = await Promise.all(ids.map((id) => createTask(store, id, { dedupeKey })));
@@ -143,7 +143,7 @@ export const dedupeKeys: Capability = {
     },
     {
       id: 'shared/one-key-has-one-run',
-      title: 'creations with one key from two processes have one winner',
+      title: 'concurrent creations with one dedupe key by two processes have one winner',
       async run(store) {
         const other = await store.reopen();
         for (let round = 0; round < 10; round += 1) {

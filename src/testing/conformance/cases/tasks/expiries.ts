@@ -10,25 +10,24 @@ import {
   failure,
   newTask,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 import { collectHints } from '../../collect-hints.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
-const anyone = { names: [], tasks: [] };
+const emptyFilter = { names: [], tasks: [] };
 
 export const expiries: Capability = {
-  title: 'expiry of task runs',
+  title: 'task expiry',
   cases: [
     {
       id: 'expiry/ends-what-has-not-started',
-      title:
-        'a run that has not started by its time ends as expired, at that moment and not before',
+      title: 'an unstarted run expires exactly at expiresAt',
       async run(store) {
         const finished = collectFinished(store);
         const expiresAt = store.clock.now() + 100;
         await createTask(store, 'a', { expiresAt });
         await store.clock.advance(99);
-        assert.deepEqual(await store.claimWork(anyone), []);
+        assert.deepEqual(await store.claimWork(emptyFilter), []);
         await expectStatus(store, 'a', 'pending');
         await store.clock.advance(1);
         assert.deepEqual(await store.claimWork(), []);
@@ -40,19 +39,19 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/needs-no-worker-that-knows-it',
-      title: 'a fetch of a worker that has nothing to do with a run ends it when its time has come',
+      title: 'a fetch by a worker without the task ends an expired run',
       async run(store) {
         await createTask(store, 'a', { expiresAt: store.clock.now() + 5 });
         await store.clock.advance(5);
-        assert.deepEqual(await store.claimWork(anyone), []);
+        assert.deepEqual(await store.claimWork(emptyFilter), []);
         await expectStatus(store, 'a', 'expired');
       },
     },
     {
       id: 'expiry/wakes-who-waits',
-      title: 'a worker that waits ends a run when its time comes, and goes on waiting',
+      title: 'a waiting fetch expires a run at expiresAt and continues to wait',
       async run(store) {
-        const waiting = store.claimWork({ waitMs: 60_000, ...anyone });
+        const waiting = store.claimWork({ waitMs: 60_000, ...emptyFilter });
         await expectPending(waiting, 'the fetch');
         const { next } = collectHints(store.provider);
         await createTask(store, 'a', { expiresAt: store.clock.now() + 1_000 });
@@ -61,13 +60,12 @@ export const expiries: Capability = {
         await expectStatus(store, 'a', 'expired');
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(60_000);
-        assert.deepEqual(await answered(waiting, 'the end of the wait'), []);
+        assert.deepEqual(await withTimeLimit(waiting, 'the end of the wait'), []);
       },
     },
     {
       id: 'expiry/spares-what-has-started',
-      title:
-        'a run that was claimed in time never expires: held, between attempts, or of a lost worker',
+      title: 'a run that was claimed in time does not expire',
       async run(store) {
         const { provider } = store;
         const expiresAt = store.clock.now() + 10;
@@ -97,8 +95,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/goes-on-for-what-is-handed-back-unstarted',
-      title:
-        'a run whose first claim is handed back unstarted is pending again and expires; one that began before does not',
+      title: 'a first claim abandoned as unstarted makes the run pending, and it can expire',
       async run(store) {
         const { provider } = store;
         const expiresAt = store.clock.now() + 10;
@@ -113,13 +110,13 @@ export const expiries: Capability = {
         await startTask(store, 'lost', { expiresAt }, { lockMs: 2 });
         await store.clock.advance(2);
         const lost = await store.claimWorkOne();
-        const answers = await provider.abandonWorkItems(
+        const results = await provider.abandonWorkItems(
           [again, { lockToken }, lost].map((held) => ({
             ...unstarted,
             lockToken: held.lockToken,
           })),
         );
-        assert.deepEqual(answers, [true, true, true]);
+        assert.deepEqual(results, [true, true, true]);
         const record = await store.record('unstarted');
         assert.deepEqual([record.status, record.startedAt], ['pending', null]);
         for (const id of ['began', 'lost']) await expectStatus(store, id, 'running');
@@ -131,8 +128,7 @@ export const expiries: Capability = {
     },
     {
       id: 'expiry/spares-what-was-asked-to-stop',
-      title:
-        'a run past its point of no return that was asked to stop keeps its start when it is handed back, and does not expire',
+      title: 'a canceling run past its point of no return does not expire',
       async run(store) {
         const { lockToken } = await startTask(store, 'a', { expiresAt: store.clock.now() + 10 });
         await store.provider.markPointOfNoReturn(lockToken);
@@ -141,25 +137,25 @@ export const expiries: Capability = {
         const handBack = { lockToken, delayMs: 0, giveBackClaim: true, unstarted: true };
         assert.deepEqual(await store.provider.abandonWorkItems([handBack]), [true]);
         await store.clock.advance(10);
-        await store.claimWork(anyone);
+        await store.claimWork(emptyFilter);
         const record = await store.record('a');
         assert.deepEqual([record.status, record.startedAt], ['canceling', startedAt]);
       },
     },
     {
       id: 'expiry/comes-before-its-time-to-run',
-      title: 'a run that expires before it may start ends when it expires',
+      title: 'a run with expiresAt before runAt expires at expiresAt',
       async run(store) {
         const now = store.clock.now();
         await createTask(store, 'a', { runAt: now + 1_000, expiresAt: now + 10 });
         await store.clock.advance(10);
-        assert.deepEqual(await store.claimWork(anyone), []);
+        assert.deepEqual(await store.claimWork(emptyFilter), []);
         await expectStatus(store, 'a', 'expired');
       },
     },
     {
       id: 'expiry/none-of-many-is-claimed-too-late',
-      title: 'of a thousand runs whose time has come none is claimed, and those behind them are',
+      title: 'none of 1,200 expired runs is claimed, and a run behind them is',
       async run(store) {
         const expiresAt = store.clock.now() + 10;
         const late = Array.from({ length: 1_200 }, (_, index) =>
@@ -172,14 +168,15 @@ export const expiries: Capability = {
           claimed.push(...(await store.claimWork({ max: 1 })).map((item) => item.instanceId));
         }
         assert.deepEqual(claimed, ['good']);
-        while ((await store.provider.queueDepths()).tasks.ready > 0) await store.claimWork(anyone);
+        while ((await store.provider.queueDepths()).tasks.ready > 0)
+          await store.claimWork(emptyFilter);
         const { instances } = await store.provider.systemMetrics();
         assert.deepEqual([instances.expired, instances.running], [1_200, 1]);
       },
     },
     {
       id: 'expiry/leaves-what-is-over',
-      title: 'a run that was canceled or terminated in time does not expire',
+      title: 'a canceled or terminated run does not expire',
       async run(store) {
         const expiresAt = store.clock.now() + 10;
         await createTasks(store, [newTask('a', { expiresAt }), newTask('b', { expiresAt })]);

@@ -6,23 +6,23 @@ import {
   collectFinished,
   createTask,
   expectStatus,
-  expectWorthless,
+  expectTokenRejected,
   failTask,
   failure,
   outcomes,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 
 async function stateOf(store: StoreUnderTest, instanceId: string): Promise<string | null> {
   return (await store.record(instanceId)).task?.onFail ?? null;
 }
 
 export const onFail: Capability = {
-  title: 'handlers for the failure of task runs',
+  title: 'on-fail handlers',
   cases: [
     {
       id: 'on-fail/follows-a-failure',
-      title: 'the handler gets the input and the failure of its run, which stays failed throughout',
+      title: 'the on-fail handler receives the input and failure of its run, which stays failed',
       async run(store) {
         const finished = collectFinished(store);
         const options = '{"attempts":3}';
@@ -57,7 +57,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/only-after-a-failure',
-      title: 'a run that ends in another way queues no handler, and one without a handler neither',
+      title: 'runs that do not fail, or have no on-fail handler, queue none',
       async run(store) {
         for (const [index, outcome] of outcomes.entries()) {
           const isFailure = outcome.kind === 'failed';
@@ -71,7 +71,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/may-come-with-the-ack',
-      title: 'a worker may bring a handler that the run was created without, and no other',
+      title: 'an ack can add an on-fail handler only to a run created without one',
       async run(store) {
         const brought = { kind: 'failed', failure, onFail: { options: '"brought"' } } as const;
         const without = await startTask(store, 'without');
@@ -86,7 +86,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/goes-to-workers-that-know-its-task',
-      title: 'the handler is claimed by the name of its task',
+      title: 'the on-fail handler is claimed by the name of its task',
       async run(store) {
         const { lockToken } = await startTask(store, 'a', { onFail: { options: null } });
         expectCommitted(await store.ackWork(lockToken, { kind: 'failed', failure }));
@@ -97,7 +97,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/has-its-own-attempts',
-      title: 'the handler has its own claims and failures, and stays running between attempts',
+      title: 'the on-fail handler has its own claims and failures',
       async run(store) {
         const { lockToken } = await failTask(store, 'a');
         const retried = [{ lockToken, delayMs: 100, failure }];
@@ -112,22 +112,20 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/survives-a-lost-worker',
-      title:
-        'the handler of a lost worker is handed out again, and the first token is worth nothing',
+      title: 'an on-fail handler whose lease expired is claimable again; its old token is rejected',
       async run(store) {
         const lost = await failTask(store, 'a');
         await store.clock.advance(lockMs);
         const item = await store.claimWorkOne();
         assert.deepEqual([item.kind, item.claims], ['onFail', 2]);
-        await expectWorthless(store, lost.lockToken);
+        await expectTokenRejected(store, lost.lockToken);
         expectCommitted(await store.ackWork(item.lockToken));
         assert.equal(await stateOf(store, 'a'), 'completed');
       },
     },
     {
       id: 'on-fail/its-own-failure-is-kept',
-      title:
-        'a handler that fails for good is on record with its failure, and the run with its own',
+      title: 'a failed on-fail handler records its failure apart from that of its run',
       async run(store) {
         const { lockToken } = await failTask(store, 'a');
         const own = '{"name":"Error","message":"handler"}';
@@ -140,7 +138,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/is-not-stopped',
-      title: 'a cancel or a terminate of a run that has failed does nothing to its handler',
+      title: 'cancel and terminate of a failed run do not affect its on-fail handler',
       async run(store) {
         const { lockToken } = await failTask(store, 'a');
         const unchanged = { found: true, changed: false, status: 'failed' };
@@ -153,8 +151,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/keeps-its-run-from-deletion',
-      title:
-        'a run whose handler has still to run is deleted by force alone, and then without a trace',
+      title: 'a run with an unfinished on-fail handler is deleted only with force',
       async run(store) {
         const { provider } = store;
         const remove = async (force: boolean) =>
@@ -166,7 +163,7 @@ export const onFail: Capability = {
         const { lockToken } = await store.claimWorkOne();
         assert.deepEqual(await store.expectNoChange(() => remove(false)), running);
         assert.equal((await remove(true)).kind, 'deleted');
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         await store.expectIdle();
         const again = await failTask(store, 'a');
         expectCommitted(await store.ackWork(again.lockToken));
@@ -175,7 +172,7 @@ export const onFail: Capability = {
     },
     {
       id: 'on-fail/a-late-failure-queues-none',
-      title: 'a failure that comes after a cancel, a terminate or a deletion queues no handler',
+      title: 'a failure after a cancel, terminate or deletion queues no on-fail handler',
       async run(store) {
         const parts = { onFail: { options: null } };
         const late = { kind: 'failed', failure } as const;

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs } from '../../store-under-test.ts';
-import { createTask, createTasks, failure, idsOf, newTask } from '../../task-moves.ts';
+import { createTask, createTasks, failure, idsOf, newTask } from '../../task-helpers.ts';
 
 export const priorities: Capability = {
   title: 'priorities',
   cases: [
     {
       id: 'priority/higher-first-then-first-in',
-      title: 'the highest priority comes first, and of one priority the longest visible',
+      title: 'runs are claimed by priority, then by visibility time',
       async run(store) {
         for (const [id, priority] of [
           ['low', -100],
@@ -30,7 +30,7 @@ export const priorities: Capability = {
     },
     {
       id: 'priority/counts-within-a-batch',
-      title: 'a claim of several takes the highest of all priorities, in order',
+      title: 'a fetch of several claims the highest priorities, in order',
       async run(store) {
         const wanted = [3, 1, 2, 3, 1, 2].map((priority, index) =>
           newTask(`${priority}${index}`, { priority }),
@@ -42,7 +42,7 @@ export const priorities: Capability = {
     },
     {
       id: 'priority/counts-across-names',
-      title: 'the highest priority comes first whatever its name, activities included',
+      title: 'priority orders tasks and activities across names',
       async run(store) {
         const workItems = [
           workItem(1),
@@ -65,7 +65,7 @@ export const priorities: Capability = {
     },
     {
       id: 'priority/what-cannot-be-claimed-does-not-stand-in-the-way',
-      title: 'delayed and held runs of a higher priority leave the claim to lower ones',
+      title: 'delayed and held runs of higher priority do not block lower ones',
       async run(store) {
         const runAt = store.clock.now() + 2 * lockMs;
         await createTasks(store, [
@@ -88,7 +88,7 @@ export const priorities: Capability = {
     },
     {
       id: 'priority/stays-over-attempts',
-      title: 'a run keeps its priority over attempts, hand-backs and lost workers',
+      title: 'a run keeps its priority after a retry and an abandon',
       async run(store) {
         const { provider } = store;
         await createTasks(store, [newTask('a', { priority: 5 }), newTask('b', { priority: 1 })]);

@@ -3,7 +3,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { newInstance } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
-import { createTask, newTask, putSchedule, tickOf } from '../../task-moves.ts';
+import { createTask, newTask, putSchedule, tickOf } from '../../task-helpers.ts';
 
 async function read(store: StoreUnderTest, name: string) {
   return only(await store.provider.listSchedules({ limit: 1, names: [name] }), 'schedule');
@@ -19,7 +19,7 @@ export const schedules: Capability = {
   cases: [
     {
       id: 'schedule/comes-as-it-was-put',
-      title: 'a new schedule has what it was given, has never ticked, and has a revision',
+      title: 'putSchedule() creates a schedule with its given values and a revision',
       async run(store) {
         const now = store.clock.now();
         const record = await putSchedule(store, 'a', 5);
@@ -41,8 +41,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-change-keeps-its-past',
-      title:
-        'a change has a new revision, and keeps the pause, the last tick and the creation time',
+      title: 'putSchedule() on an existing schedule keeps pause, last tick and creation time',
       async run(store) {
         const { provider } = store;
         const first = await putSchedule(store, 'a');
@@ -66,7 +65,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-write-can-be-fenced',
-      title: 'a write for another revision than the one that is there changes nothing',
+      title: 'putSchedule() with an outdated ifRevision changes nothing',
       async run(store) {
         const { provider } = store;
         const write = { name: 'a', definition: '1', nextAt: 1 };
@@ -85,7 +84,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/is-planned-by-the-stores-clock',
-      title: 'a plan is made at the time of the store, and writes nothing where it returns nothing',
+      title: 'putSchedule() calls plan with the store clock and writes nothing for undefined',
       async run(store) {
         const { provider, clock } = store;
         await clock.advance(77);
@@ -101,7 +100,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-resume-is-planned-by-the-stores-clock',
-      title: 'the next tick of a resumed schedule is planned at the time of the store',
+      title: 'a resume computes nextAt from the store clock',
       async run(store) {
         const { provider, clock } = store;
         await putSchedule(store, 'a', clock.now() + 1);
@@ -115,7 +114,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/can-be-paused',
-      title: 'a paused schedule is not due, and a resumed one is again, at the time it is given',
+      title: 'a paused schedule is not due; a resumed one is due at its new time',
       async run(store) {
         const { provider } = store;
         const now = store.clock.now();
@@ -134,7 +133,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-resume-can-be-fenced',
-      title: 'a schedule is only resumed as what it was when somebody looked at it',
+      title: 'a resume with an outdated ifRevision changes nothing',
       async run(store) {
         const { provider } = store;
         const now = store.clock.now();
@@ -155,7 +154,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/can-be-deleted',
-      title: 'a deleted schedule is gone, and what it started goes on',
+      title: 'deleteSchedule() deletes the schedule and keeps the runs it started',
       async run(store) {
         const { provider } = store;
         const record = await putSchedule(store, 'a');
@@ -168,7 +167,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/lists-by-name',
-      title: 'schedules are listed by name, in pages, or only those that are named',
+      title: 'listSchedules() returns schedules by name, in pages or filtered by names',
       async run(store) {
         const { provider } = store;
         for (const name of ['b', 'a', 'd', 'c', `'%`]) await putSchedule(store, name);
@@ -183,8 +182,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/list-ends-at-its-bytes',
-      title:
-        'a list within a number of bytes ends with the first schedule that does not fit, without its definition',
+      title: 'listSchedules() with maxBytes ends with the first oversized schedule, withheld',
       async run({ provider }) {
         const definition = 'x'.repeat(100);
         for (const name of ['a', 'b', 'c']) {
@@ -209,7 +207,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/the-longest-due-is-first',
-      title: 'schedules are due at their time, the longest due first, and the next time is told',
+      title: 'dueSchedules() returns the longest due first, and the next due time',
       async run(store) {
         const { provider } = store;
         const now = store.clock.now();
@@ -219,8 +217,8 @@ export const schedules: Capability = {
         await putSchedule(store, 'c', now - 9);
         await putSchedule(store, 'never', null);
         const due = async (max: number) => {
-          const answer = await provider.dueSchedules(max);
-          return [answer.due.map(({ name }) => name), answer.nowMs, answer.nextAt];
+          const result = await provider.dueSchedules(max);
+          return [result.due.map(({ name }) => name), result.nowMs, result.nextAt];
         };
         assert.deepEqual(await due(9), [['c', 'b', 'a'], now, now + 50]);
         assert.deepEqual(await due(2), [['c', 'b'], now, now]);
@@ -230,7 +228,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-tick-starts-and-moves-on',
-      title: 'a tick creates what it starts and moves the schedule on',
+      title: 'tickSchedules() creates the instances and tasks and advances the schedule',
       async run(store) {
         const { provider } = store;
         const record = await putSchedule(store, 'a');
@@ -258,7 +256,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-tick-happens-once',
-      title: 'of ticks for one revision one happens, in one batch and in concurrent calls',
+      title: 'only one of several ticks for one revision takes effect',
       async run(store) {
         const { provider } = store;
         const first = await putSchedule(store, 'a');
@@ -277,8 +275,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/needs-its-revision',
-      title:
-        'a schedule that is changed, paused, gone or made anew does not tick, and starts nothing',
+      title: 'a tick of a changed, paused, deleted or recreated schedule starts nothing',
       async run(store) {
         const { provider } = store;
         const tick = async (record: Parameters<typeof tickOf>[0]) =>
@@ -301,7 +298,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/what-is-there-counts-as-started',
-      title: 'a tick whose id or key is taken changes nothing of it and moves on',
+      title: 'a tick whose id or dedupe key is taken advances and changes no run',
       async run(store) {
         const { provider } = store;
         const record = await putSchedule(store, 'a');
@@ -319,7 +316,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/an-error-is-on-record',
-      title: 'a tick that could start nothing moves on with its error, and the next one clears it',
+      title: 'a tick with an error advances and records it; the next tick clears it',
       async run(store) {
         const { provider } = store;
         const first = await putSchedule(store, 'a');
@@ -333,7 +330,7 @@ export const schedules: Capability = {
     },
     {
       id: 'schedule/a-bad-tick-spares-its-neighbours',
-      title: 'a tick that the store cannot take starts nothing, is on record, and holds up nobody',
+      title: 'an invalid tick starts nothing, records an error and affects no other tick',
       async run(store) {
         const { provider } = store;
         const [bad, good] = [await putSchedule(store, 'bad'), await putSchedule(store, 'good')];
@@ -350,7 +347,7 @@ export const schedules: Capability = {
     },
     {
       id: 'shared/a-tick-happens-once',
-      title: 'of ticks of two processes for one revision one happens',
+      title: 'concurrent ticks of one revision by two processes take effect once',
       async run(store) {
         const other = await store.reopen();
         let record = await putSchedule(store, 'a');

@@ -7,19 +7,19 @@ import {
   collectFinished,
   createTasks,
   expectStatus,
-  expectWorthless,
+  expectTokenRejected,
   failure,
   newTask,
   outcomes,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 
 export const taskAcks: Capability = {
-  title: 'acks of task runs',
+  title: 'task acks',
   cases: [
     {
       id: 'task-ack/completes-a-run',
-      title: 'a completed run has its output and its end, and is told as finished once',
+      title: 'a completed run has output and endedAt, and emits finished once',
       async run(store) {
         const finished = collectFinished(store);
         const { lockToken } = await startTask(store, 'a');
@@ -39,7 +39,7 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/fails-a-run',
-      title: 'a failed run has its failure, and counts the attempt that failed',
+      title: 'a failed run has its failure and counts the failed attempt',
       async run(store) {
         const finished = collectFinished(store);
         const { lockToken } = await startTask(store, 'a');
@@ -76,7 +76,7 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/a-handler-may-cancel-its-run',
-      title: 'a run that is acked as canceled without a request has a reason of its own',
+      title: 'a run acked as canceled without a request records a default reason',
       async run(store) {
         const { lockToken } = await startTask(store, 'a');
         const result = await store.ackWork(lockToken, { kind: 'canceled', leaked: true });
@@ -92,7 +92,7 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/counts-failures-over-attempts',
-      title: 'the record counts the attempts that failed, and a run may still complete',
+      title: 'the record counts failed attempts, and the run can still complete',
       async run(store) {
         let { lockToken } = await startTask(store, 'a');
         for (let failures = 1; failures <= 3; failures += 1) {
@@ -110,10 +110,10 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/needs-a-held-item',
-      title: 'a token that is unknown, settled, handed back or expired changes nothing',
+      title: 'an unknown, settled, abandoned or expired token changes nothing',
       async run(store) {
         const { provider } = store;
-        await expectWorthless(store, 'nobody');
+        await expectTokenRejected(store, 'nobody');
         const settled = await startTask(store, 'settled');
         expectCommitted(await store.ackWork(settled.lockToken));
         const handedBack = await startTask(store, 'handed-back');
@@ -127,26 +127,26 @@ export const taskAcks: Capability = {
         const expired = await startTask(store, 'expired');
         await store.clock.advance(lockMs);
         for (const { lockToken } of [settled, handedBack, retried, expired]) {
-          await expectWorthless(store, lockToken);
+          await expectTokenRejected(store, lockToken);
         }
       },
     },
     {
       id: 'task-ack/needs-the-current-token',
-      title: 'a token that was handed back changes nothing, though another claim holds the run',
+      title: 'an abandoned token changes nothing although another claim holds the run',
       async run(store) {
         const first = await startTask(store, 'a');
         const handBack = { lockToken: first.lockToken, delayMs: 0, giveBackClaim: true };
         await store.provider.abandonWorkItems([handBack]);
         const second = await store.claimWorkOne();
-        await expectWorthless(store, first.lockToken);
+        await expectTokenRejected(store, first.lockToken);
         expectCommitted(await store.ackWork(second.lockToken));
         await expectStatus(store, 'a', 'completed');
       },
     },
     {
       id: 'task-ack/of-a-flagged-run-is-discarded',
-      title: 'whatever the handler of a run that was asked to stop brings, the run is canceled',
+      title: 'a flagged run ends as canceled whatever outcome is acked',
       async run(store) {
         const finished = collectFinished(store);
         for (const [index, outcome] of outcomes.entries()) {
@@ -169,8 +169,7 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/past-the-point-of-no-return-counts',
-      title:
-        'past its point of no return a run ends as its handler says, with the request on record',
+      title: 'a canceled run past its point of no return keeps its acked outcome',
       async run(store) {
         for (const [index, outcome] of outcomes.entries()) {
           const id = `${index}`;
@@ -186,7 +185,7 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/an-unreadable-failure-spares-its-neighbours',
-      title: 'a failure that is no JSON is refused and keeps its claim, and harms no neighbour',
+      title: 'a task failure with invalid JSON is rejected and affects no other ack',
       async run(store) {
         await createTasks(store, [newTask('a'), newTask('b')]);
         const [bad, good] = await store.claimWork();
@@ -203,7 +202,7 @@ export const taskAcks: Capability = {
     },
     {
       id: 'task-ack/leaves-others-alone',
-      title: 'the end of a run touches no other run and no orchestration',
+      title: 'acking a run changes no other run and no orchestration',
       async run(store) {
         await store.begin('o', { workItems: [workItem(1)] });
         await createTasks(store, [newTask('a'), newTask('b')]);

@@ -11,18 +11,17 @@ import {
   idsOf,
   newTask,
   startTask,
-} from '../../task-moves.ts';
-import { answered, expectPending } from '../../time-limit.ts';
+} from '../../task-helpers.ts';
+import { withTimeLimit, expectPending } from '../../time-limit.ts';
 
 const waitMs = 60_000;
 
 export const taskClaims: Capability = {
-  title: 'claims of task runs',
+  title: 'task claims',
   cases: [
     {
       id: 'task-claim/makes-a-run-running',
-      title:
-        'a run is pending until its first claim, and running from then on, between attempts too',
+      title: 'the first claim sets a run to running, and it stays running between attempts',
       async run(store) {
         await createTask(store, 'a');
         await expectStatus(store, 'a', 'pending');
@@ -42,7 +41,7 @@ export const taskClaims: Capability = {
     },
     {
       id: 'task-claim/only-named-tasks',
-      title: 'a worker gets the tasks that it names, any if it names none, and activities apart',
+      title: 'a fetch claims only the named tasks, separately from activity names',
       async run(store) {
         await store.begin('o', { workItems: [workItem(1, { name: 'mail' })] });
         await createTasks(store, [newTask('a', { name: 'mail' }), newTask('b', { name: 'other' })]);
@@ -55,7 +54,7 @@ export const taskClaims: Capability = {
     },
     {
       id: 'task-claim/waits-for-its-time',
-      title: 'a run is claimed at its time and not before, and its time ends a wait',
+      title: 'a run is claimable exactly at runAt, which resolves a waiting fetch',
       async run(store) {
         const runAt = store.clock.now() + 1_000;
         await createTask(store, 'a', { runAt });
@@ -65,12 +64,12 @@ export const taskClaims: Capability = {
         const waiting = store.claimWork({ waitMs });
         await expectPending(waiting, 'the fetch');
         await store.clock.advance(1);
-        assert.deepEqual(idsOf(await answered(waiting, 'at its time')), ['a']);
+        assert.deepEqual(idsOf(await withTimeLimit(waiting, 'at its time')), ['a']);
       },
     },
     {
       id: 'task-claim/a-time-that-has-passed-is-now',
-      title: 'a run whose time has passed takes its place behind those that wait already',
+      title: 'a run with a past runAt is queued behind runs created earlier',
       async run(store) {
         await createTask(store, 'a');
         await store.clock.advance(10);
@@ -80,18 +79,18 @@ export const taskClaims: Capability = {
     },
     {
       id: 'task-claim/a-new-run-ends-a-wait',
-      title: 'a waiting fetch is answered when a run that it can take is created, and by no other',
+      title: 'a waiting fetch resolves only for a new run within its filter',
       async run(store) {
         const waiting = store.claimWork({ waitMs, tasks: ['task'] });
         await createTask(store, 'x', { name: 'other' });
         await expectPending(waiting, 'the fetch');
         await createTask(store, 'a');
-        assert.deepEqual(idsOf(await answered(waiting, 'after a run was created')), ['a']);
+        assert.deepEqual(idsOf(await withTimeLimit(waiting, 'after a run was created')), ['a']);
       },
     },
     {
       id: 'task-claim/a-lost-worker-is-replaced',
-      title: 'a run whose worker is lost is handed out again, and the first token is worth nothing',
+      title: 'a run with an expired lease is claimed again, and its old token is rejected',
       async run(store) {
         const lost = await startTask(store, 'a');
         await store.clock.advance(lockMs);
@@ -105,7 +104,7 @@ export const taskClaims: Capability = {
     },
     {
       id: 'task-claim/goes-on-as-activities-do',
-      title: 'renewals, heartbeats, hand-backs and running items of a run are those of activities',
+      title: 'renewals, heartbeats, abandons and listRunningItems() work for task runs',
       async run(store) {
         const { provider } = store;
         const { lockToken } = await startTask(store, 'a');
@@ -126,7 +125,7 @@ export const taskClaims: Capability = {
     },
     {
       id: 'task-claim/figures-keep-tasks-apart',
-      title: 'the depths of the queues count task runs apart from activities',
+      title: 'queueDepths() counts task runs separately from activities',
       async run(store) {
         const now = store.clock.now();
         await store.begin('o', { workItems: [workItem(1)] });

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
-import { placeBystander } from '../../bystander.ts';
+import { createUnrelatedInstance } from '../../unrelated-instance.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { newInstance } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
-import { createTask, createTasks, newTask } from '../../task-moves.ts';
+import { createTask, createTasks, newTask } from '../../task-helpers.ts';
 
 export const taskCreation: Capability = {
-  title: 'creation of task runs',
+  title: 'task creation',
   cases: [
     {
       id: 'task-create/counts-a-delay-by-its-own-clock',
-      title: 'a delay counts from the clock of the store when the run is created',
+      title: 'delayMs counts from the store clock at creation',
       async run(store) {
         await store.clock.advance(123);
         await createTasks(store, [
@@ -37,7 +37,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/counts-an-expiry-from-when-it-may-start',
-      title: 'an expiry counts from the moment at which the run may start',
+      title: 'expiresInMs counts from the time at which the run may start',
       async run(store) {
         const now = store.clock.now();
         await createTasks(store, [
@@ -57,7 +57,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/inserts-a-pending-run',
-      title: 'a new task run is pending, and shows what it was given',
+      title: 'createTasks() creates a pending run with its given values',
       async run(store) {
         const now = store.clock.now();
         const task = newTask('a', {
@@ -110,9 +110,9 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/enqueues-the-item-with-the-row',
-      title: 'a new task run can be claimed at once, and its item carries what was given',
+      title: 'a new task run is claimable immediately, with its given values',
       async run(store) {
-        const untouched = await placeBystander(store);
+        const expectUnchanged = await createUnrelatedInstance(store);
         const task = newTask('a', { name: 'mail', payload: '{"to":1}', options: '{"x":[1]}' });
         const result = only(await store.provider.createTasks([task]), 'result');
         assert.equal(result.kind, 'created');
@@ -135,12 +135,12 @@ export const taskCreation: Capability = {
           cancel: null,
           nowMs: store.clock.now(),
         });
-        await untouched();
+        await expectUnchanged();
       },
     },
     {
       id: 'task-create/needs-no-turn',
-      title: 'a task run has no messages, no turn and no history, and one execution',
+      title: 'a task run has no messages and no history, and one execution',
       async run(store) {
         await createTask(store, 'a');
         assert.deepEqual(await store.claim(), []);
@@ -151,7 +151,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/nobody-reads-its-messages',
-      title: 'a message to a task run is refused and kept nowhere',
+      title: 'enqueueMessages() to a task run returns over and stores nothing',
       async run(store) {
         await createTask(store, 'a');
         const message = {
@@ -171,7 +171,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/the-same-task-exists',
-      title: 'the same id, name and input is the same run, also when it is over',
+      title: 'createTasks() with the same id, name and input returns exists, also after its end',
       async run(store) {
         await createTask(store, 'a');
         const again = () => createTask(store, 'a', { priority: 5 });
@@ -183,7 +183,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/another-name-or-input-conflicts',
-      title: 'an id that belongs to another name or input is a conflict, and nothing changes',
+      title: 'createTasks() with the id of another name or input returns conflict',
       async run(store) {
         await createTask(store, 'a');
         for (const parts of [{ name: 'other' }, { inputHash: 'other' }]) {
@@ -195,7 +195,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/ids-are-shared-with-orchestrations',
-      title: 'a task and an orchestration of one name cannot have one id',
+      title: 'a task and an orchestration of one name cannot share an id',
       async run(store) {
         const name = 'both';
         await store.create('a', { name });
@@ -208,7 +208,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/repeats-within-a-batch',
-      title: 'each task of a batch is answered by what came before it in the batch',
+      title: 'createTasks() compares each task with earlier ones of its batch',
       async run(store) {
         const results = await store.provider.createTasks([
           newTask('a'),
@@ -226,8 +226,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/a-bad-one-spares-its-neighbours',
-      title:
-        'a task that the store cannot take leaves nothing behind, and its neighbours are there',
+      title: 'an invalid task is refused and does not affect the others of its batch',
       async run(store) {
         const bad = { dedupeKey: 'k', onFail: { options: null } };
         const results = await store.provider.createTasks([
@@ -247,7 +246,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/a-thousand-at-once',
-      title: 'a batch of a thousand tasks is created, claimed and acked as a batch of one',
+      title: 'a thousand tasks are created, claimed and acked in one call each',
       async run(store) {
         const tasks = Array.from({ length: 1_000 }, (_, index) => newTask(`t${index}`));
         await createTasks(store, tasks);
@@ -267,7 +266,7 @@ export const taskCreation: Capability = {
     },
     {
       id: 'task-create/text-is-only-text',
-      title: 'ids, names, keys and options of any characters come back as they were given',
+      title: 'ids, names, dedupe keys and options of any text are stored unchanged',
       async run(store) {
         const texts = [`'; DROP TABLE x --`, '%_\\', 'é', 'e\u0301', '\u0001x', '', '🙂'];
         const tasks = texts.map((text, index) =>

@@ -7,21 +7,21 @@ import {
   collectFinished,
   createTask,
   expectStatus,
-  expectWorthless,
+  expectTokenRejected,
   failure,
   outcomes,
   startTask,
-} from '../../task-moves.ts';
+} from '../../task-helpers.ts';
 
 const canceled = { found: true, changed: true, status: 'canceled' } as const;
 const canceling = { found: true, changed: true, status: 'canceling' } as const;
 
 export const taskStops: Capability = {
-  title: 'stopping task runs',
+  title: 'task cancel, terminate and delete',
   cases: [
     {
       id: 'task-cancel/a-queued-run-ends-at-once',
-      title: 'a run that waits, for its turn or its time, is canceled at once and never claimed',
+      title: 'requestCancel() ends a queued or delayed run immediately as canceled',
       async run(store) {
         const finished = collectFinished(store);
         const now = store.clock.now();
@@ -41,7 +41,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-cancel/between-attempts-ends-at-once',
-      title: 'a run between two attempts, or handed back, is canceled at once',
+      title: 'requestCancel() ends a retried or abandoned run immediately as canceled',
       async run(store) {
         const { provider } = store;
         const retried = await startTask(store, 'retried');
@@ -57,7 +57,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-cancel/a-held-run-is-canceling',
-      title: 'a run whose item is held is canceling until it is settled, and its holder is told',
+      title: 'requestCancel() of a held run sets canceling until the ack and emits cancelRequested',
       async run(store) {
         const { next } = collectHints(store.provider);
         const { lockToken } = await startTask(store, 'a');
@@ -80,7 +80,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-cancel/a-handed-back-run-ends-instead',
-      title: 'a run that was asked to stop is canceled by its hand-back, and not tried again',
+      title: 'retrying or abandoning a canceling run ends it as canceled',
       async run(store) {
         const { provider } = store;
         const finished = collectFinished(store);
@@ -99,7 +99,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-cancel/a-lost-worker-does-not-hold-it',
-      title: 'a canceling run of a lost worker goes to anyone once its lease is over, to be ended',
+      title: 'a canceling run with an expired lease is claimable by any worker',
       async run(store) {
         const { lockToken } = await startTask(store, 'a');
         await store.cancel('a');
@@ -108,25 +108,25 @@ export const taskStops: Capability = {
         const item = await store.claimWorkOne({ names: [], tasks: [] });
         assert.equal(item.cancel?.reason, 'not wanted');
         await expectStatus(store, 'a', 'canceling');
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         expectCommitted(await store.ackWork(item.lockToken, { kind: 'canceled', leaked: false }));
         await expectStatus(store, 'a', 'canceled');
       },
     },
     {
       id: 'task-cancel/of-a-lost-worker-ends-at-once',
-      title: 'a run whose lease is over is held by nobody, and canceled at once',
+      title: 'requestCancel() ends a run with an expired lease immediately',
       async run(store) {
         const { lockToken } = await startTask(store, 'a');
         await store.clock.advance(lockMs);
         assert.deepEqual(await store.cancel('a'), canceled);
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         await store.expectIdle();
       },
     },
     {
       id: 'task-cancel/the-first-request-is-kept',
-      title: 'later requests change nothing, whatever the run has come to',
+      title: 'later requestCancel() calls on a canceling or ended run change nothing',
       async run(store) {
         const { lockToken } = await startTask(store, 'a');
         await store.cancel('a', { reason: 'first' });
@@ -147,7 +147,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-cancel/races-have-one-winner',
-      title: 'of a cancel, a completion, a failure and an expiry at once, one ends the run',
+      title: 'exactly one of a concurrent cancel, completion and failure ends the run',
       async run(store) {
         const { provider } = store;
         const finished = collectFinished(store);
@@ -157,17 +157,17 @@ export const taskStops: Capability = {
           const { lockToken } = await startTask(store, id, { expiresAt: now + 1 });
           await store.clock.advance(1);
           const order = permutation(round);
-          const answers = await inOrder(order, {
+          const results = await callInOrder(order, {
             canceled: () => store.cancel(id),
             completed: () => store.ackWork(lockToken, { kind: 'completed', payload: '1' }),
             failed: () => store.ackWork(lockToken, { kind: 'failed', failure }),
             fetched: () => provider.fetchWorkItems({ max: 1, lockMs, waitMs: 0 }),
           });
           const { status, output, failure: failed, endedAt } = await store.record(id);
-          const acks = [answers.completed, answers.failed].filter(({ ok }) => ok);
+          const acks = [results.completed, results.failed].filter(({ ok }) => ok);
           assert.deepEqual(acks, [{ ok: true, claimed: [], ended: status }]);
-          assert.equal(answers.canceled.changed, status === 'canceled');
-          assert.deepEqual(answers.fetched, []);
+          assert.equal(results.canceled.changed, status === 'canceled');
+          assert.deepEqual(results.fetched, []);
           assert.equal(output !== null, status === 'completed');
           assert.equal(failed !== null, status === 'failed');
           assert.equal(endedAt, store.clock.now());
@@ -181,7 +181,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-terminate/ends-at-once',
-      title: 'a terminated run is over at once, held or not, and what comes later changes nothing',
+      title: 'terminate() ends a queued or held run immediately, and late acks change nothing',
       async run(store) {
         const finished = collectFinished(store);
         await createTask(store, 'queued');
@@ -208,7 +208,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-terminate/a-canceling-run-keeps-its-request',
-      title: 'a canceling run can be terminated, and its handler is settled without a word',
+      title: 'terminate() of a canceling run keeps its cancel on record',
       async run(store) {
         const { lockToken } = await startTask(store, 'a');
         await store.cancel('a', { reason: 'first' });
@@ -222,8 +222,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-delete/takes-everything-with-it',
-      title:
-        'a deleted run leaves nothing: its token is lost, its holder told, its id and key free',
+      title: 'a forced deletion of a run invalidates its token and frees id and dedupe key',
       async run(store) {
         const { provider } = store;
         const { lockToken } = await startTask(store, 'a', { dedupeKey: 'k' });
@@ -242,7 +241,7 @@ export const taskStops: Capability = {
         });
         assert.deepEqual(await store.renewWork(lockToken), { held: false, deleted: true });
         const again = await startTask(store, 'a', { dedupeKey: 'k' });
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         const other = await createTask(store, 'b', { dedupeKey: 'k' });
         assert.deepEqual(other, { kind: 'active', instanceId: 'a' });
         expectCommitted(await store.ackWork(again.lockToken));
@@ -250,7 +249,7 @@ export const taskStops: Capability = {
     },
     {
       id: 'task-delete/what-is-over-can-be-deleted',
-      title: 'a run that is over is deleted without force, also one whose handler never stopped',
+      title: 'a terminated run is deleted without force while its handler still runs',
       async run(store) {
         const { provider } = store;
         const { lockToken } = await startTask(store, 'a', { dedupeKey: 'k' });
@@ -259,14 +258,14 @@ export const taskStops: Capability = {
           { instanceIds: ['a'], force: false },
         ]);
         assert.equal(only(results, 'result').kind, 'deleted');
-        await expectWorthless(store, lockToken);
+        await expectTokenRejected(store, lockToken);
         assert.equal((await createTask(store, 'b', { dedupeKey: 'k' })).kind, 'created');
       },
     },
   ],
 };
 
-/** One of the 24 orders of four things. */
+/** Returns one of the 24 permutations of four indexes. */
 function permutation(number: number): readonly number[] {
   const left = [0, 1, 2, 3];
   return [6, 2, 1, 1].map((size, index) => {
@@ -275,17 +274,17 @@ function permutation(number: number): readonly number[] {
   });
 }
 
-/** Makes calls at once, in an order, and answers under their names. */
-async function inOrder<Answers extends Readonly<Record<string, unknown>>>(
+/** Makes concurrent calls in the given order, and returns the results by name. */
+async function callInOrder<Results extends Readonly<Record<string, unknown>>>(
   order: readonly number[],
-  calls: { readonly [Name in keyof Answers]: () => Promise<Answers[Name]> },
-): Promise<Answers> {
+  calls: { readonly [Name in keyof Results]: () => Promise<Results[Name]> },
+): Promise<Results> {
   const entries = Object.entries(calls) as [string, () => Promise<unknown>][];
-  const answers = await Promise.all(
+  const results = await Promise.all(
     order.map(async (index) => {
       const [name, call] = entries[index] ?? assert.fail();
       return [name, await call()] as const;
     }),
   );
-  return Object.fromEntries(answers) as Answers;
+  return Object.fromEntries(results) as Results;
 }

@@ -17,7 +17,7 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { expectCommitted, only } from './expectations.ts';
 import { cleanupMs, newInstance } from './sample-data.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
-import { newTask } from './task-moves.ts';
+import { newTask } from './task-helpers.ts';
 
 /** The default lease of sessions. */
 export const leaseMs = 30_000;
@@ -70,7 +70,7 @@ export function keyOf(job: NewJob): JobKey {
 }
 
 /** Returns the key of another incarnation of the same id. */
-export function otherLife(key: JobKey): JobKey {
+export function otherIncarnation(key: JobKey): JobKey {
   return { ...key, incarnation: randomToken() };
 }
 

@@ -85,9 +85,9 @@ export async function failTask(
 }
 
 /** Expects that every call with this lock token has no effect. */
-export async function expectWorthless(store: StoreUnderTest, lockToken: string): Promise<void> {
+export async function expectTokenRejected(store: StoreUnderTest, lockToken: string): Promise<void> {
   const { provider } = store;
-  const answers = await store.expectNoChange(async () => ({
+  const results = await store.expectNoChange(async () => ({
     // A separate call, because a store may have a fast path for a single completed run.
     alone: await store.ackWork(lockToken),
     acks: await Promise.all(outcomes.map((outcome) => store.ackWork(lockToken, outcome))),
@@ -97,13 +97,13 @@ export async function expectWorthless(store: StoreUnderTest, lockToken: string):
     passed: await provider.markPointOfNoReturn(lockToken),
   }));
   assert.deepEqual(
-    answers.acks.map(({ ok }) => ok),
+    results.acks.map(({ ok }) => ok),
     outcomes.map(() => false),
   );
-  assert.equal(answers.alone.ok, false);
-  assert.equal(answers.renewed.held, false);
-  assert.deepEqual([answers.retried, answers.abandoned], [[false], [false]]);
-  assert.deepEqual(answers.passed, { kind: 'lost' });
+  assert.equal(results.alone.ok, false);
+  assert.equal(results.renewed.held, false);
+  assert.deepEqual([results.retried, results.abandoned], [[false], [false]]);
+  assert.deepEqual(results.passed, { kind: 'lost' });
 }
 
 export async function expectStatus(

@@ -98,7 +98,7 @@ export async function beginTree(
 }
 
 /** Expects that no data of these instances can be read. */
-export async function expectGone(
+export async function expectDeleted(
   store: StoreUnderTest,
   instanceIds: readonly string[],
 ): Promise<void> {
