@@ -17,7 +17,7 @@ async function openClient(path: string) {
 }
 
 describe('an instance that ends through another connection', () => {
-  test('ends the waits of this one, long before the next recheck', async () => {
+  test('result() resolves before the next recheck when another connection ends the instance', async () => {
     const path = await temporaryStorePath();
     const [here, there] = [await openClient(path), await openClient(path)];
     const handle = await here.client.start('order', 1, { id: 'o-1' });
@@ -27,7 +27,7 @@ describe('an instance that ends through another connection', () => {
     expect(here.seen.listening).toBe(0);
   });
 
-  test('can be waited for by a client that did not start it', async () => {
+  test('wait() resolves for a client that did not start the instance', async () => {
     const path = await temporaryStorePath();
     const [here, there] = [await openClient(path), await openClient(path)];
     await here.client.start('order', 1, { id: 'o-1' });

@@ -16,7 +16,7 @@ const module = new URL('./workers/isolated-handlers.ts', import.meta.url);
 describeEngine(
   'emitted chunks',
   (open) => {
-    it('a handler in a thread emits in order, and hears whether somebody reads', async () => {
+    it('emit() in a thread keeps its order and returns whether a job reads', async () => {
       const countAloud = isolatedActivity<number, readonly boolean[]>('count', {
         module,
         exportName: 'countAloud',
@@ -30,7 +30,7 @@ describeEngine(
       expect(await nobodys.result()).toEqual([false, false]);
     });
 
-    it('a handler in a thread that waits for its reader is stopped by a cancel', async () => {
+    it('a cancel stops a handler in a thread that waits in emit()', async () => {
       const emitForEver = isolatedTask('emit', { module, exportName: 'emitForEver' });
       const { client } = await open({ tasks: [emitForEver] });
       const job = client.submit(emitForEver);
@@ -41,7 +41,7 @@ describeEngine(
       expect(await job.status()).not.toHaveProperty('leaked');
     });
 
-    it('chunks that are emitted without waiting come in order, and are stored before the run is over', async () => {
+    it('emit() calls without await keep their order and are stored before the run ends', async () => {
       const count = 300;
       const burst = task('burst', async (ctx) => {
         const emits = Array.from({ length: count }, (_, n) => ctx.emit(n));
@@ -54,7 +54,7 @@ describeEngine(
       expect(await job.result()).toBe(true);
     });
 
-    it('emits that nobody waits for crash nothing when their run is canceled', async () => {
+    it('pending emit() calls without await crash nothing when their run is canceled', async () => {
       const refused = makeGate<unknown>();
       const careless = task('careless', async (ctx) => {
         // More than are stored, those included that its reader has but not said so.
@@ -70,7 +70,7 @@ describeEngine(
       await expect.poll(async () => (await job.status()).status).toBe('canceled');
     });
 
-    it('a chunk may be nothing, and is read as null', async () => {
+    it('emit(undefined) is read as null', async () => {
       const quiet = task('quiet', (ctx) => ctx.emit(undefined));
       const { client } = await open({ tasks: [quiet] });
       expect(await readAll(client.submit(quiet).stream())).toEqual([null]);

@@ -25,7 +25,7 @@ function instance(index: number): TurnDriver {
 }
 
 describe('a thousand interleaved instances', () => {
-  it('never see anything of each other, warm or replayed', async () => {
+  it('1,000 interleaved instances share no values, time or randomness, warm or replayed', async () => {
     const runs = Array.from({ length: 1_000 }, (_, index) => instance(index));
     const each = (act: (run: TurnDriver, index: number) => Promise<unknown>) =>
       Promise.all(runs.map(act));

@@ -141,7 +141,7 @@ async function runProgram(
 const numRuns = Number(process.env['PERDURE_RANDOM_RUNS'] ?? 400);
 
 describe('random programs', () => {
-  it('decide the same warm, replayed cold before every turn, and cut at every event', async () => {
+  it('random programs produce the same history warm, replayed cold and cut at any event', async () => {
     const kinds = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(programs, fc.nat(), plans, async (program, seed, plan) => {

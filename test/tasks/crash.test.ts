@@ -58,10 +58,10 @@ async function openStore(kind: StoreKind) {
   return { files: { store, ledger }, lines, client: perdure.client };
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('task runs of killed workers (%s)', (kind) => {
   const open = () => openStore(kind);
 
-  test('a run whose worker is killed while it is canceling is canceled within a lease and 2 s, by a worker that does not know its task', async () => {
+  test('another worker ends the canceling run of a killed worker within lease plus 2 s', async () => {
     const { files, client, lines } = await open();
     const victim = new TaskProcess({ ...files, how: 'hold' });
     await victim.hear('ready');
@@ -86,7 +86,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     expect(lines()).toEqual([]);
   }, 60_000);
 
-  test('a handler for failures whose worker is killed is run by another, and its run stays failed', async () => {
+  test('onFail of a killed worker runs on another, and the run stays failed', async () => {
     const { files, client, lines } = await open();
     const victim = new TaskProcess({ ...files, how: 'hold' });
     await victim.hear('ready');
@@ -103,7 +103,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     expect(lines()).toEqual([`${handle.id} told`]);
   }, 60_000);
 
-  test('no run is lost and none is done twice but those that a killed worker held', async () => {
+  test('after three kills no run is lost, and only held runs are repeated', async () => {
     const { files, client, lines } = await open();
     const [runs, kills, concurrency] = [300, 3, 10];
     await client.runTasks(

@@ -21,10 +21,10 @@ async function linger(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('races of task runs (%s)', (kind) => {
   const newStore = engineStores(kind);
 
-  test('of a cancel, a completion and a failure exactly one wins, and is told once', async () => {
+  test('exactly one of cancel, completion and failure wins and is reported once', async () => {
     const store = await newStore();
     onTestFinished(() => store.remove());
     const provider = await store.open();

@@ -77,7 +77,7 @@ function processListeners(): readonly string[] {
   return process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
 }
 
-it('100 orchestrations of 5 running activities, canceled at once, leave no alarm and no listener behind', async () => {
+it('100 canceled orchestrations of five running activities leave no timer and no listener', async () => {
   const clock = new CountingClock();
   const listeners = new Listeners();
   const provider = await openSqlite({ path: ':memory:', clock });

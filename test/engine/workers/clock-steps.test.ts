@@ -15,7 +15,7 @@ class SteppedClock implements Clock {
   setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worker (%s)', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', (kind) => {
   const newStore = engineStores(kind);
   let store: EngineStore;
   let clock: SteppedClock;
@@ -40,38 +40,41 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worke
     return perdure;
   }
 
-  it.each([hourMs, -hourMs])('by %d ms does not end a healthy activity', async (stepMs) => {
-    const started = Promise.withResolvers<void>();
-    const finish = Promise.withResolvers<void>();
-    let runs = 0;
-    const steady = activity('steady', async () => {
-      runs += 1;
-      started.resolve();
-      await finish.promise;
-      return 'done';
-    });
-    const calls = orchestration('calls', (ctx) => ctx.call(steady));
-    const definitions = {
-      orchestrations: [calls],
-      activities: [steady],
-      activityLease: 800,
-      orchestrationLease: 800,
-      maxClaims: 2,
-    };
-    const [first, second] = [await open(), await open()];
-    await first.startWorker(definitions);
-    await second.startWorker(definitions);
-    const handle = await first.client.start(calls);
-    await started.promise;
-    clock.aheadMs = stepMs;
-    // Three leases: without renewals the other worker would have taken over.
-    await delay(2_400);
-    finish.resolve();
-    expect(await handle.result({ timeout: '30s' })).toBe('done');
-    expect(runs).toBe(1);
-  });
+  it.each([hourMs, -hourMs])(
+    'a clock step of %d ms does not end a healthy activity',
+    async (stepMs) => {
+      const started = Promise.withResolvers<void>();
+      const finish = Promise.withResolvers<void>();
+      let runs = 0;
+      const steady = activity('steady', async () => {
+        runs += 1;
+        started.resolve();
+        await finish.promise;
+        return 'done';
+      });
+      const calls = orchestration('calls', (ctx) => ctx.call(steady));
+      const definitions = {
+        orchestrations: [calls],
+        activities: [steady],
+        activityLease: 800,
+        orchestrationLease: 800,
+        maxClaims: 2,
+      };
+      const [first, second] = [await open(), await open()];
+      await first.startWorker(definitions);
+      await second.startWorker(definitions);
+      const handle = await first.client.start(calls);
+      await started.promise;
+      clock.aheadMs = stepMs;
+      // Three leases: without renewals the other worker would have taken over.
+      await delay(2_400);
+      finish.resolve();
+      expect(await handle.result({ timeout: '30s' })).toBe('done');
+      expect(runs).toBe(1);
+    },
+  );
 
-  it.each([hourMs, -hourMs])('by %d ms does not hold up new work', async (stepMs) => {
+  it.each([hourMs, -hourMs])('a clock step of %d ms does not delay new work', async (stepMs) => {
     const perdure = await open();
     const work = task('work', () => 'done');
     const step = activity('step', () => 'ok');
@@ -90,14 +93,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worke
   });
 });
 
-describe('a sleep on SQLite', () => {
+describe('ctx.sleep() on SQLite', () => {
   const newStore = engineStores('SQLite');
   const nap = orchestration('nap', async (ctx) => {
     await ctx.sleep(6_000);
   });
 
   it.each(['setForward', 'setBack'] as const)(
-    'is neither cut short nor drawn out when the clock is stepped (%s)',
+    'a stepped clock neither shortens nor extends ctx.sleep() (%s)',
     async (step) => {
       const store = await newStore();
       const clock = new FakeClock();

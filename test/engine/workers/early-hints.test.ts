@@ -64,7 +64,7 @@ async function openOvertaken(
   return { perdure, handle, starts: () => starts };
 }
 
-it('a hint that brings its request stops the handler without a renewal', async () => {
+it('a cancel hint stops the handler without a lease renewal', async () => {
   const provider = await openSqlite({ path: ':memory:' });
   const perdure = await Perdure.open({
     ...provider,
@@ -86,9 +86,9 @@ it('a hint that brings its request stops the handler without a renewal', async (
   await expect(handle.result()).rejects.toMatchObject({ reason: 'known' });
 });
 
-describe('a hint that overtakes the answer to its claim', () => {
+describe('a hint that arrives before its claim returns', () => {
   it.each(claims)(
-    'keeps the handler of a canceled run from starting (%s)',
+    'a cancel hint before the claim returns keeps the handler from starting (%s)',
     async (method, options) => {
       const { handle, starts } = await openOvertaken(method, options, (client) =>
         client.cancel('i', { reason: 'overtaken' }),
@@ -99,7 +99,7 @@ describe('a hint that overtakes the answer to its claim', () => {
   );
 
   it.each(claims)(
-    'keeps the handler of a deleted run from starting (%s)',
+    'a delete hint before the claim returns keeps the handler from starting (%s)',
     async (method, options) => {
       const { perdure, handle, starts } = await openOvertaken(method, options, (client) =>
         client.deleteInstance('i', { force: true }),

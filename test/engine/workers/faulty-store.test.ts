@@ -71,9 +71,9 @@ async function untilHeard<T>(call: () => Promise<T>): Promise<T> {
 it.each([
   ['with fast paths', {}],
   ['without fast paths', testOptions({ fastPaths: false })],
-  ['cold', { warmCacheBytes: 0 }],
+  ['without a warm cache', { warmCacheBytes: 0 }],
 ])(
-  'a store that fails one call in five, before or after it took effect, fails no instance (%s)',
+  'instances complete although one in five store calls fails before or after commit (%s)',
   async (_title, options) => {
     const folder = await mkdtemp(join(tmpdir(), 'perdure-faults-'));
     folders.push(folder);

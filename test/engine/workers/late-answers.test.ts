@@ -50,7 +50,7 @@ function holdAnswers(store: Provider, ack: HeldAnswer, history: HeldAnswer): Pro
   });
 }
 
-it('an ack whose answer comes late takes no live instance out of the hands of a later turn', async () => {
+it('a late ack response does not evict the warm instance of a later turn', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'perdure-late-'));
   onTestFinished(() => rm(directory, { recursive: true }));
   const path = join(directory, 'store.db');

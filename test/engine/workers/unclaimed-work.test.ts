@@ -46,7 +46,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     expect(texts.filter((text) => !lines.some((line) => line.includes(text)))).toEqual([]);
   }
 
-  it('is warned of by name, once per name and minute', async () => {
+  it('a worker warns of unclaimed work once per name and minute', async () => {
     const { client, clock, pass, startWorker } = await open();
     await startWorker({ orchestrations: [order] });
     await client.start(order);
@@ -64,7 +64,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     expect(clock.now() - firstAt).toBeGreaterThanOrEqual(59_000);
   });
 
-  it('is warned of when its version was removed', async () => {
+  it('a worker warns of an instance whose version is no longer registered', async () => {
     const { client, pass, startWorker } = await open();
     const before = await startWorker({ orchestrations: [oldVersion] });
     const handle = await client.start(oldVersion);
@@ -78,7 +78,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     );
   });
 
-  it('is not warned of while another worker runs it', async () => {
+  it('a worker does not warn of work that another worker runs', async () => {
     const { client, pass, startWorker } = await open();
     await startWorker({ orchestrations: [order] });
     await startWorker({ activities: [ship] });

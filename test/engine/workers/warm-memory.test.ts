@@ -49,7 +49,7 @@ async function open() {
 
 const text = 'x'.repeat(100_000);
 
-it('an instance that the warm cache has no room for is let go, though it has set a timer', async () => {
+it('an instance evicted from the warm cache is released although its timer is pending', async () => {
   const { client, nap, kept, alive } = await open();
   for (let n = 0; n < count; n++) {
     await client.start(sooner, undefined);
@@ -59,7 +59,7 @@ it('an instance that the warm cache has no room for is let go, though it has set
   await expect.poll(alive).toBeLessThan(count / 2);
 });
 
-it('an instance that is over is let go, though its timer was not due', async () => {
+it('an ended instance is released although its timer was not due', async () => {
   const { client, timed, kept, alive } = await open();
   await client.start(sooner, undefined);
   for (let n = 0; n < count; n++) await (await client.start(timed, undefined)).result();
