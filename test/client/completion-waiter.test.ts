@@ -131,7 +131,7 @@ describe('a hint with the output', () => {
 describe('wait() without hints', () => {
   test('wait() without hints resolves at the recheck after one second (W2)', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     await client.start('order', 1, { id: 'a' });
     const record = waiter.wait('a');
     await settle();
@@ -144,7 +144,7 @@ describe('wait() without hints', () => {
 
   test('wait() without hints rereads the row every second until the end', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     await client.start('order', 1, { id: 'a' });
     const record = waiter.wait('a');
     await recheckClock.advance('10s');
@@ -156,7 +156,7 @@ describe('wait() without hints', () => {
 
   test('a recheck reads at most 100 rows at a time, 50 ms apart (W2)', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     const ids = Array.from({ length: 250 }, (_, index) => `i${index}`);
     for (const id of ids) await client.start('order', 1, { id });
     const waits = ids.map((id) => waiter.wait(id));
@@ -198,7 +198,7 @@ describe('hints from another process', () => {
     const waits = [waiter.wait('a'), waiter.wait('b')];
     await settle();
     seen.reads.length = 0;
-    seen.tell({ kind: 'changed' });
+    seen.emitHint({ kind: 'changed' });
     await settle();
     expect(seen.reads).toEqual([['a', 'b']]);
     waiter.close();
@@ -224,8 +224,8 @@ describe('hints from another process', () => {
     await settle();
     seen.reads.length = 0;
     for (let round = 0; round < 100; round++) {
-      seen.tell({ kind: 'changed' });
-      seen.tell({ kind: 'finished', instanceIds: ['a', 'other'] });
+      seen.emitHint({ kind: 'changed' });
+      seen.emitHint({ kind: 'finished', instanceIds: ['a', 'other'] });
       if (round % 50 === 0) await Promise.resolve();
     }
     await settle();
@@ -243,7 +243,7 @@ describe('hints from another process', () => {
     await settle();
     seen.reads.length = 0;
     for (let round = 0; round < 5; round++) {
-      seen.tell({ kind: 'changed' });
+      seen.emitHint({ kind: 'changed' });
       await settle();
     }
     expect(seen.reads).toEqual([ids]);
@@ -251,7 +251,7 @@ describe('hints from another process', () => {
     expect(seen.reads).toHaveLength(1);
     await recheckClock.advance(1);
     expect(seen.reads).toEqual([ids, ids]);
-    seen.tell({ kind: 'changed' });
+    seen.emitHint({ kind: 'changed' });
     waiter.close();
     await Promise.allSettled(waits);
     expect(alarms()).toBe(0);
@@ -303,7 +303,7 @@ describe('the timeout of wait()', () => {
 
   test('a timeout rereads the row, so a lost hint causes no TIMEOUT (W3)', async () => {
     const { client, store, clock, waiter, seen } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     await client.start('order', 1, { id: 'a' });
     const wait = waiter.wait('a', 10);
     await settle();
@@ -322,9 +322,9 @@ describe('the timeout of wait()', () => {
 });
 
 describe('wait() on a failing store', () => {
-  const trouble = (retryable: boolean) =>
+  const readError = (retryable: boolean) =>
     new ProviderError({ operation: 'getInstances', message: 'disk I/O error', retryable });
-  const openTroubled = async () => {
+  const openFailing = async () => {
     const state: { error: Error | undefined } = { error: undefined };
     const opened = await openWaiter((provider) =>
       withChanges(provider, {
@@ -337,8 +337,8 @@ describe('wait() on a failing store', () => {
   };
 
   test('a retryable read error keeps wait() pending until a recheck succeeds', async () => {
-    const { store, waiter, state, recheckClock } = await openTroubled();
-    state.error = trouble(true);
+    const { store, waiter, state, recheckClock } = await openFailing();
+    state.error = readError(true);
     const wait = waiter.wait('a');
     await finish(store, 'a');
     expect(await stateOf(wait)).toBe('pending');
@@ -348,16 +348,16 @@ describe('wait() on a failing store', () => {
   });
 
   test('a TIMEOUT after failed reads has the read error as its cause', async () => {
-    const { waiter, state, clock } = await openTroubled();
-    state.error = trouble(true);
+    const { waiter, state, clock } = await openFailing();
+    state.error = readError(true);
     const reason = rejection(waiter.wait('a', 10));
     await clock.advance(10);
     expect(await reason).toMatchObject({ code: 'TIMEOUT', cause: state.error });
   });
 
   test('a non-retryable read error rejects wait() and leaves no listener or timer', async () => {
-    const { waiter, state, alarms, seen } = await openTroubled();
-    state.error = trouble(false);
+    const { waiter, state, alarms, seen } = await openFailing();
+    state.error = readError(false);
     await expect(waiter.wait('a')).rejects.toBe(state.error);
     expect([alarms(), seen.listening]).toEqual([0, 0]);
   });

@@ -6,11 +6,11 @@ import { systemClock } from '../../src/model/clock.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { finish, observe, temporaryStorePath } from './store-fixture.ts';
 
-/** A client on a file, with its own connection: to the others it is as good as another process. */
+/** Opens a client with its own connection to the file, which is equivalent to another process. */
 async function openClient(path: string) {
   const { provider, seen } = observe(await openSqlite({ path }));
   onTestFinished(() => provider.close());
-  // Nothing here is found by looking again after a while.
+  // Rechecks once an hour, so only hints can settle a wait.
   const client = new LocalClient({ provider, clock: systemClock, recheckMs: 3_600_000 });
   onTestFinished(() => client.close());
   return { provider, client, seen };

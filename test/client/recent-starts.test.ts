@@ -8,7 +8,7 @@ describe('an instance that this client just started', () => {
     const store = await openStore();
     const changed = withChanges(store.provider, change(store.provider));
     const { provider, seen } = observe(changed);
-    // Nothing here is found by looking again after a while.
+    // Rechecks once an hour, so only hints can settle a wait.
     const client = new LocalClient({ provider, clock: store.clock, recheckMs: 3_600_000 });
     onTestFinished(() => client.close());
     return { store: store.provider, client, seen };
@@ -69,7 +69,7 @@ describe('an instance that this client just started', () => {
     const result = (await starting).result();
     await finish(store, 'a');
     expect(await result).toBe('done');
-    // The hint was heard, and it brought the output.
+    // The hint arrived and contained the output.
     expect(seen.reads).toEqual([]);
   });
 

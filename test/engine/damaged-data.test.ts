@@ -85,7 +85,7 @@ describeEngine('damaged data and poison', (open) => {
     const handle = await engine.client.start(collect, 3);
     for (const n of [0, 1, 2]) {
       await handle.raiseEvent('item', n);
-      // Each is given to the code before the next is raised: the queue is empty, and the limit holds all the same.
+      // Each event is delivered before the next is raised: the limit applies although the queue is empty.
       await expect
         .poll(async () => (await engine.client.history(handle.id)).items.length)
         .toBe(3 + n);

@@ -42,7 +42,7 @@ describeEngine('handlers of deleted instances', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
     expect(outcomes).toEqual([]);
     finish.resolve();
-    // The same id, in the slot that is free again.
+    // The same id, in the freed slot.
     expect(await (await client.start(run, false, { id: 'i' })).result()).toBe('next');
     expect(outcomes).toEqual(['deleted', 'completed']);
     expect(leaks).toEqual([]);
@@ -146,7 +146,7 @@ describeEngine('handlers of deleted instances', (open) => {
 
   it('results, retries and turns of deleted instances are dropped without a warning', async () => {
     const lines: unknown[] = [];
-    // The attempt that fails is logged if its retry was stored before the deletion; that is no warning of the deletion.
+    // A retry that was stored before the deletion is logged. That is not a warning of the deletion.
     const isRetry = (message: string): boolean => message === 'activity attempt failed, will retry';
     const warn = (fields: object, message: string): void => {
       if (!isRetry(message)) lines.push({ fields, message });
@@ -172,7 +172,7 @@ describeEngine('handlers of deleted instances', (open) => {
     finishes.forEach(({ resolve }) => resolve());
     await Promise.all(ids.map((id) => client.deleteInstance(id, { force: true })));
     await raised;
-    // What was on its way has arrived when as much again has gone through.
+    // Pending acks have been committed once another instance has completed.
     await (await client.start(run, 0, { id: 'after' })).result();
     expect(lines).toEqual([]);
     expect((await client.list()).items.map(({ id }) => id)).toEqual(['after']);

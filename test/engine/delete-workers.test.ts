@@ -52,7 +52,7 @@ it('a starting worker reclaims the rows that an interrupted deletion left', asyn
   const worker = await perdure.startWorker(options);
   await (await client.start(run, undefined, { id: 'large' })).result();
   await worker.stop();
-  // As a client that died right after its transaction.
+  // As if the client crashed right after its transaction.
   await provider.deleteInstancesAtomic([{ instanceIds: ['large'], force: false }]);
   expect((await client.systemMetrics()).pendingReclaims).toBeGreaterThan(0);
   await perdure.startWorker(options);
@@ -60,11 +60,11 @@ it('a starting worker reclaims the rows that an interrupted deletion left', asyn
 });
 
 it('a worker reclaims deleted rows once an hour and can stop during it', async () => {
-  let looks = 0;
+  let passes = 0;
   const isLeft = { value: false };
   const { clock, perdure, client } = await openInMemory((provider) => ({
     async reclaimDeleted(maxRows) {
-      looks += 1;
+      passes += 1;
       return { ...(await provider.reclaimDeleted(maxRows)), left: isLeft.value };
     },
   }));
@@ -77,18 +77,18 @@ it('a worker reclaims deleted rows once an hour and can stop during it', async (
   const work = async (): Promise<unknown> => (await client.start(run)).result();
   await work();
   await work();
-  expect(looks).toBe(1);
+  expect(passes).toBe(1);
   await clock.advance('59m');
   await work();
-  expect(looks).toBe(1);
+  expect(passes).toBe(1);
   isLeft.value = true;
   await clock.advance('1m');
   await work();
-  await expect.poll(() => looks).toBeGreaterThan(3);
+  await expect.poll(() => passes).toBeGreaterThan(3);
   await worker.stop();
-  const atEnd = looks;
+  const atEnd = passes;
   await new Promise((resolve) => setImmediate(resolve));
-  expect(looks).toBe(atEnd);
+  expect(passes).toBe(atEnd);
 });
 
 it('a turn of a deleted instance is logged as dropped, not as retried', async () => {

@@ -17,23 +17,23 @@ describeEngine(
   'emitted chunks',
   (open) => {
     it('emit() in a thread keeps its order and returns whether a job reads', async () => {
-      const countAloud = isolatedActivity<number, readonly boolean[]>('count', {
+      const emitCount = isolatedActivity<number, readonly boolean[]>('count', {
         module,
-        exportName: 'countAloud',
+        exportName: 'emitCount',
       });
-      const run = orchestration('run', async (ctx, to: number) => ctx.call(countAloud, to));
-      const { client } = await open({ orchestrations: [run], activities: [countAloud] });
+      const run = orchestration('run', async (ctx, to: number) => ctx.call(emitCount, to));
+      const { client } = await open({ orchestrations: [run], activities: [emitCount] });
       const job = client.submit(run, 3);
       expect(await readAll(job.stream())).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
       expect(await job.result()).toEqual([true, true, true]);
-      const nobodys = await client.start(run, 2);
-      expect(await nobodys.result()).toEqual([false, false]);
+      const withoutReader = await client.start(run, 2);
+      expect(await withoutReader.result()).toEqual([false, false]);
     });
 
     it('a cancel stops a handler in a thread that waits in emit()', async () => {
-      const emitForEver = isolatedTask('emit', { module, exportName: 'emitForEver' });
-      const { client } = await open({ tasks: [emitForEver] });
-      const job = client.submit(emitForEver);
+      const emitEndlessly = isolatedTask('emit', { module, exportName: 'emitEndlessly' });
+      const { client } = await open({ tasks: [emitEndlessly] });
+      const job = client.submit(emitEndlessly);
       const { value } = await job.stream()[Symbol.asyncIterator]().next();
       expect(value).toBe('more');
       await job.cancel({ wait: true });
@@ -57,7 +57,7 @@ describeEngine(
     it('pending emit() calls without await crash nothing when their run is canceled', async () => {
       const refused = makeGate<unknown>();
       const careless = task('careless', async (ctx) => {
-        // More than are stored, those included that its reader has but not said so.
+        // More than the stream stores, including chunks that were read but not confirmed.
         for (let n = 0; n < 600; n += 1) void ctx.emit(n);
         await ctx.emit('last').catch((error: unknown) => refused.open(error));
         ctx.throwIfCanceled();

@@ -7,13 +7,13 @@ import { describeEngine } from './describe-engine.ts';
 const approved = event('approved', {
   schema: z.object({ by: z.object({ name: z.string() }), level: z.number().default(1) }),
 });
-const told = (error: PerdureError) => `${error.code}: ${error.message}`;
+const describeError = (error: PerdureError) => `${error.code}: ${error.message}`;
 
 describeEngine('event schemas', (open) => {
   const twice = orchestration('twice', async (ctx) => {
-    const first = await ctx.waitFor(approved, { timeout: '1h' }).catch(told);
+    const first = await ctx.waitFor(approved, { timeout: '1h' }).catch(describeError);
     ctx.setCustomStatus('waiting again');
-    return [first, await ctx.waitFor(approved).catch(told)];
+    return [first, await ctx.waitFor(approved).catch(describeError)];
   });
   const refusal = expect.stringMatching(
     /^INVALID_INPUT: Event "approved" has an invalid payload: by\.name: /,
@@ -31,7 +31,7 @@ describeEngine('event schemas', (open) => {
   it('waitFor() rejects an invalid payload that was buffered before the wait', async () => {
     const late = orchestration('late', async (ctx) => {
       await ctx.waitFor('go');
-      return [await ctx.waitFor(approved).catch(told), await ctx.waitFor(approved)];
+      return [await ctx.waitFor(approved).catch(describeError), await ctx.waitFor(approved)];
     });
     const { client } = await open({ orchestrations: [late] });
     const handle = await client.start(late);
@@ -74,7 +74,7 @@ describeEngine('event schemas', (open) => {
     const slow = event('slow', {
       schema: z.string().refine(() => Promise.resolve(true)),
     });
-    const waits = orchestration('waits', async (ctx) => ctx.waitFor(slow).catch(told));
+    const waits = orchestration('waits', async (ctx) => ctx.waitFor(slow).catch(describeError));
     const { client } = await open({ orchestrations: [waits] });
     const handle = await client.start(waits);
     await expect(handle.raiseEvent(slow, 'x')).rejects.toMatchObject({ code: 'INVALID_OPTION' });

@@ -4,7 +4,7 @@ import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
-// The failures are logged; while vitest passes a line on, it puts the real nextTick back for a moment.
+// The failures are logged, and Vitest restores the real nextTick while it forwards a console line.
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockImplementation(() => undefined);
   vi.spyOn(console, 'error').mockImplementation(() => undefined);

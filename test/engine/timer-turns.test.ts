@@ -15,12 +15,12 @@ const nap = orchestration('nap', (ctx, ms: number) => ctx.sleep(ms));
 
 async function newDirectory() {
   const directory = await mkdtemp(join(tmpdir(), 'perdure-timers-'));
-  // Registered first, so that it runs after what the test closes.
+  // Registered first, so that it runs last.
   onTestFinished(() => rm(directory, { recursive: true }));
   return { directory, clock: new FakeClock() };
 }
 
-/** An engine on a file with a clock of its own, and by which path the turns of its worker came to the store. */
+/** Opens an engine with a fake clock on a file. `paths` lists the path of each committed turn. */
 async function open(options: StartWorkerOptions) {
   const { directory, clock } = await newDirectory();
   const file = join(directory, 'store.db');
@@ -96,7 +96,7 @@ it('a timer that another process claims first fires once; the local turn is drop
 it('a timer that falls due during the commit of another causes no slow turn', async () => {
   const { directory, clock } = await newDirectory();
   let isCommitting = false;
-  // Each commit takes place a millisecond after its turn began.
+  // Each commit happens one millisecond after its turn started.
   const lateMs = () => (isCommitting ? 1 : 0);
   const late: Clock = {
     now: () => clock.now() + lateMs(),

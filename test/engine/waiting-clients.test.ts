@@ -47,7 +47,7 @@ describeEngine('waiting clients', (open) => {
       'INSTANCE_TERMINATED',
     ]);
     expect(reads).toEqual([]);
-    // The count counts.
+    // Shows that reads are recorded.
     await elsewhere.client.history('completes');
     expect(reads).toEqual(['readInstanceHistory']);
   });

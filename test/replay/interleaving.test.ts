@@ -4,7 +4,7 @@ import { drive, type TurnDriver } from './turn-driver.ts';
 
 installDeterministicGlobals();
 
-/** Code that tells in its result if it ever saw the values, the time or the randomness of another instance. */
+/** An instance whose output shows any value, time or random number of another instance. */
 function instance(index: number): TurnDriver {
   const run = drive(
     async (ctx, me: number) => {

@@ -13,7 +13,7 @@ import { describeScheduled, minute } from './scheduled-store.ts';
 
 const work = task('work', (_ctx, input: string) => input);
 
-/** The moments of the ticks that started something, in minutes after the beginning. */
+/** Returns the times of the ticks that started a run, in minutes after the start. */
 async function ticksOf(client: Client, schedule: string): Promise<readonly number[]> {
   const { items } = await client.list({ idPrefix: `${schedule}@` });
   return items
@@ -165,7 +165,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await put('10m', 'a')).toEqual(first);
     expect(await put('10m', 'b')).toMatchObject({ nextAt: minute(10), createdAt: minute(0) });
     expect(await put('20m', 'b')).toMatchObject({ nextAt: minute(24) });
-    // What is due is not forgotten because a program starts and puts its schedules.
+    // A program that puts its schedules again at startup keeps a due tick.
     await clock.advance('60m');
     expect(await put('20m', 'c')).toMatchObject({ nextAt: minute(24) });
   });

@@ -156,7 +156,7 @@ describeEngine(
       });
       const { client, startWorker } = await open({ orchestrations: [run] });
       const instance = await client.start(run);
-      // Its turn has been taken when its activities wait.
+      // The activities are queued once the turn has committed.
       await expect.poll(async () => (await client.history(instance.id)).items.length).toBe(4);
       const tasks = await client.runTasks([
         { task: note, input: 'task 60', options: { priority: 60 } },
@@ -222,7 +222,7 @@ describeEngine(
       });
       const vague = task('vague', () => 'never', {
         retry,
-        // @ts-expect-error: a condition answers true or false.
+        // @ts-expect-error: a condition returns a boolean.
         condition: () => 'perhaps',
       });
       const { client } = await open({ tasks: [throws, vague] });

@@ -15,7 +15,7 @@ interface Caught {
 const codeOf = (error: Caught): string => error.code ?? 'no code';
 const reasonOf = (error: Caught): string => error.reason ?? 'no reason';
 
-/** An activity that is stopped by its signal, for modes without hints too. */
+/** An activity that runs until its signal is aborted. */
 function untilStopped() {
   const started = signalled<void>();
   const hold = activity('hold', async (ctx) => {

@@ -58,7 +58,7 @@ describeEngine('cancellation edge cases', (open) => {
     const holding = await engine.client.start(holds, undefined);
     await busy.promise;
     const handle = await engine.client.start(loses, undefined);
-    // Somebody claimed the item, and died with it.
+    // A worker claimed the item and crashed.
     const until = Date.now() + 1_500;
     const claim = `UPDATE worker_queue SET lock_token = 'dead', locked_until = ${until}, next_at = ${until},
       claims = 1 WHERE lock_token IS NULL`;

@@ -35,7 +35,7 @@ describeEngine('cancellation modes', (open) => {
     await expect.poll(async () => (await client.get('kid'))?.status).toBe('running');
     await end(handle);
     expect(await client.wait(handle.id)).toMatchObject({ status });
-    // Long enough for a renewal, which would bring a request if there were one.
+    // Long enough for a renewal, which would deliver a cancel.
     await new Promise((resolve) => setTimeout(resolve, 250));
     finish.resolve();
     expect(await ended.promise).toBe('was left alone');

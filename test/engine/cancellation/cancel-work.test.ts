@@ -238,7 +238,7 @@ describeEngine('canceling work', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     expect(leaks).toEqual(['deaf']);
     expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
-    // The one slot is free again, though the handler still runs.
+    // The only slot is free although the handler still runs.
     expect(await (await client.start(run, 1)).result()).toBe(1);
     finish.resolve();
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -7,7 +7,7 @@ import { engineStores, type EngineStore } from '../engine-store.ts';
 
 const hourMs = 3_600_000;
 
-/** The machine's clock, whose wall time can be stepped. */
+/** The system clock with a wall time that can be stepped. */
 class SteppedClock implements Clock {
   aheadMs = 0;
   now = (): number => systemClock.now() + this.aheadMs;
@@ -31,7 +31,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', 
     await store.remove();
   });
 
-  /** A process whose clock is stepped. The clock of PostgreSQL is that of its server, and stays. */
+  /** Opens an engine whose clock is stepped. PostgreSQL uses the clock of its server, which is not. */
   async function open(): Promise<Perdure> {
     const provider = await store.open(kind === 'SQLite' ? { clock } : {});
     const options = kind === 'SQLite' ? {} : { clock };
@@ -66,7 +66,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', 
       const handle = await first.client.start(calls);
       await started.promise;
       clock.aheadMs = stepMs;
-      // Three leases: without renewals the other worker would have taken over.
+      // Three leases: without renewals the other worker would claim the activity.
       await delay(2_400);
       finish.resolve();
       expect(await handle.result({ timeout: '30s' })).toBe('done');
@@ -109,7 +109,7 @@ describe('ctx.sleep() on SQLite', () => {
       const handle = await perdure.client.start(nap);
       await clock.advance(1_000);
       await clock[step]('1h');
-      // A process that opens the file after the step agrees with those that had it open.
+      // A process that opens the file after the step uses the same time.
       const later = await Perdure.open(await store.open({ clock }));
       await later.startWorker({ orchestrations: [nap] });
       await clock.advance(4_999);

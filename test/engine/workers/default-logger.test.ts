@@ -9,7 +9,7 @@ import { describeEngine } from '../describe-engine.ts';
 const modes = ['all fast paths', 'no fast paths', 'no warm cache', 'PostgreSQL'];
 const secret = 'a payload of user code';
 
-/** What the default logger wrote to the console, without stack frames. */
+/** The console lines of the default logger, without stack frames. */
 let lines: string[];
 beforeEach(() => {
   lines = [];

@@ -39,11 +39,11 @@ describeEngine('isolated activities', (open) => {
   });
 
   it('an isolated handler that throws after its attemptTimeout fails with TIMEOUT', async () => {
-    const tell = isolatedActivity('tell', { module, exportName: 'tell' });
+    const failing = isolatedActivity('failing', { module, exportName: 'failWithTrigger' });
     const run = orchestration('run', async (ctx) =>
-      ctx.call(tell, undefined, { attemptTimeout: 400 }),
+      ctx.call(failing, undefined, { attemptTimeout: 400 }),
     );
-    const { client } = await open({ orchestrations: [run], activities: [tell] });
+    const { client } = await open({ orchestrations: [run], activities: [failing] });
     const handle = await client.start(run);
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect((await handle.status()).failure?.cause).toMatchObject({ code: 'TIMEOUT' });
@@ -130,7 +130,7 @@ describeEngine('isolated activities', (open) => {
   });
 });
 
-// Once, and with time enough: a thread takes a second to begin on a busy machine.
+// In one mode and with a long timeout: a thread takes a second to start on a busy machine.
 it('an isolated attempt that blocks is terminated at attemptTimeout; the next attempt runs', async () => {
   const spinOnce = isolatedActivity<undefined, number>('once', { module, exportName: 'spinOnce' });
   const run = orchestration('run', async (ctx) =>

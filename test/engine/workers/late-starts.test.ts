@@ -10,7 +10,7 @@ import { Perdure } from '../../../src/perdure.ts';
 import { task } from '../../../src/tasks/task.ts';
 import { engineStores, type StoreKind } from '../engine-store.ts';
 
-/** A clock that can jump ahead, as it does for code that waits while a handler blocks its event loop. */
+/** A clock that can jump ahead, as if a handler had blocked the event loop. */
 function jumpingClock(): { readonly clock: Clock; readonly jump: (ms: number) => void } {
   let aheadMs = 0;
   const clock: Clock = {
@@ -40,7 +40,7 @@ describe.each<StoreKind>(['SQLite', 'PostgreSQL'])(
         if (!hasBlocked) jump(60_000);
         hasBlocked = true;
       };
-      // With a single claim before poison, a claim that is dropped and counted would end its item.
+      // With maxClaims 1, an item whose dropped claim is counted would end as poison.
       const options = { activityLease: '30s', orchestrationLease: '30s', maxClaims: 1 } as const;
       return { client: perdure.client, perdure, block, options };
     }
@@ -109,7 +109,7 @@ describe.each<StoreKind>(['SQLite', 'PostgreSQL'])(
       const first = await client.start(run, undefined, { id: 'first' });
       const others = numbers.slice(0, 5).map((n) => `other-${n}`);
       const handles = await Promise.all(others.map((id) => client.start(run, undefined, { id })));
-      // The next fetch may claim what expired before the batch has given it back: that claim comes first, and counts.
+      // The next fetch may claim an expired item before the batch abandons it. That claim counts.
       await perdure.startWorker({ orchestrations: [run], ...options, maxClaims: 2 });
       await Promise.all(handles.map((handle) => handle.result()));
       await first.result().catch(() => undefined);

@@ -8,12 +8,12 @@ import { signalled } from '../signalled.ts';
 const count = 400;
 const numbers = Array.from({ length: count }, (_, index) => index);
 
-/** Synchronous work, as of a handler that parses or renders. */
+/** Blocks the event loop, like a handler that parses or renders. */
 function compute(ms: number): void {
   for (const endsAt = performance.now() + ms; performance.now() < endsAt;);
 }
 
-/** A handler that counts its calls, and tells when the first was made. */
+/** A handler that counts its calls. `first` resolves at the first one. */
 function countedHandler() {
   const first = signalled<void>();
   let calls = 0;

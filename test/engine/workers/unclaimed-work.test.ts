@@ -31,7 +31,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     const pass = async (ms: number): Promise<void> => {
       for (let passed = 0; passed < ms; passed += 1_000) {
         await clock.advance(1_000);
-        // What an alarm began goes on with the event loop, and PostgreSQL takes a moment.
+        // Work that a timer started needs the event loop, and PostgreSQL needs more time.
         await new Promise((resolve) => setTimeout(resolve, kind === 'SQLite' ? 1 : 15));
       }
     };
@@ -39,7 +39,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     return { perdure, client: perdure.client, clock, pass, startWorker };
   }
 
-  /** Lets time pass until there is a line with each text. */
+  /** Advances the clock until each text has been logged. */
   async function warned(pass: (ms: number) => Promise<void>, ...texts: readonly string[]) {
     const isThere = (): boolean => texts.every((text) => lines.some((line) => line.includes(text)));
     for (let seconds = 0; seconds < 600 && !isThere(); seconds += 1) await pass(1_000);

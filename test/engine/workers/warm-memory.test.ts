@@ -10,10 +10,10 @@ const collectGarbage = runInNewContext('gc') as () => void;
 
 const count = 30;
 const quick = activity('quick', () => Promise.resolve(1));
-// While its timer is the first, those behind it are not looked at.
+// The timer queue does not check later timers while this one is the first.
 const sooner = orchestration('first', (ctx) => ctx.sleep('1h'));
 
-/** A worker whose cache has room for few instances, and what the locals of their functions keep alive. */
+/** Starts a worker with a small warm cache. `alive` counts the instances whose locals are still in memory. */
 async function open() {
   const kept: WeakRef<object>[] = [];
   const hold = () => {

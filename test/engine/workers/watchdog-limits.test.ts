@@ -15,7 +15,7 @@ async function open(): Promise<Perdure> {
   return perdure;
 }
 
-/** By a clock that is the real one inside an orchestration, too. */
+/** Blocks the event loop. Uses the system clock, which is real inside an orchestration too. */
 function compute(ms: number): void {
   for (const endsAt = systemClock.monotonic() + ms; systemClock.monotonic() < endsAt;);
 }

@@ -47,7 +47,7 @@ describeEngine('workers', (open) => {
     const startedAt = Date.now();
     await engine.startWorker({ orchestrations: [holding], activities: [hold] });
     expect(await handle.result()).toBe('done');
-    // Far less than the 30 s after which the lease would have run out.
+    // Far less than the lease of 30 s.
     expect(Date.now() - startedAt).toBeLessThan(10_000);
   });
 
