@@ -23,8 +23,8 @@ async function openWaiter(change: (provider: Provider) => Provider = (provider) 
   return { ...store, store: store.provider, waiter, seen, recheckClock, alarms };
 }
 
-describe('a wait', () => {
-  test('for an instance that is over already reads its row once', async () => {
+describe('CompletionWaiter.wait()', () => {
+  test('wait() for an ended instance reads its row once', async () => {
     const { client, store, waiter, seen } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     await finish(store, 'a');
@@ -32,7 +32,7 @@ describe('a wait', () => {
     expect(seen.reads).toEqual([['a']]);
   });
 
-  test('for a running instance reads its row at the beginning and at the end, not in between', async () => {
+  test('wait() for a running instance reads its row only at the start and the end', async () => {
     const { client, store, waiter, seen } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     await client.start('order', 1, { id: 'b' });
@@ -46,7 +46,7 @@ describe('a wait', () => {
     expect(seen.reads).toEqual([['a'], ['a']]);
   });
 
-  test('settles for the end of an instance that comes during its first read (W1)', async () => {
+  test('wait() resolves if the instance ends during the first read (W1)', async () => {
     let duringRead = async () => {};
     const { client, store, waiter } = await openWaiter((provider) =>
       withChanges(provider, {
@@ -65,7 +65,7 @@ describe('a wait', () => {
     expect(await waiter.wait('a')).toMatchObject({ status: 'completed' });
   });
 
-  test('for several instances begun together reads their rows together', async () => {
+  test('concurrent waits for several instances read all rows in one call', async () => {
     const { client, waiter, seen } = await openWaiter();
     const ids = ['a', 'b', 'c'];
     for (const id of ids) await client.start('order', 1, { id });
@@ -76,7 +76,7 @@ describe('a wait', () => {
     await Promise.allSettled(waits);
   });
 
-  test('may be one of many for the same instance', async () => {
+  test('many waits for one instance share its row reads', async () => {
     const { client, store, waiter, seen } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     const waits = Array.from({ length: 5 }, () => waiter.wait('a'));
@@ -88,7 +88,7 @@ describe('a wait', () => {
     expect(seen.reads).toEqual([['a'], ['a']]);
   });
 
-  test('for an unknown instance is rejected at once', async () => {
+  test('wait() for an unknown instance rejects with INSTANCE_NOT_FOUND', async () => {
     const { waiter } = await openWaiter();
     await expect(waiter.wait('nobody')).rejects.toMatchObject({
       code: 'INSTANCE_NOT_FOUND',
@@ -96,7 +96,7 @@ describe('a wait', () => {
     });
   });
 
-  test('for an instance that disappears is rejected at the next look', async () => {
+  test('wait() for a deleted instance rejects with INSTANCE_NOT_FOUND at the next recheck', async () => {
     let gone = false;
     const { client, waiter, recheckClock } = await openWaiter((provider) =>
       withChanges(provider, {
@@ -112,8 +112,8 @@ describe('a wait', () => {
   });
 });
 
-describe('a hint that brings the output', () => {
-  test('ends a wait for the output without a read, and one for the row with one', async () => {
+describe('a hint with the output', () => {
+  test('a hint with the output settles waitForOutput() without a read, wait() with one', async () => {
     const { client, store, waiter, seen } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     const output = waiter.waitForOutput('a');
@@ -128,10 +128,10 @@ describe('a hint that brings the output', () => {
   });
 });
 
-describe('without hints, a wait', () => {
-  test('settles within a second all the same (W2)', async () => {
+describe('wait() without hints', () => {
+  test('wait() without hints resolves at the recheck after one second (W2)', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     await client.start('order', 1, { id: 'a' });
     const record = waiter.wait('a');
     await settle();
@@ -142,9 +142,9 @@ describe('without hints, a wait', () => {
     expect(await record).toMatchObject({ status: 'completed' });
   });
 
-  test('goes on looking every second, however long it takes', async () => {
+  test('wait() without hints rereads the row every second until the end', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     await client.start('order', 1, { id: 'a' });
     const record = waiter.wait('a');
     await recheckClock.advance('10s');
@@ -154,9 +154,9 @@ describe('without hints, a wait', () => {
     expect(await record).toMatchObject({ status: 'completed' });
   });
 
-  test('reads many rows in slices, so that thousands of waits never hold up their process (W2)', async () => {
+  test('a recheck reads at most 100 rows at a time, 50 ms apart (W2)', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     const ids = Array.from({ length: 250 }, (_, index) => `i${index}`);
     for (const id of ids) await client.start('order', 1, { id });
     const waits = ids.map((id) => waiter.wait(id));
@@ -178,7 +178,7 @@ describe('without hints, a wait', () => {
     await Promise.allSettled(waits);
   });
 
-  test('does not move with the clock of the store, which a test may skip by years', async () => {
+  test('rechecks ignore the store clock: advancing it by years reads nothing', async () => {
     const { client, clock, waiter, seen } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     const wait = waiter.wait('a');
@@ -191,21 +191,21 @@ describe('without hints, a wait', () => {
   });
 });
 
-describe('hints of another process', () => {
-  test('make all waiting rows be read, and no others', async () => {
+describe('hints from another process', () => {
+  test('a changed hint rereads the rows of all waits and no others', async () => {
     const { client, waiter, seen } = await openWaiter();
     for (const id of ['a', 'b', 'c']) await client.start('order', 1, { id });
     const waits = [waiter.wait('a'), waiter.wait('b')];
     await settle();
     seen.reads.length = 0;
-    seen.tell({ kind: 'changed' });
+    seen.emitHint({ kind: 'changed' });
     await settle();
     expect(seen.reads).toEqual([['a', 'b']]);
     waiter.close();
     await Promise.allSettled(waits);
   });
 
-  test('that come in a burst cost two reads, which never overlap', async () => {
+  test('a burst of hints causes two reads that never overlap', async () => {
     let underWay = 0;
     let overlapped = false;
     const { client, waiter, seen } = await openWaiter((provider) =>
@@ -224,8 +224,8 @@ describe('hints of another process', () => {
     await settle();
     seen.reads.length = 0;
     for (let round = 0; round < 100; round++) {
-      seen.tell({ kind: 'changed' });
-      seen.tell({ kind: 'finished', instanceIds: ['a', 'other'] });
+      seen.emitHint({ kind: 'changed' });
+      seen.emitHint({ kind: 'finished', instanceIds: ['a', 'other'] });
       if (round % 50 === 0) await Promise.resolve();
     }
     await settle();
@@ -235,7 +235,7 @@ describe('hints of another process', () => {
     await expect(wait).rejects.toMatchObject({ code: 'CLOSED' });
   });
 
-  test('make many rows be read again only after a pause, in which hints add up', async () => {
+  test('five hints for 500 waits cause one read, then one more after 10 ms', async () => {
     const { client, waiter, seen, recheckClock, alarms } = await openWaiter();
     const ids = Array.from({ length: 500 }, (_, index) => `i-${index}`);
     await Promise.all(ids.map((id) => client.start('order', 1, { id })));
@@ -243,7 +243,7 @@ describe('hints of another process', () => {
     await settle();
     seen.reads.length = 0;
     for (let round = 0; round < 5; round++) {
-      seen.tell({ kind: 'changed' });
+      seen.emitHint({ kind: 'changed' });
       await settle();
     }
     expect(seen.reads).toEqual([ids]);
@@ -251,13 +251,13 @@ describe('hints of another process', () => {
     expect(seen.reads).toHaveLength(1);
     await recheckClock.advance(1);
     expect(seen.reads).toEqual([ids, ids]);
-    seen.tell({ kind: 'changed' });
+    seen.emitHint({ kind: 'changed' });
     waiter.close();
     await Promise.allSettled(waits);
     expect(alarms()).toBe(0);
   });
 
-  test('make no more than 1,000 rows be read at a time', async () => {
+  test('2,500 waits are read in batches of at most 1,000 rows', async () => {
     const { client, waiter, seen } = await openWaiter();
     const ids = Array.from({ length: 2_500 }, (_, index) => `i-${index}`);
     await Promise.all(ids.map((id) => client.start('order', 1, { id })));
@@ -270,8 +270,8 @@ describe('hints of another process', () => {
   });
 });
 
-describe('a timeout', () => {
-  test('rejects when it has passed, by the clock of the store, and not before', async () => {
+describe('the timeout of wait()', () => {
+  test('wait() rejects with TIMEOUT when the store clock reaches the timeout, not before', async () => {
     const { client, clock, waiter, alarms } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     const wait = waiter.wait('a', 5_000);
@@ -286,7 +286,7 @@ describe('a timeout', () => {
     expect(alarms()).toBe(0);
   });
 
-  test('ends its own wait and no other of the same instance', async () => {
+  test('a timeout rejects its own wait and no other wait for the instance', async () => {
     const { client, store, clock, waiter } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     const [short, long, patient] = [waiter.wait('a', 10), waiter.wait('a', 20), waiter.wait('a')];
@@ -301,9 +301,9 @@ describe('a timeout', () => {
     ]);
   });
 
-  test('looks once more, so that a lost hint is not reported as one (W3)', async () => {
+  test('a timeout rereads the row, so a lost hint causes no TIMEOUT (W3)', async () => {
     const { client, store, clock, waiter, seen } = await openWaiter();
-    seen.deaf = true;
+    seen.dropsHints = true;
     await client.start('order', 1, { id: 'a' });
     const wait = waiter.wait('a', 10);
     await settle();
@@ -312,7 +312,7 @@ describe('a timeout', () => {
     expect(await wait).toMatchObject({ status: 'completed' });
   });
 
-  test('of zero answers what is known now', async () => {
+  test('wait() with timeout 0 rejects while running and resolves once ended', async () => {
     const { client, store, waiter } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     await expect(waiter.wait('a', 0)).rejects.toMatchObject({ code: 'TIMEOUT' });
@@ -321,10 +321,10 @@ describe('a timeout', () => {
   });
 });
 
-describe('a store in trouble', () => {
-  const trouble = (retryable: boolean) =>
+describe('wait() on a failing store', () => {
+  const readError = (retryable: boolean) =>
     new ProviderError({ operation: 'getInstances', message: 'disk I/O error', retryable });
-  const openTroubled = async () => {
+  const openFailing = async () => {
     const state: { error: Error | undefined } = { error: undefined };
     const opened = await openWaiter((provider) =>
       withChanges(provider, {
@@ -336,9 +336,9 @@ describe('a store in trouble', () => {
     return { ...opened, state };
   };
 
-  test('that may recover is asked again, and the wait goes on', async () => {
-    const { store, waiter, state, recheckClock } = await openTroubled();
-    state.error = trouble(true);
+  test('a retryable read error keeps wait() pending until a recheck succeeds', async () => {
+    const { store, waiter, state, recheckClock } = await openFailing();
+    state.error = readError(true);
     const wait = waiter.wait('a');
     await finish(store, 'a');
     expect(await stateOf(wait)).toBe('pending');
@@ -347,24 +347,24 @@ describe('a store in trouble', () => {
     expect(await wait).toMatchObject({ status: 'completed' });
   });
 
-  test('is the cause of a timeout that it brought about', async () => {
-    const { waiter, state, clock } = await openTroubled();
-    state.error = trouble(true);
+  test('a TIMEOUT after failed reads has the read error as its cause', async () => {
+    const { waiter, state, clock } = await openFailing();
+    state.error = readError(true);
     const reason = rejection(waiter.wait('a', 10));
     await clock.advance(10);
     expect(await reason).toMatchObject({ code: 'TIMEOUT', cause: state.error });
   });
 
-  test('that cannot recover ends the wait with its error', async () => {
-    const { waiter, state, alarms, seen } = await openTroubled();
-    state.error = trouble(false);
+  test('a non-retryable read error rejects wait() and leaves no listener or timer', async () => {
+    const { waiter, state, alarms, seen } = await openFailing();
+    state.error = readError(false);
     await expect(waiter.wait('a')).rejects.toBe(state.error);
     expect([alarms(), seen.listening]).toEqual([0, 0]);
   });
 });
 
-describe('when nobody waits any more (W4)', () => {
-  test('no listener and no alarm is left, however the waits ended', async () => {
+describe('without pending waits (W4)', () => {
+  test('resolved and rejected waits leave no listener and no timer', async () => {
     const { client, store, clock, waiter, seen, alarms } = await openWaiter();
     for (const id of ['a', 'b']) await client.start('order', 1, { id });
     const waits = [waiter.wait('a'), waiter.wait('b', 10), waiter.wait('nobody', 10)];
@@ -378,7 +378,7 @@ describe('when nobody waits any more (W4)', () => {
     expect([alarms(), seen.listening]).toEqual([0, 0]);
   });
 
-  test('a new wait listens again', async () => {
+  test('a wait after the last one settled subscribes to hints again', async () => {
     const { client, store, waiter, seen } = await openWaiter();
     for (const id of ['a', 'b']) {
       await client.start('order', 1, { id });
@@ -390,7 +390,7 @@ describe('when nobody waits any more (W4)', () => {
     }
   });
 
-  test('closing ends all waits, and those to come, and leaves nothing', async () => {
+  test('close() rejects pending and later waits and leaves no listener or timer', async () => {
     const { client, waiter, seen, alarms } = await openWaiter();
     await client.start('order', 1, { id: 'a' });
     const waits = [waiter.wait('a'), waiter.wait('a', 1_000), waiter.wait('b')];

@@ -15,8 +15,8 @@ async function waitingEvents(provider: Provider): Promise<unknown[]> {
 
 const approved: EventToken<{ by: string }> = { kind: 'event', name: 'approved' };
 
-describe('an event', () => {
-  test('reaches the queue of its instance, in order, by name or by token', async () => {
+describe('raiseEvent()', () => {
+  test('raiseEvent() queues events in order, by name or by token', async () => {
     const { client, provider } = await openStore();
     const handle = await client.start('order', 1, { id: 'o-1' });
     await client.raiseEvent('o-1', 'note', 1);
@@ -31,7 +31,7 @@ describe('an event', () => {
     ]);
   });
 
-  test('raised many times without waiting keeps its order', async () => {
+  test('concurrent raiseEvent() calls keep their order', async () => {
     const { client, provider } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     const numbers = Array.from({ length: 100 }, (_, index) => index);
@@ -39,7 +39,7 @@ describe('an event', () => {
     expect(await waitingEvents(provider)).toEqual(numbers.map((number) => ({ n: String(number) })));
   });
 
-  test('for an unknown instance is refused and not kept for a later one', async () => {
+  test('raiseEvent() to an unknown instance rejects and stores nothing for a later one', async () => {
     const { client, provider } = await openStore();
     await expect(client.raiseEvent('o-1', 'go')).rejects.toMatchObject({
       code: 'INSTANCE_NOT_FOUND',
@@ -49,7 +49,7 @@ describe('an event', () => {
     expect(await waitingEvents(provider)).toEqual([]);
   });
 
-  test('for an instance that is over is refused', async () => {
+  test('raiseEvent() to an ended instance rejects with INSTANCE_OVER', async () => {
     const { client, provider } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     await finish(provider, 'o-1');
@@ -59,7 +59,7 @@ describe('an event', () => {
     });
   });
 
-  test('is refused when too many wait, and accepted again when they were taken', async () => {
+  test('raiseEvent() rejects while the buffer is full and resolves once it is drained', async () => {
     const { client, provider } = await openStore({ maxPendingEvents: 3 });
     await client.start('order', 1, { id: 'o-1' });
     await client.start('order', 1, { id: 'o-2' });
@@ -81,7 +81,7 @@ describe('an event', () => {
     await client.raiseEvent('o-1', 'go');
   });
 
-  test('is refused beyond the limit that its store was opened with', async () => {
+  test('maxBufferedEvents of Perdure.open() limits the buffered events of an instance', async () => {
     const perdure = await Perdure.open(':memory:', { maxBufferedEvents: 1 });
     onTestFinished(() => perdure.close());
     const handle = await perdure.client.start('order');
@@ -89,7 +89,7 @@ describe('an event', () => {
     await expect(handle.raiseEvent('go')).rejects.toMatchObject({ code: 'EVENT_BUFFER_FULL' });
   });
 
-  test('of 2,000 waiting for one instance is the last that is accepted by default', async () => {
+  test('an instance buffers 2,000 events by default, and the next one rejects', async () => {
     const { client } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     const raised = await Promise.allSettled(
@@ -98,7 +98,7 @@ describe('an event', () => {
     expect(raised.filter(({ status }) => status === 'fulfilled')).toHaveLength(2_000);
   });
 
-  test('is validated by the schema of its token, and stored as it was raised', async () => {
+  test('raiseEvent() validates with the schema of its token and stores the raw payload', async () => {
     const { client, provider } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     const schema: StandardSchema<{ by: string }> = {
@@ -122,16 +122,16 @@ describe('an event', () => {
 
   test.each<[string, unknown, unknown, unknown, string]>([
     ['an empty id', '', 'go', 1, 'INVALID_ID'],
-    ['an id that is no text', null, 'go', 1, 'INVALID_ID'],
+    ['an id that is not a string', null, 'go', 1, 'INVALID_ID'],
     ['an empty name', 'o-1', '', 1, 'INVALID_NAME'],
     ['a name of 257 bytes', 'o-1', 'x'.repeat(257), 1, 'INVALID_NAME'],
     ['a name with a line break', 'o-1', 'a\nb', 1, 'INVALID_NAME'],
-    ['null for a name', 'o-1', null, 1, 'INVALID_INPUT'],
-    ['an object for a name', 'o-1', { name: 'go' }, 1, 'INVALID_INPUT'],
-    ['an orchestration for an event', 'o-1', { kind: 'orchestration' }, 1, 'INVALID_INPUT'],
-    ['a payload that JSON cannot carry', 'o-1', 'go', new Map(), 'NOT_SERIALIZABLE'],
+    ['null as the name', 'o-1', null, 1, 'INVALID_INPUT'],
+    ['an object as the name', 'o-1', { name: 'go' }, 1, 'INVALID_INPUT'],
+    ['an orchestration as the event', 'o-1', { kind: 'orchestration' }, 1, 'INVALID_INPUT'],
+    ['a payload that is not serializable', 'o-1', 'go', new Map(), 'NOT_SERIALIZABLE'],
     ['a payload that is too large', 'o-1', 'go', 'x'.repeat(101), 'PAYLOAD_TOO_LARGE'],
-  ])('with %s is refused', async (_, id, event, payload, code) => {
+  ])('raiseEvent() with %s rejects and stores nothing', async (_, id, event, payload, code) => {
     const { client, provider } = await openStore({ payloadLimitBytes: 100 });
     await client.start('order', 1, { id: 'o-1' });
     await expect(client.raiseEvent(id as string, event as string, payload)).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** A process that ends every instance it finds in the store given as its argument, until its parent is gone. */
+/** Process that completes every instance in the store of its argument, until its parent disconnects. */
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { encodeEvent } from '../../src/model/event.ts';
 import { randomToken } from '../../src/model/values/random-id.ts';

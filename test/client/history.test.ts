@@ -29,8 +29,8 @@ async function startWith(
   await takeTurn(provider, 'o-1', { history });
 }
 
-describe('a history', () => {
-  test('shows decoded events with their ids', async () => {
+describe('history()', () => {
+  test('history() returns decoded events with their ids', async () => {
     const { client, provider } = await openStore();
     await startWith(client, provider, [started, ...notes(1)]);
     expect(await client.history('o-1')).toEqual({
@@ -42,7 +42,7 @@ describe('a history', () => {
     });
   });
 
-  test('comes in pages', async () => {
+  test('history() returns pages of 100 by default, with nextAfter until the last', async () => {
     const { client, provider } = await openStore();
     await startWith(client, provider, notes(250));
     const first = await client.history('o-1');
@@ -55,7 +55,7 @@ describe('a history', () => {
     expect((await client.history('o-1', { after: 250 })).items).toEqual([]);
   });
 
-  test('of an earlier execution stays readable, and the current one is the default', async () => {
+  test('history() returns the current execution by default and an earlier one on request', async () => {
     const { client, provider } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     const start = encodeMessage({ kind: 'start', name: 'order', version: '1', payload: '2' });
@@ -76,14 +76,14 @@ describe('a history', () => {
     expect((await client.exportHistory('o-1', 1)).events).toHaveLength(1);
   });
 
-  test('of an instance that has taken no turn is empty', async () => {
+  test('history() of an instance without a turn is empty', async () => {
     const { client } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     expect(await client.history('o-1')).toEqual({ executionId: 1, items: [] });
     expect((await client.exportHistory('o-1')).events).toEqual([]);
   });
 
-  test('with a damaged event says which, and can be read on after it', async () => {
+  test('history() rejects with the id of an undecodable event and can continue after it', async () => {
     const { client, provider } = await openStore();
     const damaged = { kind: 'eventReceived', at: 2 } as HistoryEvent;
     await startWith(client, provider, [started, damaged, ...notes(1)]);
@@ -96,13 +96,13 @@ describe('a history', () => {
   });
 
   test.each<[string, unknown]>([
-    ['a negative place', { after: -1 }],
-    ['a place that is text', { after: '1' }],
+    ['a negative cursor', { after: -1 }],
+    ['a cursor as a string', { after: '1' }],
     ['a limit of 0', { limit: 0 }],
     ['a limit of 1,001', { limit: 1_001 }],
     ['execution 0', { executionId: 0 }],
-    ['an execution that has not begun', { executionId: 2 }],
-  ])('cannot be asked for with %s', async (_, options) => {
+    ['an execution that has not started', { executionId: 2 }],
+  ])('history() with %s rejects with INVALID_INPUT', async (_, options) => {
     const { client } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     await expect(client.history('o-1', options as object)).rejects.toMatchObject({
@@ -111,17 +111,17 @@ describe('a history', () => {
   });
 
   test.each<[string, unknown]>([
-    ['a misspelt option', { execution: 1 }],
-    ['text', 'all'],
+    ['a misspelled option', { execution: 1 }],
+    ['a string', 'all'],
     ['null', null],
-  ])('rejects %s as its options with INVALID_OPTION', async (_, options) => {
+  ])('history() with %s as its options rejects with INVALID_OPTION', async (_, options) => {
     const { client } = await openStore();
     await expect(client.history('o-1', options as object)).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
   });
 
-  test('of an unknown instance is INSTANCE_NOT_FOUND', async () => {
+  test('history calls for an unknown instance reject with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openStore();
     const missing = { code: 'INSTANCE_NOT_FOUND' };
     await expect(client.history('nobody')).rejects.toMatchObject(missing);
@@ -131,8 +131,8 @@ describe('a history', () => {
   });
 });
 
-describe('an exported history', () => {
-  test('is complete, however long, and survives being written as JSON', async () => {
+describe('exportHistory()', () => {
+  test('exportHistory() returns all of 2,002 events and survives a JSON round trip', async () => {
     const { client, provider } = await openStore();
     const completed: HistoryEvent = { kind: 'executionCompleted', at: 3, payload: '"done"' };
     await startWith(client, provider, [started, ...notes(2_000)]);
@@ -151,7 +151,7 @@ describe('an exported history', () => {
     });
   });
 
-  test('of an id that was given to another instance meanwhile is refused, not mixed', async () => {
+  test('exportHistory() rejects if the id belongs to another instance at the next read', async () => {
     const { client, provider, clock } = await openStore();
     await startWith(client, provider, [started]);
     let reads = 0;

@@ -8,8 +8,8 @@ import { finish, openStore, takeTurn } from './store-fixture.ts';
 const ids = async (client: LocalClient, filter?: ListFilter, page?: ListPage) =>
   (await client.list(filter, page)).items.map(({ id }) => id);
 
-describe('a list', () => {
-  test('shows instances newest first, and nothing when there are none', async () => {
+describe('list()', () => {
+  test('list() returns instances newest first, and an empty page without any', async () => {
     const { client } = await openStore();
     expect(await client.list()).toEqual({ items: [] });
     for (const id of ['a', 'c', 'b']) await client.start('order', 1, { id });
@@ -19,7 +19,7 @@ describe('a list', () => {
     expect((await client.list()).items[0]).toEqual(listed);
   });
 
-  test('comes in pages that fit together, also when instances are added in between', async () => {
+  test('pages of list() neither repeat nor skip instances while others are started', async () => {
     const { client } = await openStore();
     const started = Array.from({ length: 25 }, (_, index) => `i-${String(index).padStart(2, '0')}`);
     for (const id of started) await client.start('order', 1, { id });
@@ -37,14 +37,14 @@ describe('a list', () => {
     expect(sizes).toEqual([10, 10, 5]);
   });
 
-  test('says that there is no next page when the last one is full', async () => {
+  test('list() returns no nextCursor when the last page is full', async () => {
     const { client } = await openStore();
     for (const id of ['a', 'b']) await client.start('order', 1, { id });
     expect(await client.list({}, { limit: 2 })).not.toHaveProperty('nextCursor');
     expect(await client.list({}, { limit: 1 })).toHaveProperty('nextCursor');
   });
 
-  test('has 100 entries by default and up to 1,000 on demand', async () => {
+  test('list() returns 100 instances by default and up to 1,000 by limit', async () => {
     const { client } = await openStore();
     await Promise.all(Array.from({ length: 1_001 }, () => client.start('order')));
     expect(await ids(client)).toHaveLength(100);
@@ -53,7 +53,7 @@ describe('a list', () => {
     expect(await ids(client, {}, { limit: 1_000, cursor: page.nextCursor })).toHaveLength(1);
   });
 
-  test('can be filtered by status, one or several', async () => {
+  test('list() filters by one status or several', async () => {
     const { client, provider } = await openStore();
     for (const id of ['new', 'going', 'good', 'bad']) await client.start('order', 1, { id });
     await takeTurn(provider, 'going', {});
@@ -69,14 +69,14 @@ describe('a list', () => {
     ).toEqual(['good']);
   });
 
-  test('can be filtered by name, exactly', async () => {
+  test('list() filters by exact name', async () => {
     const { client } = await openStore();
     for (const name of ['order', 'orders', 'Order']) await client.start(name, 1, { id: name });
     expect(await ids(client, { name: 'order' })).toEqual(['order']);
     expect(await ids(client, { name: 'nobody' })).toEqual([]);
   });
 
-  test('can be filtered by the beginning of the id, taken literally', async () => {
+  test('list() filters by id prefix, taken literally', async () => {
     const { client } = await openStore();
     const all = ['a%b', 'a_b', 'axb', 'a*b', 'a[b', 'A%b', 'a', 'ab', 'ä-1', 'ä-2', '🚚1', '🚚'];
     for (const id of all) await client.start('order', 1, { id });
@@ -92,7 +92,7 @@ describe('a list', () => {
     expect(await startingWith("' OR 1=1 --")).toEqual([]);
   });
 
-  test('can be filtered by parent', async () => {
+  test('list() filters by parent', async () => {
     const { client, provider } = await openStore();
     for (const id of ['p', 'q']) await client.start('order', 1, { id });
     const child = {
@@ -112,7 +112,7 @@ describe('a list', () => {
     expect(await client.get('p-child')).toMatchObject({ parentId: 'p', name: 'line' });
   });
 
-  test('can be filtered by time of creation, from one moment until before another', async () => {
+  test('list() filters by creation time, with createdFrom inclusive and createdBefore exclusive', async () => {
     const { client, clock } = await openStore();
     const start = clock.now();
     for (const id of ['t0', 't1', 't2']) {
@@ -130,7 +130,7 @@ describe('a list', () => {
     expect(await ids(client, { createdFrom: start + 20, createdBefore: start })).toEqual([]);
   });
 
-  test('shows what fulfils all conditions at once', async () => {
+  test('list() with several filters returns instances that match all of them', async () => {
     const { client, provider } = await openStore();
     for (const id of ['a-1', 'a-2', 'b-1']) await client.start('order', 1, { id });
     await client.start('refund', 1, { id: 'a-3' });
@@ -140,7 +140,7 @@ describe('a list', () => {
     ]);
   });
 
-  test('treats conditions that are undefined as absent', async () => {
+  test('list() ignores filters that are undefined', async () => {
     const { client } = await openStore();
     await client.start('order', 1, { id: 'a' });
     expect(await ids(client, { status: undefined, name: undefined }, { limit: undefined })).toEqual(
@@ -149,31 +149,31 @@ describe('a list', () => {
   });
 });
 
-describe('a list is refused with INVALID_INPUT for', () => {
+describe('list() with an invalid filter or page', () => {
   test.each<[string, unknown, unknown]>([
     ['an unknown status', { status: 'done' }, {}],
-    ['a list with an unknown status', { status: ['failed', 'done'] }, {}],
-    ['no status at all', { status: [] }, {}],
-    ['a status that every object has', { status: 'constructor' }, {}],
+    ['an unknown status among several', { status: ['failed', 'done'] }, {}],
+    ['an empty list of statuses', { status: [] }, {}],
+    ['the name of an Object property as status', { status: 'constructor' }, {}],
     ['null as a status', { status: null }, {}],
     ['an empty name', { name: '' }, {}],
-    ['a name that is no text', { name: 5 }, {}],
+    ['a name that is not a string', { name: 5 }, {}],
     ['a name of 257 bytes', { name: 'x'.repeat(257) }, {}],
     ['an id prefix of 1,001 bytes', { idPrefix: 'x'.repeat(1_001) }, {}],
     ['a parent id that is an object', { parentId: {} }, {}],
     ['an invalid date', { createdFrom: new Date(Number.NaN) }, {}],
-    ['a time that is text', { createdBefore: '2030-01-01' }, {}],
+    ['a time as a string', { createdBefore: '2030-01-01' }, {}],
     ['an infinite time', { createdFrom: Infinity }, {}],
-    ['blocked that is text', { blocked: 'yes' }, {}],
+    ['blocked as a string', { blocked: 'yes' }, {}],
     ['a limit of 0', {}, { limit: 0 }],
     ['a limit of 1,001', {}, { limit: 1_001 }],
-    ['a limit that is a fraction', {}, { limit: 1.5 }],
-    ['a limit that is text', {}, { limit: '10' }],
-    ['a cursor that was not given', {}, { cursor: '5' }],
+    ['a fractional limit', {}, { limit: 1.5 }],
+    ['a limit as a string', {}, { limit: '10' }],
+    ['a cursor that list() did not return', {}, { cursor: '5' }],
     ['an empty cursor', {}, { cursor: '' }],
     ['a cursor beyond all keys', {}, { cursor: 'kzzzzzzzzzzz' }],
     ['a cursor that is a number', {}, { cursor: 7 }],
-  ])('%s', async (_, filter, page) => {
+  ])('list() with %s rejects with INVALID_INPUT', async (_, filter, page) => {
     const { client } = await openStore();
     await expect(client.list(filter as ListFilter, page as ListPage)).rejects.toMatchObject({
       code: 'INVALID_INPUT',
@@ -183,11 +183,11 @@ describe('a list is refused with INVALID_INPUT for', () => {
 });
 
 test.each<[string, unknown, unknown]>([
-  ['a misspelt condition', { statuses: 'failed' }, {}],
-  ['a filter that is text', 'failed', {}],
-  ['a filter that is null', null, {}],
-  ['a misspelt page', {}, { offset: 10 }],
-])('a list with %s rejects with INVALID_OPTION', async (_, filter, page) => {
+  ['a misspelled filter', { statuses: 'failed' }, {}],
+  ['a string as the filter', 'failed', {}],
+  ['null as the filter', null, {}],
+  ['a misspelled page option', {}, { offset: 10 }],
+])('list() with %s rejects with INVALID_OPTION', async (_, filter, page) => {
   const { client } = await openStore();
   await expect(client.list(filter as ListFilter, page as ListPage)).rejects.toMatchObject({
     code: 'INVALID_OPTION',

@@ -6,18 +6,18 @@ import { systemClock } from '../../src/model/clock.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { finish, observe, temporaryStorePath } from './store-fixture.ts';
 
-/** A client on a file, with its own connection: to the others it is as good as another process. */
+/** Opens a client with its own connection to the file, which is equivalent to another process. */
 async function openClient(path: string) {
   const { provider, seen } = observe(await openSqlite({ path }));
   onTestFinished(() => provider.close());
-  // Nothing here is found by looking again after a while.
+  // Rechecks once an hour, so only hints can settle a wait.
   const client = new LocalClient({ provider, clock: systemClock, recheckMs: 3_600_000 });
   onTestFinished(() => client.close());
   return { provider, client, seen };
 }
 
 describe('an instance that ends through another connection', () => {
-  test('ends the waits of this one, long before the next recheck', async () => {
+  test('result() resolves before the next recheck when another connection ends the instance', async () => {
     const path = await temporaryStorePath();
     const [here, there] = [await openClient(path), await openClient(path)];
     const handle = await here.client.start('order', 1, { id: 'o-1' });
@@ -27,7 +27,7 @@ describe('an instance that ends through another connection', () => {
     expect(here.seen.listening).toBe(0);
   });
 
-  test('can be waited for by a client that did not start it', async () => {
+  test('wait() resolves for a client that did not start the instance', async () => {
     const path = await temporaryStorePath();
     const [here, there] = [await openClient(path), await openClient(path)];
     await here.client.start('order', 1, { id: 'o-1' });

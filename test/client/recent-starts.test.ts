@@ -3,18 +3,18 @@ import { LocalClient } from '../../src/client/local-client.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { finish, observe, openStore, settle, withChanges } from './store-fixture.ts';
 
-describe('an instance just started by the client', () => {
+describe('an instance that this client just started', () => {
   async function openObserved(change: (provider: Provider) => Partial<Provider> = () => ({})) {
     const store = await openStore();
     const changed = withChanges(store.provider, change(store.provider));
     const { provider, seen } = observe(changed);
-    // Nothing here is found by looking again after a while.
+    // Rechecks once an hour, so only hints can settle a wait.
     const client = new LocalClient({ provider, clock: store.clock, recheckMs: 3_600_000 });
     onTestFinished(() => client.close());
     return { store: store.provider, client, seen };
   }
 
-  test('is read once, when it is over', async () => {
+  test('result() right after start() reads the row once, at the end', async () => {
     const { store, client, seen } = await openObserved();
     const handle = await client.start('order', 1, { id: 'a' });
     const result = handle.result();
@@ -27,7 +27,7 @@ describe('an instance just started by the client', () => {
     expect(seen.reads).toEqual([['a']]);
   });
 
-  test('is read when it is waited for later, because its end may have been missed', async () => {
+  test('a later result() reads the row, because a hint may have been missed', async () => {
     const { store, client, seen } = await openObserved();
     const handle = await client.start('order', 1, { id: 'a' });
     await settle();
@@ -37,7 +37,7 @@ describe('an instance just started by the client', () => {
     expect(seen.reads).toEqual([['a']]);
   });
 
-  test('that is over before start has answered gives its result at once', async () => {
+  test('result() resolves for an instance that ended before start() resolved', async () => {
     const { store, client, seen } = await openObserved((provider) => ({
       async createInstances(instances) {
         const results = await provider.createInstances(instances);
@@ -50,7 +50,7 @@ describe('an instance just started by the client', () => {
     expect(seen.reads).toEqual([['a']]);
   });
 
-  test('is heard of although the only other wait ended before start had answered', async () => {
+  test('a pending start() keeps listening for hints when the only other wait ends', async () => {
     const held = Promise.withResolvers<void>();
     const { store, client, seen } = await openObserved((provider) => ({
       async createInstances(instances) {
@@ -69,11 +69,11 @@ describe('an instance just started by the client', () => {
     const result = (await starting).result();
     await finish(store, 'a');
     expect(await result).toBe('done');
-    // The hint was heard, and it brought the output.
+    // The hint arrived and contained the output.
     expect(seen.reads).toEqual([]);
   });
 
-  test('but not yet confirmed as new is read at once by whoever waits for that id', async () => {
+  test('result() for an id whose start() is unconfirmed reads the row immediately', async () => {
     const held = Promise.withResolvers<void>();
     const { store, client } = await openObserved((provider) => ({
       async createInstances(instances) {
@@ -92,7 +92,7 @@ describe('an instance just started by the client', () => {
     await again;
   });
 
-  test('but had existed before is read at once, because its end may be long past', async () => {
+  test('result() after start() of an existing instance reads the row immediately', async () => {
     const { store, client, seen } = await openObserved();
     await client.start('order', 1, { id: 'a' });
     await settle();
@@ -103,7 +103,7 @@ describe('an instance just started by the client', () => {
     expect(seen.listening).toBe(0);
   });
 
-  test('and never waited for leaves no listener, and neither does one that was refused', async () => {
+  test('start() without a wait, or one that rejects, leaves no listener', async () => {
     const { client, seen } = await openObserved();
     await Promise.allSettled([
       client.start('order', 1, { id: 'a' }),

@@ -4,12 +4,12 @@ import { FailedError } from '../../src/model/failures/errors.ts';
 import { toFailure } from '../../src/model/failures/failure.ts';
 import { finish, openStore, rejection, takeTurn, withChanges } from './store-fixture.ts';
 
-describe('the result of an instance', () => {
+describe('result()', () => {
   test.each<[string, string | null, unknown]>([
     ['an object', '{"total":5}', { total: 5 }],
     ['null', 'null', null],
-    ['nothing', null, undefined],
-  ])('that returned %s is that', async (_, payload, value) => {
+    ['undefined', null, undefined],
+  ])('result() resolves with %s that the instance returned', async (_, payload, value) => {
     const { client, provider } = await openStore();
     const handle = await client.start('order');
     await finish(provider, handle.id, { status: 'completed', payload });
@@ -18,7 +18,7 @@ describe('the result of an instance', () => {
     expect((await handle.status()).output).toEqual(value);
   });
 
-  test('that failed is an error with the failure as data and as its cause', async () => {
+  test('result() of a failed instance rejects with the failure as data and cause', async () => {
     const { client, provider } = await openStore();
     const handle = await client.start('order', 1, { id: 'o-1' });
     const failure = toFailure(
@@ -46,22 +46,25 @@ describe('the result of an instance', () => {
   test.each<['canceled' | 'terminated', object]>([
     ['canceled', { name: 'CanceledError', code: 'OPERATION_CANCELED', trigger: 'cancel' }],
     ['terminated', { code: 'INSTANCE_TERMINATED' }],
-  ])('that was %s is an error that says so, while wait() settles', async (status, expected) => {
-    const { client, provider, clock } = await openStore();
-    await client.start('order', 1, { id: 'o-1' });
-    const later = new LocalClient({
-      provider: withChanges(provider, {
-        getInstances: async (ids) =>
-          (await provider.getInstances(ids)).map((record) => record && { ...record, status }),
-      }),
-      clock,
-    });
-    await expect(later.handle('o-1').result()).rejects.toMatchObject(expected);
-    expect(await later.wait('o-1')).toMatchObject({ status });
-    await later.close();
-  });
+  ])(
+    'result() of a %s instance rejects with its code, and wait() resolves',
+    async (status, expected) => {
+      const { client, provider, clock } = await openStore();
+      await client.start('order', 1, { id: 'o-1' });
+      const later = new LocalClient({
+        provider: withChanges(provider, {
+          getInstances: async (ids) =>
+            (await provider.getInstances(ids)).map((record) => record && { ...record, status }),
+        }),
+        clock,
+      });
+      await expect(later.handle('o-1').result()).rejects.toMatchObject(expected);
+      expect(await later.wait('o-1')).toMatchObject({ status });
+      await later.close();
+    },
+  );
 
-  test('is reached through any handle, with or without a definition', async () => {
+  test('result() works through handle(id) and handle(definition, id)', async () => {
     const { client, provider } = await openStore();
     await client.start('order', 1, { id: 'o-1' });
     await finish(provider, 'o-1');
@@ -70,7 +73,7 @@ describe('the result of an instance', () => {
     expect(await client.handle(order, 'o-1').result()).toBe('done');
   });
 
-  test('of an unknown instance is INSTANCE_NOT_FOUND', async () => {
+  test('result(), status() and wait() for an unknown instance reject with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openStore();
     const handle = client.handle('nobody');
     const missing = { code: 'INSTANCE_NOT_FOUND' };
@@ -80,7 +83,7 @@ describe('the result of an instance', () => {
     expect(await client.get('nobody')).toBeUndefined();
   });
 
-  test('that is not there in time is a TIMEOUT', async () => {
+  test('result() and wait() reject with TIMEOUT after their timeout', async () => {
     const { client, clock } = await openStore();
     const handle = await client.start('order');
     const waits = [handle.result({ timeout: '5m' }), client.wait(handle.id, { timeout: 300_000 })];
@@ -96,14 +99,14 @@ describe('the result of an instance', () => {
     [{ timeoutMs: 5 }, 'INVALID_OPTION'],
     [5, 'INVALID_OPTION'],
     [null, 'INVALID_OPTION'],
-  ])('waited for with %j is refused', async (options, code) => {
+  ])('result() and wait() with %j as options reject', async (options, code) => {
     const { client } = await openStore();
     const handle = await client.start('order');
     await expect(handle.result(options as object)).rejects.toMatchObject({ code });
     await expect(client.wait(handle.id, options as object)).rejects.toMatchObject({ code });
   });
 
-  test('waits through the executions of an instance that continues as new', async () => {
+  test('result() waits across the executions of an instance that continues as new', async () => {
     const { client, provider } = await openStore();
     const handle = await client.start('order', 1, { id: 'o-1' });
     const result = handle.result();
@@ -126,8 +129,8 @@ describe('the result of an instance', () => {
   });
 });
 
-describe('what is known of an instance', () => {
-  test('grows with its life', async () => {
+describe('status(), get() and list()', () => {
+  test('status() shows times, custom status and output as they occur', async () => {
     const { client, provider, clock } = await openStore();
     const createdAt = clock.now();
     const handle = await client.start('order', 1, { id: 'o-1' });
@@ -156,7 +159,7 @@ describe('what is known of an instance', () => {
     });
   });
 
-  test('says why an instance is held back', async () => {
+  test('status() shows why an instance is blocked, and list() filters by it', async () => {
     const { client, provider, clock } = await openStore();
     const handle = await client.start('order');
     const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs: 1_000, waitMs: 0 });
@@ -171,7 +174,7 @@ describe('what is known of an instance', () => {
     expect((await client.list({ blocked: false })).items).toHaveLength(0);
   });
 
-  test('never pollutes prototypes', async () => {
+  test('a stored payload with __proto__ pollutes no prototype', async () => {
     const { client, provider } = await openStore();
     const handle = await client.start('order');
     const payload = '{"a":1,"__proto__":{"polluted":true}}';
@@ -185,7 +188,7 @@ describe('what is known of an instance', () => {
     expect(Object.assign({}, await handle.result())).not.toHaveProperty('polluted');
   });
 
-  test('shows what of it is damaged, and does not hide its neighbours', async () => {
+  test('list() names undecodable fields of an instance and returns the others intact', async () => {
     const { client, provider } = await openStore();
     const [good, bad] = [await client.start('order'), await client.start('order')];
     await finish(provider, good.id);
@@ -199,7 +202,7 @@ describe('what is known of an instance', () => {
     await expect(bad.result()).rejects.toMatchObject({ code: 'UNDECODABLE' });
   });
 
-  test('still says that an instance failed when the record of why is damaged', async () => {
+  test('result() rejects with INSTANCE_FAILED even if the stored failure is undecodable', async () => {
     const { client, provider } = await openStore();
     const handle = await client.start('order');
     await finish(provider, handle.id, { status: 'failed', failure: '{"name":' });
@@ -211,7 +214,7 @@ describe('what is known of an instance', () => {
 });
 
 describe('a closed client', () => {
-  test('ends its waits and refuses every call, while the store stays open for others', async () => {
+  test('a closed client rejects its waits and every call; the store stays open', async () => {
     const { client, provider, clock } = await openStore();
     const handle = await client.start('order', 1, { id: 'o-1' });
     const closed = { code: 'CLOSED' };

@@ -12,8 +12,8 @@ const order: OrchestrationRef<{ sku: string; qty: number }, string> = {
 };
 const input = { sku: 'a', qty: 1 };
 
-describe('start', () => {
-  test('creates an instance of a definition, on its version, with its input', async () => {
+describe('start()', () => {
+  test('start() creates a pending instance with the name, version and input given', async () => {
     const { client, provider, clock } = await openStore();
     const handle = await client.start(order, input, { id: 'o-1' });
     expect(handle.id).toBe('o-1');
@@ -33,7 +33,7 @@ describe('start', () => {
     ]);
   });
 
-  test('by a plain name leaves the version to the worker, unless one is given', async () => {
+  test('start() by name sets no version unless its options name one', async () => {
     const { client } = await openStore();
     const any = await client.start('order', input);
     const second = await client.start('order', input, { version: '2' });
@@ -43,7 +43,7 @@ describe('start', () => {
     expect((await pinned.status()).version).toBe('4');
   });
 
-  test('generates a new id each time when none is given, in order of time', async () => {
+  test('start() without an id generates ids that sort by time', async () => {
     const { client, clock } = await openStore();
     const first = await client.start('order');
     await clock.advance(1);
@@ -52,7 +52,7 @@ describe('start', () => {
     expect((await client.list()).items.map(({ id }) => id)).toEqual([second.id, first.id]);
   });
 
-  test('made again with the same id, name and input finds the instance', async () => {
+  test('start() repeated with the same id, name and input returns the existing instance', async () => {
     const { client, provider } = await openStore();
     await client.start(order, input, { id: 'o-1' });
     await client.start('order', { qty: 1, sku: 'a' }, { id: 'o-1' });
@@ -62,7 +62,7 @@ describe('start', () => {
     expect((await client.list()).items).toHaveLength(1);
   });
 
-  test('made twice at once creates one instance', async () => {
+  test('concurrent start() calls with one id create one instance', async () => {
     const { client } = await openStore();
     const handles = await Promise.all(
       Array.from({ length: 50 }, () => client.start(order, input, { id: 'o-1' })),
@@ -75,19 +75,22 @@ describe('start', () => {
     ['another input', 'order', { sku: 'b', qty: 1 }, 'with another input'],
     ['no input', 'order', undefined, 'with another input'],
     ['another orchestration', 'refund', input, 'with "order"'],
-  ])('with the id of a start with %s says INSTANCE_ALREADY_EXISTS', async (_, name, other, why) => {
-    const { client, provider } = await openStore();
-    await client.start(order, input, { id: 'o-1' });
-    const refused = {
-      code: 'INSTANCE_ALREADY_EXISTS',
-      message: expect.stringContaining(`Instance "o-1" was already started ${why}`) as string,
-    };
-    await expect(client.start(name, other, { id: 'o-1' })).rejects.toMatchObject(refused);
-    await finish(provider, 'o-1');
-    await expect(client.start(name, other, { id: 'o-1' })).rejects.toMatchObject(refused);
-  });
+  ])(
+    'start() with a taken id and %s rejects with INSTANCE_ALREADY_EXISTS',
+    async (_, name, other, why) => {
+      const { client, provider } = await openStore();
+      await client.start(order, input, { id: 'o-1' });
+      const refused = {
+        code: 'INSTANCE_ALREADY_EXISTS',
+        message: expect.stringContaining(`Instance "o-1" was already started ${why}`) as string,
+      };
+      await expect(client.start(name, other, { id: 'o-1' })).rejects.toMatchObject(refused);
+      await finish(provider, 'o-1');
+      await expect(client.start(name, other, { id: 'o-1' })).rejects.toMatchObject(refused);
+    },
+  );
 
-  test('of large inputs that differ in one character tells them apart', async () => {
+  test('start() with a taken id distinguishes large inputs that differ in one character', async () => {
     const { client } = await openStore();
     const text = 'x'.repeat(10_000);
     await client.start('order', text, { id: 'o-1' });
@@ -97,7 +100,7 @@ describe('start', () => {
     });
   });
 
-  test('of many at once keeps a bad one from spoiling the others', async () => {
+  test('an invalid start() among concurrent ones rejects alone', async () => {
     const { client } = await openStore();
     await client.start('order', 1, { id: 'taken' });
     const results = await Promise.allSettled([
@@ -115,13 +118,13 @@ describe('start', () => {
   });
 });
 
-describe('start with a schema', () => {
+describe('start() with an input schema', () => {
   const schemaOf = (validate: StandardSchema['~standard']['validate']): OrchestrationRef => ({
     ...order,
     inputSchema: { '~standard': { version: 1, vendor: 'test', validate } },
   });
 
-  test('stores the input as it was given, because the schema is asked again where the code runs', async () => {
+  test('start() stores the raw input, because the worker validates it again', async () => {
     const { client, provider } = await openStore();
     const parsed = schemaOf((value) => Promise.resolve({ value: Number(value) }));
     await client.start(parsed, '5', { id: 'o-1' });
@@ -130,7 +133,7 @@ describe('start with a schema', () => {
     expect(item?.messages).toMatchObject([{ kind: 'start', payload: '"5"' }]);
   });
 
-  test('refuses an input with the path to each problem, and creates nothing', async () => {
+  test('start() with input that violates its schema names the path and creates nothing', async () => {
     const { client } = await openStore();
     const refusing = schemaOf(() => ({ issues: [{ message: 'too few', path: ['qty'] }] }));
     await expect(client.start(refusing, input, { id: 'o-1' })).rejects.toMatchObject({
@@ -142,7 +145,7 @@ describe('start with a schema', () => {
   });
 });
 
-describe('start refuses', () => {
+describe('start() with invalid arguments', () => {
   const throwing = new Proxy(
     {},
     {
@@ -168,32 +171,35 @@ describe('start refuses', () => {
     ['a definition without a name', { ...order, name: undefined }, 'INVALID_NAME', 'a string'],
     ['a definition without a version', { ...order, version: null }, 'INVALID_NAME', 'version'],
     ['a definition with a broken schema', { ...order, inputSchema: 5 }, 'INVALID_INPUT', 'schema'],
-  ])('%s in place of a definition', async (_, definition, code, message) => {
-    const { client } = await openStore();
-    await expect(client.start(definition as string, input)).rejects.toMatchObject({
-      code,
-      message: expect.stringContaining(message) as string,
-    });
-    expect((await client.list()).items).toEqual([]);
-  });
+  ])(
+    'start() rejects %s as its definition and creates nothing',
+    async (_, definition, code, message) => {
+      const { client } = await openStore();
+      await expect(client.start(definition as string, input)).rejects.toMatchObject({
+        code,
+        message: expect.stringContaining(message) as string,
+      });
+      expect((await client.list()).items).toEqual([]);
+    },
+  );
 
   test.each<[string, unknown, string]>([
     ['null', null, 'INVALID_OPTION'],
-    ['text', 'o-1', 'INVALID_OPTION'],
-    ['a misspelt id', { instanceId: 'o-1' }, 'INVALID_OPTION'],
+    ['a string', 'o-1', 'INVALID_OPTION'],
+    ['a misspelled id', { instanceId: 'o-1' }, 'INVALID_OPTION'],
     ['a revoked proxy', revoked, 'INVALID_OPTION'],
     ['an empty id', { id: '' }, 'INVALID_ID'],
     ['an id of 1,001 bytes', { id: 'x'.repeat(1_001) }, 'INVALID_ID'],
     ['an id with a quote', { id: "o'1" }, 'INVALID_ID'],
     ['an id that is a number', { id: 1 }, 'INVALID_ID'],
     ['an empty version', { version: '' }, 'INVALID_NAME'],
-  ])('%s in its options', async (_, options, code) => {
+  ])('start() rejects %s in its options and creates nothing', async (_, options, code) => {
     const { client } = await openStore();
     await expect(client.start('order', 1, options as object)).rejects.toMatchObject({ code });
     expect((await client.list()).items).toEqual([]);
   });
 
-  test('an input that JSON cannot carry, or that is above the limit', async () => {
+  test('start() rejects input that is not serializable or exceeds the payload limit', async () => {
     const { client } = await openStore({ payloadLimitBytes: 100 });
     await expect(client.start('order', { total: 1n })).rejects.toMatchObject({
       code: 'NOT_SERIALIZABLE',
@@ -206,18 +212,21 @@ describe('start refuses', () => {
     expect((await client.list()).items).toHaveLength(1);
   });
 
-  test.each([0, -1, 1.5, Number.NaN, '100'])('a payload limit of %s', async (limit) => {
-    await expect(openStore({ payloadLimitBytes: limit as number })).rejects.toMatchObject({
-      code: 'INVALID_OPTION',
-    });
-    await expect(openStore({ maxPendingEvents: limit as number })).rejects.toMatchObject({
-      code: 'INVALID_OPTION',
-    });
-  });
+  test.each([0, -1, 1.5, Number.NaN, '100'])(
+    'payloadLimitBytes or maxPendingEvents of %s rejects with INVALID_OPTION',
+    async (limit) => {
+      await expect(openStore({ payloadLimitBytes: limit as number })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+      await expect(openStore({ maxPendingEvents: limit as number })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+    },
+  );
 });
 
-describe('a worker in the process', () => {
-  test('is asked first, and creates the instance in its own way', async () => {
+describe('start() with a worker in the process', () => {
+  test('start() delegates to the worker first, which creates the instance', async () => {
     const asked: NewInstance[] = [];
     const starter: InstanceStarter = {
       start(instance) {
@@ -231,7 +240,7 @@ describe('a worker in the process', () => {
     expect(await client.get('o-1')).toBeUndefined();
   });
 
-  test('may decline, or find that the id is taken', async () => {
+  test('start() creates the instance if the worker declines, and rejects on its conflict', async () => {
     const { client } = await openStore({ starter: () => ({ start: () => undefined }) });
     await client.start(order, input, { id: 'o-1' });
     expect(await client.get('o-1')).toMatchObject({ status: 'pending' });

@@ -11,7 +11,7 @@ import type { OrchestrationItem } from '../../src/providers/contract/orchestrati
 import type { Turn, TurnOutcome } from '../../src/providers/contract/turn.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 
-/** A store in memory with a clock of its own, and a client on it; all closed when the test is over. */
+/** Opens an in-memory store with a fake clock, and a client. Both are closed after the test. */
 export async function openStore(options: Partial<LocalClientOptions> = {}) {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
@@ -21,19 +21,19 @@ export async function openStore(options: Partial<LocalClientOptions> = {}) {
   return { clock, provider, client };
 }
 
-/** The path of a store in a folder that is removed when the test is over. */
+/** Returns the path of a store in a folder that is deleted after the test. */
 export async function temporaryStorePath(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'perdure-client-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   return join(folder, 'store.db');
 }
 
-/** What happened to one instance in a turn made by hand. */
+/** The parts of a turn that a test sets. */
 export interface TurnParts extends Partial<Turn> {
   readonly history?: readonly HistoryEvent[];
 }
 
-/** Takes a turn of one instance, as a worker would, with what the test decides. */
+/** Claims an instance and commits a turn with the given parts, as a worker would. */
 export async function takeTurn(
   provider: Provider,
   instanceId: string,
@@ -83,19 +83,19 @@ async function claim(provider: Provider, instanceId: string): Promise<Orchestrat
   return item;
 }
 
-/** A provider that behaves like another, but for what the test replaces. */
+/** Returns a provider with some methods replaced. */
 export function withChanges(provider: Provider, changes: Partial<Provider>): Provider {
   return { ...provider, ...changes };
 }
 
-/** Counts the reads of rows and who listens, and lets a test send hints of its own or hold back real ones. */
+/** Records row reads and counts hint listeners. A test can emit hints or drop those of the store. */
 export function observe(provider: Provider) {
   const listeners = new Set<(hint: Hint) => void>();
   const seen = {
     reads: [] as (readonly string[])[],
     listening: 0,
-    deaf: false,
-    tell: (hint: Hint) => listeners.forEach((listener) => listener(hint)),
+    dropsHints: false,
+    emitHint: (hint: Hint) => listeners.forEach((listener) => listener(hint)),
   };
   const observed = withChanges(provider, {
     getInstances(instanceIds) {
@@ -106,7 +106,7 @@ export function observe(provider: Provider) {
       seen.listening++;
       listeners.add(listener);
       const stop = provider.hints((hint) => {
-        if (!seen.deaf) listener(hint);
+        if (!seen.dropsHints) listener(hint);
       });
       return () => {
         seen.listening--;
@@ -118,12 +118,12 @@ export function observe(provider: Provider) {
   return { provider: observed, seen };
 }
 
-/** Lets everything that can proceed without time passing proceed. */
+/** Runs the event loop until all work that needs no timer is done. */
 export async function settle(): Promise<void> {
   for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** What a promise did, without waiting for it. */
+/** Returns the state of a promise without waiting for it. */
 export async function stateOf(
   promise: Promise<unknown>,
 ): Promise<'pending' | 'resolved' | 'rejected'> {
@@ -137,7 +137,7 @@ export async function stateOf(
   ]);
 }
 
-/** The reason of a rejection that is yet to come; handled from now on, so that it can be looked at later. */
+/** Resolves with the reason of a later rejection. Handles it now, so that it is never unhandled. */
 export function rejection(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => {

@@ -7,9 +7,9 @@ import { aborted, makeGate } from '../tasks/gate.ts';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine(
-  'abandoned results',
+  'onAbandoned',
   (open) => {
-    it('what an activity returns after it was asked to stop is disposed of, unless its caller waits for it', async () => {
+    it('onAbandoned gets the result of a canceled activity unless its caller waits for it', async () => {
       const disposed: unknown[] = [];
       const started = makeGate();
       const late = activity(
@@ -33,7 +33,7 @@ describeEngine(
       await expect.poll(() => disposed).toEqual([['second', 'i']]);
     });
 
-    it('a result that meets a cancel on its way to the store is disposed of once', async () => {
+    it('onAbandoned gets a result once if a cancel commits before its ack', async () => {
       const disposed: unknown[] = [];
       const hasty = task(
         'hasty',
@@ -49,7 +49,7 @@ describeEngine(
       await expect.poll(() => disposed).toEqual([['made', 'hasty', 1]]);
     });
 
-    it('a handler that returns after its grace is over has its result disposed of', async () => {
+    it('onAbandoned gets a result that its handler returns after the grace', async () => {
       const disposed = makeGate<unknown>();
       const returning = makeGate();
       const started = makeGate();
@@ -71,7 +71,7 @@ describeEngine(
       expect(await disposed.opened).toBe('made');
     });
 
-    it('a handler for abandoned results that fails is logged, and its run ends all the same', async () => {
+    it('onAbandoned that throws is logged, and the run still ends as canceled', async () => {
       const logged: unknown[] = [];
       const log = (fields: object, message: string): void => void logged.push({ fields, message });
       const quiet = (): void => undefined;
@@ -95,7 +95,7 @@ describeEngine(
       expect(logged[0]).toMatchObject({ fields: { name: 'failing', instanceId: handle.id } });
     });
 
-    it('a flow that completes although its caller has gone is disposed of', async () => {
+    it('onAbandoned gets the output of a completed flow when its job is closed', async () => {
       const disposed = makeGate<unknown>();
       const started = makeGate();
       const finishing = flow('finishing')
@@ -119,7 +119,7 @@ describeEngine(
       await expect.poll(() => client.sessions.jobs(sessionId)).toEqual({ items: [] });
     });
 
-    it('what is no function is refused where it is defined', () => {
+    it('onAbandoned that is not a function throws INVALID_OPTION in each definition', () => {
       const onAbandoned = 'delete it' as unknown as () => void;
       const invalid = expect.objectContaining({ code: 'INVALID_OPTION' });
       expect(() => task('a', () => 1, { onAbandoned })).toThrow(invalid);

@@ -17,7 +17,7 @@ describeEngine('activities', (open) => {
     });
   });
 
-  it('many instances of many steps run side by side and keep their results apart', async () => {
+  it('40 concurrent instances of five calls each return their own results', async () => {
     const square = activity('square', async (_ctx, n: number) => n * n);
     const sum = orchestration('sum', async (ctx, n: number) => {
       let total = 0;
@@ -33,7 +33,7 @@ describeEngine('activities', (open) => {
     );
   });
 
-  it('parallel activities are joined in the order of the calls, whatever order they end in', async () => {
+  it('Promise.all() and ctx.all() return results in call order, not completion order', async () => {
     const echo = activity('echo', async (_ctx, ms: number) => {
       await new Promise((resolve) => setTimeout(resolve, ms));
       return ms;
@@ -47,7 +47,7 @@ describeEngine('activities', (open) => {
     expect(await (await client.start(fan, undefined)).result()).toEqual([30, 5, 15, 20, 1]);
   });
 
-  it('a fan-out wider than the worker has slots completes', async () => {
+  it('a fan-out of 50 calls completes on a worker with three slots', async () => {
     const echo = activity('echo', async (_ctx, n: number) => n);
     const fan = orchestration('fan', async (ctx, width: number) => {
       const calls = Array.from({ length: width }, (_, n) => ctx.call(echo, n));
@@ -61,7 +61,7 @@ describeEngine('activities', (open) => {
     expect(await (await client.start(fan, 50)).result()).toBe(50);
   });
 
-  it('no more handlers run at once than the worker may run', async () => {
+  it('a worker runs at most activityConcurrency handlers at the same time', async () => {
     let running = 0;
     let most = 0;
     const work = activity('work', async () => {
@@ -86,7 +86,7 @@ describeEngine('activities', (open) => {
     expect(most).toBeGreaterThan(1);
   });
 
-  it('undefined, null and nested data survive the way there and back', async () => {
+  it('undefined, null, text and nested data survive an activity round trip', async () => {
     const same = activity('same', async (_ctx, value: unknown) => value);
     const echo = orchestration('echo', async (ctx, value: unknown) => await ctx.call(same, value));
     const { client } = await open({ orchestrations: [echo], activities: [same] });
@@ -103,7 +103,7 @@ describeEngine('activities', (open) => {
     }
   });
 
-  it('a handler sees its names, its attempt and a stable idempotency key', async () => {
+  it('a handler context has its names, its attempt and a stable idempotency key', async () => {
     const seen: object[] = [];
     const look = activity('look', async (ctx) => {
       seen.push({

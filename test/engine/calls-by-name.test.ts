@@ -12,7 +12,7 @@ async function untilStopped(ctx: ActivityContext): Promise<void> {
 
 const retry = { maxAttempts: 3, initialDelay: 1, jitter: 0 };
 
-describeEngine('an activity that is called by its name', (open) => {
+describeEngine('an activity called by name', (open) => {
   const flaky = (succeedsAt: number) =>
     activity(
       'flaky',
@@ -23,20 +23,20 @@ describeEngine('an activity that is called by its name', (open) => {
       { retry },
     );
 
-  it('is retried as its definition says', async () => {
+  it('a call by name uses the retry policy of the definition', async () => {
     const run = orchestration('run', async (ctx) => ctx.call('flaky'));
     const { client } = await open({ orchestrations: [run], activities: [flaky(3)] });
     expect(await (await client.start(run)).result()).toBe(3);
   });
 
-  it('is retried as the definition of the worker that runs it says', async () => {
+  it('a call by name uses the retry policy of the worker that runs it', async () => {
     const run = orchestration('run', async (ctx) => ctx.call('flaky'));
     const { client, startWorker } = await open({ orchestrations: [run] });
     await startWorker({ activities: [flaky(2)] });
     expect(await (await client.start(run)).result()).toBe(2);
   });
 
-  it('is tried as the call says where that differs from the definition', async () => {
+  it('the retry policy of a call overrides the one of the definition', async () => {
     const run = orchestration('run', async (ctx) =>
       ctx.call('flaky', undefined, { retry: { maxAttempts: 1 } }),
     );
@@ -46,7 +46,7 @@ describeEngine('an activity that is called by its name', (open) => {
     });
   });
 
-  it('is stopped by the attemptTimeout of its definition', async () => {
+  it('a call by name uses the attemptTimeout of the definition', async () => {
     const slow = activity('slow', untilStopped, { attemptTimeout: 20 });
     const run = orchestration('run', async (ctx) =>
       ctx.call('slow').catch((error: Error) => error.message),
@@ -56,7 +56,7 @@ describeEngine('an activity that is called by its name', (open) => {
     expect(await (await client.start(run)).result()).toMatch(/took longer than 20 ms/);
   });
 
-  it('is stopped by the timeout of its definition, if the worker of the turn has it', async () => {
+  it('a call by name records the timeout that the worker of the turn has registered', async () => {
     const slow = activity('slow', untilStopped, { timeout: 20 });
     const run = orchestration('run', async (ctx) =>
       ctx.call('slow').catch((error: unknown) => isPerdureError(error, 'TIMEOUT')),
@@ -73,7 +73,7 @@ describeEngine('an activity that is called by its name', (open) => {
     ]);
   });
 
-  it('has the priority and the cancellation type of its definition', async () => {
+  it('a call by name uses the priority and cancellation mode of the definition', async () => {
     const quick = activity('quick', async () => 'done', { priority: 7, cancellation: 'wait' });
     const run = orchestration('run', async (ctx) => [
       await ctx.call('quick'),
@@ -91,7 +91,7 @@ describeEngine('an activity that is called by its name', (open) => {
     expect(calls[1]).not.toHaveProperty('cancellation');
   });
 
-  it('keeps the recorded timeout and cancellation type on a worker without its definition', async () => {
+  it('a replay without the definition keeps the recorded timeout and cancellation mode', async () => {
     const started = Promise.withResolvers<void>();
     const slow = activity(
       'slow',

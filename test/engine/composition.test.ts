@@ -11,7 +11,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     return await ctx.call(double, n);
   });
 
-  it('a parent gets the results of its children, and a failure as an error', async () => {
+  it('a parent gets the results of its children and a failed child as CHILD_FAILED', async () => {
     const parent = orchestration('parent', async (ctx) => {
       const results = await Promise.all([1, 2, 3].map((n) => ctx.child(child, n)));
       const failed = await ctx
@@ -26,7 +26,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     expect(items.map((item) => item.name)).toEqual(['child', 'child', 'child', 'child']);
   });
 
-  it('an explicit child id that is taken fails the child at its parent, and hangs nobody', async () => {
+  it('a child with a taken id fails in its parent with INSTANCE_ALREADY_EXISTS', async () => {
     const parent = orchestration('parent', async (ctx) =>
       ctx
         .child(child, 1, { id: 'taken' })
@@ -39,7 +39,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     expect(await client.get('taken')).toMatchObject({ name: 'waits' });
   });
 
-  it('a child that continues as new still answers its parent', async () => {
+  it('a child that continues as new returns its final result to its parent', async () => {
     const countdown = orchestration('countdown', async (ctx, n: number): Promise<string> => {
       if (n === 0) return `done in execution ${ctx.executionId}`;
       return await ctx.continueAsNew(n - 1);
@@ -49,7 +49,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     expect(await (await client.start(parent, undefined)).result()).toBe('done in execution 4');
   });
 
-  it('children of the executions of an eternal run do not collide', async () => {
+  it('children of successive executions of one parent do not collide', async () => {
     const parent = orchestration('parent', async (ctx, n: number): Promise<number> => {
       const result = await ctx.child(child, n);
       return n === 3 ? result : await ctx.continueAsNew(n + 1);
@@ -58,7 +58,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     expect(await (await client.start(parent, 0)).result()).toBe(6);
   });
 
-  it('a detached run is started also in the turn that continues as new', async () => {
+  it('startDetached() in the turn that continues as new starts the instance', async () => {
     const once = orchestration('once', async (_ctx, n: number) => n);
     const loop = orchestration('loop', async (ctx, n: number): Promise<string> => {
       void ctx.startDetached(once, n, { id: `once-${n}` });
@@ -69,7 +69,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     for (const n of [0, 1, 2]) expect(await client.handle(`once-${n}`).result()).toBe(n);
   });
 
-  it('startDetached onto the id of the same start resolves, onto another start rejects', async () => {
+  it('startDetached() with a taken id resolves for the same start, rejects for another', async () => {
     const other = orchestration('other', async (ctx) => ctx.waitFor('never'));
     const start = orchestration('start', async (ctx, n: number) => {
       const outcomes: unknown[] = [];
@@ -98,7 +98,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     expect(await (await client.start(start, 4)).result()).toEqual(expected);
   });
 
-  it('events that nobody has taken are carried into the next execution, ahead of newer ones', async () => {
+  it('unconsumed events are carried into the next execution ahead of newer ones', async () => {
     const run = orchestration('run', async (ctx, got: string[]): Promise<string[]> => {
       got.push((await ctx.waitFor('e')) as string);
       if (got.length === 4) return got;
@@ -117,7 +117,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     ]);
   });
 
-  it('a run stays on its version, and continue-as-new may move it up', async () => {
+  it('an instance stays on its version until continueAsNew() names another', async () => {
     const v1 = orchestration(
       'job',
       async (ctx, n: number): Promise<string> => {

@@ -21,32 +21,29 @@ describeEngine('damaged data and poison', (open) => {
       `UPDATE history SET data = '{broken' WHERE event_id = 2 AND instance_key = (SELECT instance_key FROM instances WHERE instance_id = 'bad')`,
     ],
     [
-      'a message',
+      'messages',
       `UPDATE orchestrator_queue SET data = '{broken' WHERE instance_key = (SELECT instance_key FROM instances WHERE instance_id = 'bad')`,
     ],
-  ])(
-    '%s that cannot be decoded harms only its own instance, which ends as poison',
-    async (_what, sql) => {
-      const engine = await open();
-      const worker = await engine.startWorker({ orchestrations: [waits], activities: [step] });
-      const bad = await engine.client.start(waits, 1, { id: 'bad' });
-      const good = await engine.client.start(waits, 2, { id: 'good' });
-      for (const { id } of [bad, good]) {
-        await expect
-          .poll(async () => (await engine.client.history(id)).items.at(-1)?.event.kind)
-          .toBe('eventAwaited');
-      }
-      await worker.stop();
-      for (const handle of [bad, good]) await handle.raiseEvent('go', null);
-      expect(await engine.tamper(sql)).toBe(1);
-      await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
-      expect(await good.result()).toBe(2);
-      await expect(bad.result()).rejects.toMatchObject({ code: 'POISON' });
-      expect((await engine.client.get('bad'))?.failure).toMatchObject({ code: 'POISON' });
-    },
-  );
+  ])('an instance with undecodable %s ends as poison and affects no other', async (_what, sql) => {
+    const engine = await open();
+    const worker = await engine.startWorker({ orchestrations: [waits], activities: [step] });
+    const bad = await engine.client.start(waits, 1, { id: 'bad' });
+    const good = await engine.client.start(waits, 2, { id: 'good' });
+    for (const { id } of [bad, good]) {
+      await expect
+        .poll(async () => (await engine.client.history(id)).items.at(-1)?.event.kind)
+        .toBe('eventAwaited');
+    }
+    await worker.stop();
+    for (const handle of [bad, good]) await handle.raiseEvent('go', null);
+    expect(await engine.tamper(sql)).toBe(1);
+    await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
+    expect(await good.result()).toBe(2);
+    await expect(bad.result()).rejects.toMatchObject({ code: 'POISON' });
+    expect((await engine.client.get('bad'))?.failure).toMatchObject({ code: 'POISON' });
+  });
 
-  it('an activity whose workers died too often fails, and the orchestration can catch it', async () => {
+  it('an activity beyond maxClaims fails with POISON, which the orchestration can catch', async () => {
     const run = orchestration('run', async (ctx) =>
       ctx
         .call(step, 1)
@@ -63,7 +60,7 @@ describeEngine('damaged data and poison', (open) => {
     expect(await handle.result()).toEqual([true, true, 'POISON']);
   });
 
-  it('the parent of a child that ends as poison is told', async () => {
+  it('the parent of a child that ends as poison gets POISON', async () => {
     const engine = await open({ orchestrations: [parent] });
     const handle = await engine.client.start(parent, undefined);
     await expect
@@ -77,7 +74,7 @@ describeEngine('damaged data and poison', (open) => {
     expect(await handle.result()).toBe('POISON');
   });
 
-  it('events beyond the limit are refused with advice, also those the code was given already', async () => {
+  it('raiseEvent() beyond maxBufferedEvents rejects, counting events already delivered to the code', async () => {
     const collect = orchestration('collect', async (ctx, count: number) => {
       await ctx.waitFor('start');
       const got: unknown[] = [];
@@ -88,7 +85,7 @@ describeEngine('damaged data and poison', (open) => {
     const handle = await engine.client.start(collect, 3);
     for (const n of [0, 1, 2]) {
       await handle.raiseEvent('item', n);
-      // Each is given to the code before the next is raised: the queue is empty, and the limit holds all the same.
+      // Each event is delivered before the next is raised: the limit applies although the queue is empty.
       await expect
         .poll(async () => (await engine.client.history(handle.id)).items.length)
         .toBe(3 + n);

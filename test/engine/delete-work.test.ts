@@ -8,8 +8,8 @@ import { signalled } from './signalled.ts';
 
 const module = new URL('./workers/isolated-handlers.ts', import.meta.url);
 
-describeEngine('work for what is deleted', (open) => {
-  it('is told so, has its grace, and frees its slot', async () => {
+describeEngine('handlers of deleted instances', (open) => {
+  it('a force delete aborts a running handler, grants its grace and frees its slot', async () => {
     const started = signalled<void>();
     const finish = signalled<void>();
     const told = signalled<unknown>();
@@ -42,13 +42,13 @@ describeEngine('work for what is deleted', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
     expect(outcomes).toEqual([]);
     finish.resolve();
-    // The same id, in the slot that is free again.
+    // The same id, in the freed slot.
     expect(await (await client.start(run, false, { id: 'i' })).result()).toBe('next');
     expect(outcomes).toEqual(['deleted', 'completed']);
     expect(leaks).toEqual([]);
   });
 
-  it('that goes on past its grace is named, and its slot is freed all the same', async () => {
+  it('a handler that outlives a force delete is reported as leaked and frees its slot', async () => {
     const started = signalled<void>();
     const finish = signalled<void>();
     const leaked = signalled<string>();
@@ -77,7 +77,7 @@ describeEngine('work for what is deleted', (open) => {
   });
 
   it.each(['listen', 'spin'])(
-    'ends its thread, whether it listens or not (%s)',
+    'a force delete ends the thread of an isolated handler (%s)',
     async (exportName) => {
       const work = isolatedActivity('work', { module, exportName });
       const run = orchestration('run', async (ctx) => ctx.call(work));
@@ -95,8 +95,8 @@ describeEngine('work for what is deleted', (open) => {
   );
 
   it.each([
-    ['is told past its point of no return', 'before'],
-    ['is refused a point of no return', 'after'],
+    ['a force delete aborts a handler past its point of no return', 'before'],
+    ['pointOfNoReturn() after a force delete rejects', 'after'],
   ] as const)('%s', async (_title, when) => {
     const ready = signalled<void>();
     const go = signalled<void>();
@@ -120,7 +120,7 @@ describeEngine('work for what is deleted', (open) => {
     expect(await trigger.promise).toBe('deleted');
   });
 
-  it('is told when only its execution is pruned', async () => {
+  it('pruning an execution aborts its abandoned activity', async () => {
     const started = signalled<void>();
     const told = signalled<unknown>();
     const hold = activity('hold', async (ctx) => {
@@ -144,9 +144,9 @@ describeEngine('work for what is deleted', (open) => {
     expect(await handle.result()).toBe('gone on');
   });
 
-  it('is dropped without a warning: results, retries and turns', async () => {
+  it('results, retries and turns of deleted instances are dropped without a warning', async () => {
     const lines: unknown[] = [];
-    // The attempt that fails is logged if its retry was stored before the deletion; that is no warning of the deletion.
+    // A retry that was stored before the deletion is logged. That is not a warning of the deletion.
     const isRetry = (message: string): boolean => message === 'activity attempt failed, will retry';
     const warn = (fields: object, message: string): void => {
       if (!isRetry(message)) lines.push({ fields, message });
@@ -172,7 +172,7 @@ describeEngine('work for what is deleted', (open) => {
     finishes.forEach(({ resolve }) => resolve());
     await Promise.all(ids.map((id) => client.deleteInstance(id, { force: true })));
     await raised;
-    // What was on its way has arrived when as much again has gone through.
+    // Pending acks have been committed once another instance has completed.
     await (await client.start(run, 0, { id: 'after' })).result();
     expect(lines).toEqual([]);
     expect((await client.list()).items.map(({ id }) => id)).toEqual(['after']);

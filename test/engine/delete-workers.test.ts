@@ -20,7 +20,7 @@ async function openInMemory(wrap: (provider: Provider) => Partial<Provider> = ()
 
 const workerOptions = { shutdownGrace: 0, pollInterval: '30d' } as const;
 
-it('an instance that waits in memory is let go when it is deleted', async () => {
+it('deleting a warm instance releases its memory', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const seen: WeakRef<object>[] = [];
@@ -42,7 +42,7 @@ it('an instance that waits in memory is let go when it is deleted', async () => 
     .toEqual([true, false]);
 });
 
-it('a worker that starts takes away what a deletion that broke off has left hidden', async () => {
+it('a starting worker reclaims the rows that an interrupted deletion left', async () => {
   const work = activity('work', async () => null);
   const run = orchestration('run', async (ctx) => {
     await ctx.all(Array.from({ length: 2_100 }, () => ctx.call(work)));
@@ -52,19 +52,19 @@ it('a worker that starts takes away what a deletion that broke off has left hidd
   const worker = await perdure.startWorker(options);
   await (await client.start(run, undefined, { id: 'large' })).result();
   await worker.stop();
-  // As a client that died right after its transaction.
+  // As if the client crashed right after its transaction.
   await provider.deleteInstancesAtomic([{ instanceIds: ['large'], force: false }]);
   expect((await client.systemMetrics()).pendingReclaims).toBeGreaterThan(0);
   await perdure.startWorker(options);
   await expect.poll(async () => (await client.systemMetrics()).pendingReclaims).toBe(0);
 });
 
-it('a worker looks for hidden rows once in an hour, and stops in the middle of it', async () => {
-  let looks = 0;
+it('a worker reclaims deleted rows once an hour and can stop during it', async () => {
+  let passes = 0;
   const isLeft = { value: false };
   const { clock, perdure, client } = await openInMemory((provider) => ({
     async reclaimDeleted(maxRows) {
-      looks += 1;
+      passes += 1;
       return { ...(await provider.reclaimDeleted(maxRows)), left: isLeft.value };
     },
   }));
@@ -77,21 +77,21 @@ it('a worker looks for hidden rows once in an hour, and stops in the middle of i
   const work = async (): Promise<unknown> => (await client.start(run)).result();
   await work();
   await work();
-  expect(looks).toBe(1);
+  expect(passes).toBe(1);
   await clock.advance('59m');
   await work();
-  expect(looks).toBe(1);
+  expect(passes).toBe(1);
   isLeft.value = true;
   await clock.advance('1m');
   await work();
-  await expect.poll(() => looks).toBeGreaterThan(3);
+  await expect.poll(() => passes).toBeGreaterThan(3);
   await worker.stop();
-  const atEnd = looks;
+  const atEnd = passes;
   await new Promise((resolve) => setImmediate(resolve));
-  expect(looks).toBe(atEnd);
+  expect(passes).toBe(atEnd);
 });
 
-it('a turn that runs into a deletion is said to be dropped, not to run again', async () => {
+it('a turn of a deleted instance is logged as dropped, not as retried', async () => {
   const lines: string[] = [];
   const note = (level: string) => (_fields: object, message: string) =>
     void lines.push(`${level}: ${message}`);

@@ -7,17 +7,17 @@ import { serve } from '../../src/server/serve.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 import { engineStores, type EngineStore, type StoreKind } from './engine-store.ts';
 
-/** An open engine of one test; everything is closed and removed after it. */
+/** The engine of one test, closed and deleted after it. */
 interface Engine {
   readonly perdure: Perdure;
   readonly client: Client;
-  /** Opens the store alone, as a process without an engine would; the test closes it. */
+  /** Opens the store without an engine. The test closes it. */
   openProvider(): Promise<Provider>;
-  /** Changes rows behind the engine's back; says how many. SQL that all stores understand. */
+  /** Changes rows directly, with SQL that all stores accept. Returns the number of rows. */
   readonly tamper: (sql: string) => Promise<number>;
-  /** Starts one more worker with the mode's options. */
+  /** Starts another worker with the options of the mode. */
   readonly startWorker: (options: StartWorkerOptions) => ReturnType<Perdure['startWorker']>;
-  /** Opens the same store once more, as another process would. */
+  /** Opens another engine on the same store, as another process would. */
   readonly reopen: () => Promise<Engine>;
 }
 
@@ -26,12 +26,12 @@ interface Mode {
   readonly store: StoreKind;
   readonly worker: StartWorkerOptions;
   readonly hints: boolean;
-  /** Reach the store by way of a server. */
+  /** Use a client that connects to a server. */
   readonly remote?: true;
   readonly open?: OpenOptions | undefined;
 }
 
-// Every behaviour must be the same whichever short cut is taken.
+// Every behavior must be the same with and without each optimization.
 const modes: readonly Mode[] = [
   { name: 'all fast paths', store: 'SQLite', worker: {}, hints: true },
   {
@@ -47,12 +47,12 @@ const modes: readonly Mode[] = [
     worker: testOptions({ alwaysReplay: true }),
     hints: true,
   },
-  // Without hints a handler learns of its cancel when its lease is renewed.
+  // Without hints a handler gets its cancel when its lease is renewed.
   { name: 'all hints dropped', store: 'SQLite', worker: { activityLease: 300 }, hints: false },
   { name: 'PostgreSQL', store: 'PostgreSQL', worker: {}, hints: true },
 ];
 
-// For what a client does, not for what orchestrations and handlers do: named where it counts, or by `npm run test:modes`.
+// Tests the client, not orchestrations and handlers. Runs in suites that name it and in `npm run test:modes`.
 const overHttp: Mode = {
   name: 'over HTTP',
   store: 'SQLite',
@@ -61,7 +61,7 @@ const overHttp: Mode = {
   remote: true,
 };
 
-// What these modes switch off lies above the store, so every run has them on SQLite alone; `npm run test:modes` adds them.
+// These modes disable parts above the store, so a normal run covers them on SQLite only.
 const longerModes: readonly Mode[] = [
   {
     name: 'PostgreSQL, no fast paths',
@@ -80,19 +80,19 @@ const longerModes: readonly Mode[] = [
 const allModes = [...modes, overHttp, ...longerModes];
 const modesOfThisRun = process.env['MODE'] === 'all-modes' ? allModes : modes;
 
-/** The modes that differ for what takes no turns: tasks and schedules. */
+/** Modes for tests without turns, such as those of tasks. */
 export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL', 'over HTTP'];
 
 /**
- * The modes for what is built on the primitives alone, and meets the store through them: flows. `npm run test:modes` has
- * the rest of those that the primitives are tested in.
+ * Modes for flows. They use the store only through orchestrations, so a normal run needs fewer modes; `npm run test:modes`
+ * adds the others.
  */
 export const modesOfFlows =
   process.env['MODE'] === 'all-modes'
     ? modes.map(({ name }) => name)
     : ['all fast paths', 'a replay after every turn', 'PostgreSQL'];
 
-/** Registers a behaviour suite once per mode, on a real database. */
+/** Registers a suite once per mode, each on a real database. */
 export function describeEngine(
   title: string,
   suite: (open: OpenEngine) => void,
@@ -151,7 +151,7 @@ async function connect(perdure: Perdure, cleanups: (() => Promise<unknown>)[]): 
   return connection.client;
 }
 
-/** The leases of tests are as short as a call of SQLite allows; one over a connection takes longer on a busy machine. */
+/** Extends short leases on PostgreSQL, where a renewal takes longer on a busy machine. */
 function withLease({ store }: Mode, options: StartWorkerOptions): StartWorkerOptions {
   const { activityLease } = options;
   return store === 'PostgreSQL' && typeof activityLease === 'number'

@@ -16,24 +16,24 @@ const module = new URL('./workers/isolated-handlers.ts', import.meta.url);
 describeEngine(
   'emitted chunks',
   (open) => {
-    it('a handler in a thread emits in order, and hears whether somebody reads', async () => {
-      const countAloud = isolatedActivity<number, readonly boolean[]>('count', {
+    it('emit() in a thread keeps its order and returns whether a job reads', async () => {
+      const emitCount = isolatedActivity<number, readonly boolean[]>('count', {
         module,
-        exportName: 'countAloud',
+        exportName: 'emitCount',
       });
-      const run = orchestration('run', async (ctx, to: number) => ctx.call(countAloud, to));
-      const { client } = await open({ orchestrations: [run], activities: [countAloud] });
+      const run = orchestration('run', async (ctx, to: number) => ctx.call(emitCount, to));
+      const { client } = await open({ orchestrations: [run], activities: [emitCount] });
       const job = client.submit(run, 3);
       expect(await readAll(job.stream())).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
       expect(await job.result()).toEqual([true, true, true]);
-      const nobodys = await client.start(run, 2);
-      expect(await nobodys.result()).toEqual([false, false]);
+      const withoutReader = await client.start(run, 2);
+      expect(await withoutReader.result()).toEqual([false, false]);
     });
 
-    it('a handler in a thread that waits for its reader is stopped by a cancel', async () => {
-      const emitForEver = isolatedTask('emit', { module, exportName: 'emitForEver' });
-      const { client } = await open({ tasks: [emitForEver] });
-      const job = client.submit(emitForEver);
+    it('a cancel stops a handler in a thread that waits in emit()', async () => {
+      const emitEndlessly = isolatedTask('emit', { module, exportName: 'emitEndlessly' });
+      const { client } = await open({ tasks: [emitEndlessly] });
+      const job = client.submit(emitEndlessly);
       const { value } = await job.stream()[Symbol.asyncIterator]().next();
       expect(value).toBe('more');
       await job.cancel({ wait: true });
@@ -41,7 +41,7 @@ describeEngine(
       expect(await job.status()).not.toHaveProperty('leaked');
     });
 
-    it('chunks that are emitted without waiting come in order, and are stored before the run is over', async () => {
+    it('emit() calls without await keep their order and are stored before the run ends', async () => {
       const count = 300;
       const burst = task('burst', async (ctx) => {
         const emits = Array.from({ length: count }, (_, n) => ctx.emit(n));
@@ -54,10 +54,10 @@ describeEngine(
       expect(await job.result()).toBe(true);
     });
 
-    it('emits that nobody waits for crash nothing when their run is canceled', async () => {
+    it('pending emit() calls without await crash nothing when their run is canceled', async () => {
       const refused = makeGate<unknown>();
       const careless = task('careless', async (ctx) => {
-        // More than are stored, those included that its reader has but not said so.
+        // More than the stream stores, including chunks that were read but not confirmed.
         for (let n = 0; n < 600; n += 1) void ctx.emit(n);
         await ctx.emit('last').catch((error: unknown) => refused.open(error));
         ctx.throwIfCanceled();
@@ -70,7 +70,7 @@ describeEngine(
       await expect.poll(async () => (await job.status()).status).toBe('canceled');
     });
 
-    it('a chunk may be nothing, and is read as null', async () => {
+    it('emit(undefined) is read as null', async () => {
       const quiet = task('quiet', (ctx) => ctx.emit(undefined));
       const { client } = await open({ tasks: [quiet] });
       expect(await readAll(client.submit(quiet).stream())).toEqual([null]);

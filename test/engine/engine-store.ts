@@ -9,17 +9,17 @@ import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
 import { changeSql } from '../postgres/helpers/server.ts';
 
-/** A store of one test, which can be opened more than once and reached behind the engine's back. */
+/** The store of one test. It can be opened several times and changed directly. */
 export interface EngineStore {
   readonly open: (options?: { readonly clock?: Clock }) => Promise<Provider>;
-  /** Changes rows as damage or a crashed worker would; says how many. */
+  /** Changes rows directly, as data damage or a crashed worker would. Returns the number of rows. */
   readonly tamper: (sql: string) => Promise<number>;
   remove(): Promise<void>;
 }
 
 export type StoreKind = 'SQLite' | 'PostgreSQL';
 
-/** Answers how to make stores of a kind; called where a suite is described. */
+/** Returns a factory of stores. Call it inside `describe`, because it registers an `afterAll`. */
 export function engineStores(kind: StoreKind): () => Promise<EngineStore> {
   return kind === 'SQLite' ? sqliteFile : postgresSchemas();
 }
@@ -41,7 +41,7 @@ async function sqliteFile(): Promise<EngineStore> {
   };
 }
 
-/** One database for a suite, with a schema for each test. */
+/** One database per suite and one schema per test. */
 function postgresSchemas(): () => Promise<EngineStore> {
   const pool = new SchemaPool('engine');
   afterAll(() => pool.drop());

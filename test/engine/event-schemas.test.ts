@@ -7,19 +7,19 @@ import { describeEngine } from './describe-engine.ts';
 const approved = event('approved', {
   schema: z.object({ by: z.object({ name: z.string() }), level: z.number().default(1) }),
 });
-const told = (error: PerdureError) => `${error.code}: ${error.message}`;
+const describeError = (error: PerdureError) => `${error.code}: ${error.message}`;
 
-describeEngine('the schema of an event', (open) => {
+describeEngine('event schemas', (open) => {
   const twice = orchestration('twice', async (ctx) => {
-    const first = await ctx.waitFor(approved, { timeout: '1h' }).catch(told);
+    const first = await ctx.waitFor(approved, { timeout: '1h' }).catch(describeError);
     ctx.setCustomStatus('waiting again');
-    return [first, await ctx.waitFor(approved).catch(told)];
+    return [first, await ctx.waitFor(approved).catch(describeError)];
   });
   const refusal = expect.stringMatching(
     /^INVALID_INPUT: Event "approved" has an invalid payload: by\.name: /,
   ) as unknown;
 
-  it('refuses a payload that was raised by name, with the path, and the next wait takes the next event', async () => {
+  it('waitFor() rejects an invalid payload with its path; the next wait gets the next event', async () => {
     const { client } = await open({ orchestrations: [twice] });
     const handle = await client.start(twice);
     await handle.raiseEvent('approved', { by: { name: 5 } });
@@ -28,10 +28,10 @@ describeEngine('the schema of an event', (open) => {
     expect(await handle.result()).toEqual([refusal, { by: { name: 'Mia' }, level: 1 }]);
   });
 
-  it('refuses a payload that was in the buffer before the wait', async () => {
+  it('waitFor() rejects an invalid payload that was buffered before the wait', async () => {
     const late = orchestration('late', async (ctx) => {
       await ctx.waitFor('go');
-      return [await ctx.waitFor(approved).catch(told), await ctx.waitFor(approved)];
+      return [await ctx.waitFor(approved).catch(describeError), await ctx.waitFor(approved)];
     });
     const { client } = await open({ orchestrations: [late] });
     const handle = await client.start(late);
@@ -41,7 +41,7 @@ describeEngine('the schema of an event', (open) => {
     expect(await handle.result()).toEqual([refusal, { by: { name: 'Mia' }, level: 2 }]);
   });
 
-  it('that nobody catches fails the instance with the path', async () => {
+  it('an uncaught schema error fails the instance with INVALID_INPUT', async () => {
     const once = orchestration('once', async (ctx) => ctx.waitFor(approved));
     const { client } = await open({ orchestrations: [once] });
     const handle = await client.start(once);
@@ -49,7 +49,7 @@ describeEngine('the schema of an event', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ failure: { code: 'INVALID_INPUT' } });
   });
 
-  it('parses an event once, where it is received, with the time of the orchestration', async () => {
+  it('a schema parses an event in the orchestration, with its deterministic time', async () => {
     const stamped = event('stamped', {
       schema: z.string().transform((text) => ({ text, at: Date.now(), random: Math.random() })),
     });
@@ -70,11 +70,11 @@ describeEngine('the schema of an event', (open) => {
     expect(result).toMatchObject({ isNow: true, first: { text: 'a' }, second: { text: 'b' } });
   });
 
-  it('must be synchronous: both sides refuse another one', async () => {
+  it('raiseEvent() and waitFor() reject an asynchronous schema with INVALID_OPTION', async () => {
     const slow = event('slow', {
       schema: z.string().refine(() => Promise.resolve(true)),
     });
-    const waits = orchestration('waits', async (ctx) => ctx.waitFor(slow).catch(told));
+    const waits = orchestration('waits', async (ctx) => ctx.waitFor(slow).catch(describeError));
     const { client } = await open({ orchestrations: [waits] });
     const handle = await client.start(waits);
     await expect(handle.raiseEvent(slow, 'x')).rejects.toMatchObject({ code: 'INVALID_OPTION' });

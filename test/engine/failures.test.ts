@@ -11,7 +11,7 @@ describeEngine('failures and retries', (open) => {
     ctx.throwIfCanceled();
   });
 
-  it('a failed activity rejects in the orchestration with what it threw', async () => {
+  it('a failed activity rejects in the orchestration with its error and cause', async () => {
     class CardError extends Error {
       override readonly name = 'CardError';
       readonly code = 'CARD_DECLINED';
@@ -44,7 +44,7 @@ describeEngine('failures and retries', (open) => {
     });
   });
 
-  it('a failure that nobody catches fails the instance with the cause kept', async () => {
+  it('an uncaught activity failure fails the instance and keeps the cause', async () => {
     const boom = activity('boom', async () => {
       throw new RangeError('too far');
     });
@@ -63,22 +63,28 @@ describeEngine('failures and retries', (open) => {
     ['a string', 'just text'],
     ['null', null],
     ['an object', { reason: 'odd' }],
-  ])('throwing %s is a failure like any other', async (_title, thrown) => {
-    const boom = activity('boom', async () => {
-      throw thrown as unknown as Error;
-    });
-    const fromActivity = orchestration('fromActivity', async (ctx) => await ctx.call(boom));
-    const fromCode = orchestration('fromCode', async () => {
-      throw thrown as unknown as Error;
-    });
-    const { client } = await open({ orchestrations: [fromActivity, fromCode], activities: [boom] });
-    for (const definition of [fromActivity, fromCode]) {
-      const handle = await client.start(definition, undefined);
-      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
-    }
-  });
+  ])(
+    'throwing %s in an activity or an orchestration fails the instance',
+    async (_title, thrown) => {
+      const boom = activity('boom', async () => {
+        throw thrown as unknown as Error;
+      });
+      const fromActivity = orchestration('fromActivity', async (ctx) => await ctx.call(boom));
+      const fromCode = orchestration('fromCode', async () => {
+        throw thrown as unknown as Error;
+      });
+      const { client } = await open({
+        orchestrations: [fromActivity, fromCode],
+        activities: [boom],
+      });
+      for (const definition of [fromActivity, fromCode]) {
+        const handle = await client.start(definition, undefined);
+        await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      }
+    },
+  );
 
-  it('attempts go on until one succeeds, and cost the orchestration nothing', async () => {
+  it('an activity is retried until it succeeds, without adding events to the history', async () => {
     let attempts = 0;
     const flaky = activity('flaky', async () => {
       attempts += 1;
@@ -99,7 +105,7 @@ describeEngine('failures and retries', (open) => {
     ]);
   });
 
-  it('the attempts run out, a listed name or a nonRetryable error ends them at once', async () => {
+  it('retries end at maxAttempts, at a nonRetryable name and at a nonRetryable error', async () => {
     const tried: string[] = [];
     const fail = activity('fail', async (_ctx, name: string) => {
       tried.push(name);
@@ -121,7 +127,7 @@ describeEngine('failures and retries', (open) => {
     expect(tried).toEqual(['Plain', 'Plain', 'Plain', 'Listed', 'Final']);
   });
 
-  it('nonRetryable takes classes, which stand for their subclasses too', async () => {
+  it('nonRetryable matches error classes and their subclasses', async () => {
     class Declined extends Error {}
     class DeclinedForever extends Declined {}
     const errors = { plain: Error, declined: Declined, forever: DeclinedForever };
@@ -143,7 +149,7 @@ describeEngine('failures and retries', (open) => {
     expect(tried).toEqual(['plain', 'plain', 'declined', 'forever']);
   });
 
-  it('an attempt that takes too long is told to stop and tried again', async () => {
+  it('an attempt beyond attemptTimeout is aborted and retried', async () => {
     const reasons: unknown[] = [];
     const slow = activity('slow', async (ctx) => {
       if (ctx.attempt === 2) return 'quick';
@@ -208,7 +214,7 @@ describeEngine('failures and retries', (open) => {
     }
   });
 
-  it('a total timeout rejects the call and tells the handler', async () => {
+  it('the timeout of a call rejects it with TIMEOUT and aborts the handler', async () => {
     let told: (reason: unknown) => void;
     const stopped = new Promise<unknown>((resolve) => (told = resolve));
     const slow = activity('slow', async (ctx) => {
@@ -231,7 +237,7 @@ describeEngine('failures and retries', (open) => {
     expect(await stopped).toMatchObject({ code: 'OPERATION_CANCELED' });
   });
 
-  it('a result that JSON cannot carry fails the activity, or the instance, with advice', async () => {
+  it('a result that is not serializable or too large fails its activity or instance', async () => {
     const cyclic: { self?: unknown } = {};
     cyclic.self = cyclic;
     const results: Record<string, unknown> = {

@@ -4,17 +4,17 @@ import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
-// The failures are logged; while vitest passes a line on, it puts the real nextTick back for a moment.
+// The failures are logged, and Vitest restores the real nextTick while it forwards a console line.
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockImplementation(() => undefined);
   vi.spyOn(console, 'error').mockImplementation(() => undefined);
 });
 afterEach(() => vi.restoreAllMocks());
 
-describeEngine('code that misbehaves', (open) => {
+describeEngine('orchestration code that breaks the rules', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
 
-  it('awaiting something that is not durable fails the instance and names the last operation', async () => {
+  it('awaiting a promise that is not durable fails the instance and names the last operation', async () => {
     const run = orchestration('run', async (ctx) => {
       await ctx.call(step, 1);
       return await readFile(new URL(import.meta.url), 'utf8');
@@ -27,7 +27,7 @@ describeEngine('code that misbehaves', (open) => {
     expect(info?.failure?.message).toMatch(/step/);
   });
 
-  it('a context call after a stray await fails the instance, though something durable is pending', async () => {
+  it('a context call after a stray await fails the instance despite pending operations', async () => {
     const run = orchestration('run', async (ctx) => {
       const forEver = ctx.waitFor('never');
       const stray = readFile(new URL(import.meta.url)).then(() => ctx.call(step, 1));
@@ -39,7 +39,7 @@ describeEngine('code that misbehaves', (open) => {
     expect((await client.get(handle.id))?.failure).toMatchObject({ code: 'STRAY_AWAIT' });
   });
 
-  it('a rejection that nobody handles fails its own instance and no other', async () => {
+  it('an unhandled rejection fails its own instance and no other', async () => {
     const bad = orchestration('bad', async (ctx) => {
       void ctx.call(step, 1).then(() => {
         throw new Error('nobody looks');
@@ -61,7 +61,7 @@ describeEngine('code that misbehaves', (open) => {
     ['setImmediate', () => setImmediate(() => undefined)],
     ['fetch', () => fetch('http://127.0.0.1:9')],
     ['process.nextTick', () => process.nextTick(() => undefined)],
-  ])('%s inside an orchestration throws with a hint', async (_name, use) => {
+  ])('%s inside an orchestration fails it with FORBIDDEN_IN_ORCHESTRATION', async (_name, use) => {
     const run = orchestration('run', async () => {
       await Promise.resolve(use());
     });
@@ -73,7 +73,7 @@ describeEngine('code that misbehaves', (open) => {
     });
   });
 
-  it('random numbers and ids are the same in every replay', async () => {
+  it('random numbers and ids are distinct and do not break a replay', async () => {
     const run = orchestration('run', async (ctx) => {
       const before = [Math.random(), crypto.randomUUID(), ctx.random(), ctx.uuid()];
       await ctx.call(step, 1);
@@ -86,7 +86,7 @@ describeEngine('code that misbehaves', (open) => {
   });
 });
 
-describeEngine('code that was changed under a live instance', (open) => {
+describeEngine('a code change under a running instance', (open) => {
   const one = activity('one', async () => 1);
   const two = activity('two', async () => 2);
   const before = orchestration('changed', async (ctx) => {
@@ -100,7 +100,7 @@ describeEngine('code that was changed under a live instance', (open) => {
     return 'new code';
   });
 
-  it('is held back, visible, and goes on as soon as a build that agrees comes', async () => {
+  it('an instance whose code changed is blocked until a matching build starts', async () => {
     const engine = await open();
     const worker = await engine.startWorker({ orchestrations: [before], activities: [one, two] });
     const handle = await engine.client.start(before, undefined);
@@ -120,7 +120,7 @@ describeEngine('code that was changed under a live instance', (open) => {
     expect((await engine.client.get(handle.id))?.blocked).toBeFalsy();
   });
 
-  it('fails when told to', async () => {
+  it('onNondeterminism "fail" fails an instance whose code changed', async () => {
     const engine = await open();
     const worker = await engine.startWorker({ orchestrations: [before], activities: [one, two] });
     const handle = await engine.client.start(before, undefined);

@@ -30,7 +30,7 @@ const failed = {
 describeEngine(
   'pending work',
   (open) => {
-    it('get, running and history show attempts, last failure, next try and heartbeat', async () => {
+    it('get(), running() and history() show attempts, last failure, next try and heartbeat', async () => {
       const { client } = await open(definitions);
       const startedAt = Date.now();
       const handle = await client.start(order, 'visa', { id: 'order-17' });
@@ -51,7 +51,7 @@ describeEngine(
       expect(listed).not.toHaveProperty('input');
     });
 
-    it('a running activity names its worker and has no next try', async () => {
+    it('a running activity shows its worker and no next try', async () => {
       const begun = Promise.withResolvers<void>();
       const end = Promise.withResolvers<void>();
       const hold = activity('hold', async () => {
@@ -72,7 +72,7 @@ describeEngine(
       expect(await engine.client.get(handle.id)).not.toHaveProperty('pending');
     });
 
-    it('a call by name shows no limit of attempts: its definition has it', async () => {
+    it('a call by name shows no maxAttempts', async () => {
       const flaky = activity(
         'flaky',
         async () => {
@@ -89,7 +89,7 @@ describeEngine(
       expect((await handle.status()).pending?.[0]).not.toHaveProperty('maxAttempts');
     });
 
-    it('the input of an ended instance and of a task run is shown', async () => {
+    it('get() shows the input of an ended instance and of a task run', async () => {
       const echo = orchestration('echo', async (_ctx, word: string) => word);
       const mail = task('mail', async (_ctx, _to: { readonly to: string }) => 'sent');
       const { client } = await open({ orchestrations: [echo], tasks: [mail] });
@@ -101,7 +101,7 @@ describeEngine(
       expect(await client.get(run.id)).toMatchObject({ kind: 'task', input: { to: 'ada' } });
     });
 
-    it('the TIMEOUT of result() says what the instance waits for', async () => {
+    it('the TIMEOUT error of result() names what the instance waits for', async () => {
       const waits = orchestration('waits', async (ctx) =>
         Promise.all([
           ctx.waitFor('approved'),

@@ -8,7 +8,7 @@ import { describeEngine } from './describe-engine.ts';
 describeEngine('robustness', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
 
-  it('a client inside an orchestration is refused, and the worker goes on', async () => {
+  it('a client call inside an orchestration fails it, and the worker continues', async () => {
     const inner = orchestration('inner', async (ctx) => ctx.call(step, 1));
     const engine = await open();
     const outer = orchestration('outer', async () => {
@@ -22,7 +22,7 @@ describeEngine('robustness', (open) => {
     expect(await (await engine.client.start(inner, undefined)).result()).toBe(1);
   });
 
-  it('a start that is refused because the id is taken does the one that has it no harm', async () => {
+  it('start() that rejects for a taken id does not affect the existing instance', async () => {
     const healthy = orchestration('healthy', async (ctx) => ctx.waitFor('go'));
     const strays = orchestration('strays', async (ctx) => {
       void ctx.waitFor('never');
@@ -40,7 +40,7 @@ describeEngine('robustness', (open) => {
     expect(await handle.result()).toBe('fine');
   });
 
-  it('a build that was held back and also strays cannot fail the instance after the rollback', async () => {
+  it('a blocked build with a stray await cannot fail the instance after a rollback', async () => {
     const good = orchestration('job', async (ctx) => {
       await ctx.call(step, 1);
       return await ctx.waitFor('go');
@@ -67,7 +67,7 @@ describeEngine('robustness', (open) => {
   });
 
   it.each(['null', '{"retry":{}}', 'not json'])(
-    'options of a work item that are damaged (%s) fail only that activity',
+    'undecodable options of a work item (%s) fail only that activity',
     async (damage) => {
       const run = orchestration('run', async (ctx, n: number) =>
         ctx.call(step, n).catch((error: Error) => (error.cause as { code: string }).code),
@@ -86,7 +86,7 @@ describeEngine('robustness', (open) => {
     },
   );
 
-  it('a hook that throws when a handler is leaked costs nobody a slot', async () => {
+  it('a handlerLeaked hook that throws occupies no slot', async () => {
     let release: () => void;
     const never = new Promise<void>((resolve) => (release = resolve));
     const deaf = activity('deaf', async () => never);
@@ -109,7 +109,7 @@ describeEngine('robustness', (open) => {
     release!();
   });
 
-  it("a store's transient error inside an activity is tried again like any other", async () => {
+  it('a retryable ProviderError thrown by an activity is retried', async () => {
     const asks = activity('asks', async (ctx) => {
       if (ctx.attempt === 1) {
         throw new ProviderError({ operation: 'x', message: 'away', retryable: true });
@@ -123,7 +123,7 @@ describeEngine('robustness', (open) => {
     expect(await (await client.start(run, undefined)).result()).toBe(2);
   });
 
-  it('a worker whose slots are taken leaves further work to others', async () => {
+  it('a worker without free slots leaves further work to others', async () => {
     let finish: () => void;
     const finished = new Promise<void>((resolve) => (finish = resolve));
     const started: number[] = [];
@@ -142,7 +142,7 @@ describeEngine('robustness', (open) => {
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual([1, 2]);
   });
 
-  it('what a start claimed is handed back when the worker stops in that very moment', async () => {
+  it('work claimed by start() is released if the worker stops at that moment', async () => {
     let runs = 0;
     const count = activity('count', async () => {
       runs += 1;
@@ -158,7 +158,7 @@ describeEngine('robustness', (open) => {
     expect(await engine.client.handle('edge').result({ timeout: '10s' })).toBe(1);
   });
 
-  it('a row whose definition is gone harms only its own instance', async () => {
+  it('a row without its definition affects no other instance', async () => {
     const waits = orchestration('waits', async (ctx) => ctx.waitFor('go'));
     const engine = await open();
     for (const id of ['bad', 'good']) await engine.client.start(waits, undefined, { id });
@@ -169,7 +169,7 @@ describeEngine('robustness', (open) => {
     expect((await engine.client.list()).items.length).toBe(2);
   });
 
-  it('a worker may leave the globals as they are, though another in the process does not', async () => {
+  it('deterministicGlobals: false allows setTimeout() after another worker forbade it', async () => {
     const looks = orchestration('looks', async () => typeof setTimeout(() => undefined, 0));
     const engine = await open();
     const other = await engine.startWorker({ orchestrations: [looks] });
@@ -181,7 +181,7 @@ describeEngine('robustness', (open) => {
     expect(await (await engine.client.start(looks, undefined)).result()).toBe('object');
   });
 
-  it('a stopped worker leaves no timer behind', async () => {
+  it('a stopped worker leaves no timer', async () => {
     const run = orchestration('run', async (ctx) => ctx.call(step, 3));
     const before = timers();
     const engine = await open();

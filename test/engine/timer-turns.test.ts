@@ -15,12 +15,12 @@ const nap = orchestration('nap', (ctx, ms: number) => ctx.sleep(ms));
 
 async function newDirectory() {
   const directory = await mkdtemp(join(tmpdir(), 'perdure-timers-'));
-  // Registered first, so that it runs after what the test closes.
+  // Registered first, so that it runs last.
   onTestFinished(() => rm(directory, { recursive: true }));
   return { directory, clock: new FakeClock() };
 }
 
-/** An engine on a file with a clock of its own, and by which path the turns of its worker came to the store. */
+/** Opens an engine with a fake clock on a file. `paths` lists the path of each committed turn. */
 async function open(options: StartWorkerOptions) {
   const { directory, clock } = await newDirectory();
   const file = join(directory, 'store.db');
@@ -32,7 +32,7 @@ async function open(options: StartWorkerOptions) {
   return { client: perdure.client, clock, paths, file };
 }
 
-it('a timer of an instance that is live here leads to its turn without a claim', async () => {
+it('a due timer of a warm instance runs its turn without a claim', async () => {
   const { client, clock, paths } = await open({ orchestrations: [nap] });
   const handles = [];
   for (const ms of [50, 20, 20, 7_000]) handles.push(await client.start(nap, ms));
@@ -43,7 +43,7 @@ it('a timer of an instance that is live here leads to its turn without a claim',
   expect(paths).toEqual(Array(8).fill('fast'));
 });
 
-it('what waits beside a timer comes to the code with it, in order', async () => {
+it('timers and an event due together are all delivered, the earliest timer first', async () => {
   const both = orchestration('both', async (ctx) => {
     const got: string[] = [];
     const timer = async (ms: number) => {
@@ -67,7 +67,7 @@ it('what waits beside a timer comes to the code with it, in order', async () => 
   expect(got[0]).toBe('10 ms');
 });
 
-it('a timer that another process claims first fires once, and the turn here is dropped', async () => {
+it('a timer that another process claims first fires once; the local turn is dropped', async () => {
   const { client, clock, paths, file } = await open({ orchestrations: [nap] });
   const other = await openSqlite({ path: file, clock });
   onTestFinished(() => other.close());
@@ -93,10 +93,10 @@ it('a timer that another process claims first fires once, and the turn here is d
   ]);
 });
 
-it('a timer that falls due while the turn of another is committed leaves all of them their fast turns', async () => {
+it('a timer that falls due during the commit of another causes no slow turn', async () => {
   const { directory, clock } = await newDirectory();
   let isCommitting = false;
-  // Each commit takes place a millisecond after its turn began.
+  // Each commit happens one millisecond after its turn started.
   const lateMs = () => (isCommitting ? 1 : 0);
   const late: Clock = {
     now: () => clock.now() + lateMs(),
@@ -131,7 +131,7 @@ it('a timer that falls due while the turn of another is committed leaves all of 
   expect(paths).toEqual(Array(9).fill('fast'));
 });
 
-it('a canceled instance keeps its live function while the timers of its clean-up fire', async () => {
+it('a canceled instance stays warm while the timers of its clean-up fire', async () => {
   let begun = 0;
   const tidy = orchestration('tidy', async (ctx) => {
     begun += 1;
@@ -154,7 +154,7 @@ it('a canceled instance keeps its live function while the timers of its clean-up
   expect(paths).toEqual(['fast', 'slow', 'slow', 'slow']);
 });
 
-it('without fast paths every timer is claimed', async () => {
+it('fastPaths: false claims every timer', async () => {
   const { client, clock, paths } = await open({
     orchestrations: [nap],
     ...testOptions({ fastPaths: false }),

@@ -3,8 +3,8 @@ import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
 import { describeEngine } from './describe-engine.ts';
 
-describeEngine('clients that wait', (open) => {
-  it('read no history, however the instance ends', async () => {
+describeEngine('waiting clients', (open) => {
+  it('result() reads no history, however the instance ends', async () => {
     const run = orchestration('run', async (ctx) => {
       const word = await ctx.waitFor('go');
       if (word === 'fail') throw new Error('told to fail');
@@ -47,7 +47,7 @@ describeEngine('clients that wait', (open) => {
       'INSTANCE_TERMINATED',
     ]);
     expect(reads).toEqual([]);
-    // The count counts.
+    // Shows that reads are recorded.
     await elsewhere.client.history('completes');
     expect(reads).toEqual(['readInstanceHistory']);
   });

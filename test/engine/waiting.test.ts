@@ -4,7 +4,7 @@ import { event, orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine('timers and events', (open) => {
-  it('timers fire in the order of their times, not of their creation', async () => {
+  it('timers fire in the order of their due times, not of their creation', async () => {
     const run = orchestration('run', async (ctx) => {
       const order: number[] = [];
       await Promise.all(
@@ -19,7 +19,7 @@ describeEngine('timers and events', (open) => {
     expect(await (await client.start(run, undefined)).result()).toEqual([10, 30, 60]);
   });
 
-  it('time inside an orchestration only moves forward, and by the timers that fired', async () => {
+  it('Date.now() and ctx.now() advance by at least the duration of a sleep', async () => {
     const run = orchestration('run', async (ctx) => {
       const before = Date.now();
       await ctx.sleep(25);
@@ -31,7 +31,7 @@ describeEngine('timers and events', (open) => {
     expect(own).toBe(after);
   });
 
-  it('an event raised before anyone waits is kept, and events of a name arrive in order', async () => {
+  it('events raised before waitFor() are buffered and delivered in order', async () => {
     const item = event<number>('item');
     const collect = orchestration('collect', async (ctx) => {
       await ctx.sleep(20);
@@ -45,7 +45,7 @@ describeEngine('timers and events', (open) => {
     expect(await handle.result()).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it('a wait that times out takes no event from the next one', async () => {
+  it('a wait that timed out consumes no later event', async () => {
     const run = orchestration('run', async (ctx) => {
       const first = await ctx
         .waitFor('go', { timeout: 15 })
@@ -62,7 +62,7 @@ describeEngine('timers and events', (open) => {
     expect(await handle.result()).toEqual(['TIMEOUT', 'late']);
   });
 
-  it('an event for an instance that is over or unknown is refused', async () => {
+  it('raiseEvent() to an ended or unknown instance rejects', async () => {
     const run = orchestration('run', async () => 1);
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
@@ -75,7 +75,7 @@ describeEngine('timers and events', (open) => {
     });
   });
 
-  it('the loser of a race is withdrawn, and the winner decides', async () => {
+  it('ctx.select() returns the timer that wins against an activity', async () => {
     const never = activity('never', async (ctx) => {
       await ctx.canceled();
     });

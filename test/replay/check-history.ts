@@ -7,7 +7,7 @@ type Scheduled = Extract<HistoryEvent, { kind: 'activityScheduled' | 'childSched
 const isTerminal = ({ kind }: HistoryEvent) =>
   kind.startsWith('execution') && kind !== 'executionStarted';
 
-/** What must be true of every finished history, whatever the code and the world did. */
+/** Checks the invariants of every finished history. */
 export function checkHistory(history: readonly HistoryEvent[], messages: readonly Message[]): void {
   checkTerminal(history);
   checkFailure(history, messages);
@@ -16,14 +16,14 @@ export function checkHistory(history: readonly HistoryEvent[], messages: readonl
   checkEnd(history);
 }
 
-/** Exactly one terminal event, the last; times that never go back. */
+/** The last event is the only terminal one, and times never decrease. */
 function checkTerminal(history: readonly HistoryEvent[]): void {
   expect(history.filter(isTerminal)).toEqual(history.slice(-1));
   const times = history.map(({ at }) => at);
   expect(times).toEqual(times.toSorted((a, b) => a - b));
 }
 
-/** The programs fail only with a cancellation that nobody asked the instance for; what came too late is carried on. */
+/** Programs fail only with a cancellation other than that of the instance. Continue-as-new carries a late cancel. */
 function checkFailure(history: readonly HistoryEvent[], messages: readonly Message[]): void {
   const last = history.at(-1);
   const request = messages.find(({ kind }) => kind === 'cancel');
@@ -36,7 +36,7 @@ function checkFailure(history: readonly HistoryEvent[], messages: readonly Messa
   }
 }
 
-/** R16 and R11: the first request is kept, reaches no shield, and nothing unshielded is started after it. */
+/** R16 and R11: the first cancel is kept, reaches no shield, and no unshielded operation starts after it. */
 function checkRequests(history: readonly HistoryEvent[], messages: readonly Message[]): void {
   const requests = history.filter(({ kind }) => kind === 'cancelRequested');
   const [started] = history;
@@ -62,7 +62,7 @@ function checkRequests(history: readonly HistoryEvent[], messages: readonly Mess
   expect(begun.filter(({ shielded }) => shielded !== true)).toEqual([]);
 }
 
-/** R4 and R14: an operation is withdrawn at most once, answered at most once, and after both only if it is waited for. */
+/** R4 and R14: an operation is withdrawn and settled at most once, and settled after a withdrawal only in wait mode. */
 function checkWithdrawals(history: readonly HistoryEvent[]): void {
   const scheduled = new Map<number, HistoryEvent>();
   const withdrawn = new Set<number>();
@@ -85,7 +85,7 @@ function checkWithdrawals(history: readonly HistoryEvent[]): void {
   }
 }
 
-/** R17: at the end nothing is left that had to be waited for, and nothing of a shield, unless it was cut off. */
+/** R17: at the end no operation in wait mode or in a shield is pending, unless clean-up was skipped. */
 function checkEnd(history: readonly HistoryEvent[]): void {
   const last = history.at(-1);
   if (last?.kind === 'executionCanceled' && last.cleanupSkipped === true) return;

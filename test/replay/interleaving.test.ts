@@ -4,7 +4,7 @@ import { drive, type TurnDriver } from './turn-driver.ts';
 
 installDeterministicGlobals();
 
-/** Code that tells in its result if it ever saw the values, the time or the randomness of another instance. */
+/** An instance whose output shows any value, time or random number of another instance. */
 function instance(index: number): TurnDriver {
   const run = drive(
     async (ctx, me: number) => {
@@ -25,7 +25,7 @@ function instance(index: number): TurnDriver {
 }
 
 describe('a thousand interleaved instances', () => {
-  it('never see anything of each other, warm or replayed', async () => {
+  it('1,000 interleaved instances share no values, time or randomness, warm or replayed', async () => {
     const runs = Array.from({ length: 1_000 }, (_, index) => instance(index));
     const each = (act: (run: TurnDriver, index: number) => Promise<unknown>) =>
       Promise.all(runs.map(act));

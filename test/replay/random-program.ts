@@ -25,7 +25,7 @@ export type Leaf =
       readonly cancellation?: CancellationType | undefined;
     };
 
-/** A part of the code in a scope or shield of its own. */
+/** Code inside its own scope or shield. */
 export interface Bracket {
   readonly kind: 'scope' | 'shield';
   readonly step: Step;
@@ -42,7 +42,7 @@ export type Step =
   | { readonly kind: 'attempt'; readonly step: Step; readonly otherwise: Step }
   /** Compensation: `cleanUp` runs however `step` ends. */
   | { readonly kind: 'finally'; readonly step: Step; readonly cleanUp: Step }
-  /** A branch that nobody waits for. */
+  /** A branch without an await. */
   | { readonly kind: 'spawn'; readonly step: Step }
   | {
       readonly kind: 'join';
@@ -59,15 +59,15 @@ export type Step =
 
 export interface Program {
   readonly step: Step;
-  /** How many executions it runs, each continuing as new but the last. */
+  /** Number of executions. Each but the last continues as new. */
   readonly rounds: number;
-  /** Whether a cancel ends it, or is caught like any other error. */
+  /** Whether it rethrows a CanceledError instead of catching it like any other error. */
   readonly heedsCancel: boolean;
 }
 
 type Context = OrchestrationContext<number>;
 
-/** Turns a program into code that logs what it sees: its result tells every difference in order or value. */
+/** Converts a program to an orchestration whose output logs every value in order. */
 export function toOrchestration(program: Program): OrchestrationDefinition {
   return orchestration('random', async (ctx: Context, round: number) => {
     const seen: unknown[] = [];
@@ -76,7 +76,7 @@ export function toOrchestration(program: Program): OrchestrationDefinition {
       return describeError(error);
     });
     if (round < program.rounds) await ctx.continueAsNew(round + 1);
-    // As JSON carries it: a result may be undefined, and so may what was seen.
+    // Converts undefined array items to null, because a payload rejects them.
     return JSON.parse(JSON.stringify({ result, seen })) as unknown;
   });
 }
@@ -161,7 +161,7 @@ function contextJoins(ctx: Context, keepLosers: boolean): Joins {
   };
 }
 
-/** A leaf or a scope stays a durable promise, so that it can lose a race; anything else becomes a native one. */
+/** Starts a branch. A leaf or a scope stays a durable promise, so that it can lose a race. */
 function start(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':

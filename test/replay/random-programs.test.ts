@@ -14,7 +14,7 @@ import { RandomWorld, type CancelPlan } from './random-world.ts';
 
 const version = '1';
 
-/** One turn as it was: its messages, its time, and the history that it found. */
+/** A recorded turn: its messages, its time and the history length before it. */
 interface TurnRecord {
   readonly messages: readonly Message[];
   readonly nowMs: number;
@@ -46,12 +46,12 @@ async function replayed(
   return execution;
 }
 
-/** A stack tells how the engine was called. */
+/** Removes stacks, which differ with the caller of the engine. */
 function withoutAllStacks(result: TurnResult): TurnResult {
   return { ...result, events: result.events.map(withoutStacks) };
 }
 
-/** Runs an execution twice at once, warm and replayed from scratch before every turn; both must decide the same. */
+/** Runs an execution warm and, before every turn, replayed from scratch. Both must return the same result. */
 async function runExecution(params: {
   readonly definition: OrchestrationDefinition;
   readonly executionId: number;
@@ -72,14 +72,14 @@ async function runExecution(params: {
     turns.push({ messages, nowMs: world.nowMs, before: history.length });
     history.push(...result.events);
     world.observe(result.events);
-    // Whoever has not ended waits for something.
+    // An execution that has not ended has a pending operation.
     if (!warm.ended) expect(world.isIdle).toBe(false);
     messages = world.nextMessages();
   }
   return { definition, executionId, history, turns };
 }
 
-/** Replays what was there before a turn, and lives through the rest as it was. */
+/** Replays the history before a turn and runs the recorded turns from there. */
 async function continueFrom(run: Run, first: number): Promise<void> {
   const { history, turns } = run;
   const continued = history.slice(0, turns[first]?.before);
@@ -91,7 +91,7 @@ async function continueFrom(run: Run, first: number): Promise<void> {
   expect(continued.map(withoutStacks)).toEqual(history.map(withoutStacks));
 }
 
-/** Cuts a history at every event: between turns it goes on as it did, and a half-recorded reaction is found. */
+/** Cuts a history at every event. A cut between turns continues equally; a cut inside a turn is detected. */
 async function checkCuts(run: Run): Promise<void> {
   const { history, turns } = run;
   for (let index = 1; index < turns.length; index++) await continueFrom(run, index);
@@ -141,7 +141,7 @@ async function runProgram(
 const numRuns = Number(process.env['PERDURE_RANDOM_RUNS'] ?? 400);
 
 describe('random programs', () => {
-  it('decide the same warm, replayed cold before every turn, and cut at every event', async () => {
+  it('random programs produce the same history warm, replayed cold and cut at any event', async () => {
     const kinds = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(programs, fc.nat(), plans, async (program, seed, plan) => {
@@ -156,7 +156,7 @@ describe('random programs', () => {
       }),
       { numRuns },
     );
-    // Programs that do nothing, and worlds that never ask for anything, would prove nothing.
+    // Each kind of event must occur often enough for the check to be meaningful.
     const mustOccur = [
       'cancelRequested',
       'operationWithdrawn',

@@ -92,7 +92,7 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
 
 /**
  * Random programs: all operations, native and durable combinators, scopes and shields with and without timeouts,
- * compensation, branches that nobody awaits; nested, in sequence and in parallel.
+ * compensation, branches without an await; nested, in sequence and in parallel.
  */
 export const programs: fc.Arbitrary<Program> = fc.record({
   step: fc

@@ -10,21 +10,21 @@ type Scheduled = Extract<
   }
 >;
 
-/** Whether and how the world asks an instance to stop. */
+/** Whether and when the instance is canceled. */
 export interface CancelPlan {
-  /** The turn in which it is asked, 0 with the start; `undefined`: never. */
+  /** The turn that gets the cancel, 0 with the start; `undefined`: never. */
   readonly inTurn: number | undefined;
-  /** How many turns later the clean-up is cut off; `undefined`: it may take as long as it likes. */
+  /** Number of turns after which clean-up expires; `undefined`: never. */
   readonly expiresAfter: number | undefined;
 }
 
-/** Answers outstanding operations in random order and batches, and makes the mistakes that a real world makes. */
+/** Settles pending operations in random order and batches, with duplicate, stale and unexpected messages. */
 export class RandomWorld {
   readonly #random: DeterministicRandom;
   readonly #executionId: number;
   readonly #plan: CancelPlan;
   readonly #outstanding = new Map<number, Scheduled>();
-  /** Operations that were told to stop, with what they have to answer. */
+  /** Withdrawn operations in wait mode. */
   readonly #stopping = new Set<number>();
   readonly #answered: Message[] = [];
   #turn = 0;
@@ -36,7 +36,7 @@ export class RandomWorld {
     this.#plan = plan;
   }
 
-  /** Takes note of what a turn recorded. */
+  /** Tracks the operations that a turn recorded. */
   observe(events: readonly HistoryEvent[]): void {
     for (const event of events) {
       switch (event.kind) {
@@ -56,18 +56,18 @@ export class RandomWorld {
     }
   }
 
-  /** Whether there is anything left that the world could answer. */
+  /** Whether no operation is pending. */
   get isIdle(): boolean {
     return this.#outstanding.size === 0;
   }
 
-  /** What comes together with the start. */
+  /** The messages that arrive with the start. */
   firstMessages(): readonly Message[] {
     const { inTurn } = this.#plan;
     return inTurn === 0 ? [{ kind: 'cancel', reason: 'the first', actor: 'world' }] : [];
   }
 
-  /** The messages of the next turn: some answers, duplicates, stale ones and events nobody asked for. */
+  /** The messages of the next turn: some outcomes, duplicates, stale messages and unexpected events. */
   nextMessages(): readonly Message[] {
     // The clock of another machine may be behind.
     this.nowMs += Math.floor(this.#random.next() * 40) - 5;
@@ -88,7 +88,7 @@ export class RandomWorld {
     return messages;
   }
 
-  /** Puts the request to stop, repeats of it, and the end of the clean-up somewhere into a batch. */
+  /** Inserts the cancel, repeated cancels and the end of clean-up at random places of a batch. */
   #addRequests(messages: Message[]): void {
     this.#turn += 1;
     const { inTurn, expiresAfter } = this.#plan;
@@ -104,7 +104,7 @@ export class RandomWorld {
     }
   }
 
-  /** A store removes what nobody has claimed yet, without a turn. */
+  /** A store cancels unclaimed activities without a turn. */
   #stopSome(messages: Message[]): void {
     for (const [operation, event] of this.#outstanding) {
       const isStopped =
@@ -126,7 +126,7 @@ export class RandomWorld {
     const event = this.#outstanding.get(target);
     const type = event !== undefined && 'cancellation' in event ? event.cancellation : undefined;
     if (type === 'wait') this.#stopping.add(target);
-    // Now and then the answer is already under way; abandoned work goes on.
+    // Sometimes the outcome is already queued. Abandoned work continues.
     else if (type !== 'abandon' && this.#random.next() < 0.8) this.#outstanding.delete(target);
   }
 

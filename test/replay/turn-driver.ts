@@ -25,11 +25,11 @@ export interface DriverOptions {
   readonly payloadLimitBytes?: number;
   readonly onBroken?: () => void;
   readonly log?: Logger;
-  /** Replays the whole history on fresh code after every turn. Default: yes. */
+  /** Whether to replay the whole history after every turn. Default: true. */
   readonly alwaysReplay?: boolean;
 }
 
-/** Plays the runtime and the world for one execution: turn by turn, with a time of its own. */
+/** Runs one execution turn by turn, with messages from the test and its own time. */
 export class TurnDriver {
   readonly history: HistoryEvent[] = [];
   readonly definition: OrchestrationDefinition;
@@ -47,7 +47,7 @@ export class TurnDriver {
     return this.#options.executionId ?? 1;
   }
 
-  /** Runs a turn with these messages and answers what it recorded. */
+  /** Runs a turn with these messages and returns the events it recorded. */
   async turn(...messages: readonly Message[]): Promise<readonly HistoryEvent[]> {
     return (await this.turnResult(...messages)).events;
   }
@@ -72,7 +72,7 @@ export class TurnDriver {
     return { kind: 'start', name, version: null, payload: encodePayload(input, 'input') };
   }
 
-  /** A fresh execution that has replayed the history so far. */
+  /** Returns a new execution that has replayed the history. */
   async replayed(history: readonly HistoryEvent[] = this.history): Promise<Execution> {
     const execution = this.#createExecution({ ...this.#options, onBroken: () => undefined });
     await execution.replay(history);
@@ -114,7 +114,7 @@ export class TurnDriver {
     return { kind: 'detachedConfirmed', executionId: this.executionId, operation };
   }
 
-  /** The id of a detached start is taken. */
+  /** The start of a detached instance failed, for example because its id is taken. */
   detachedFailed(operation: number, failure: Partial<Failure> = {}): Message {
     const { executionId } = this;
     return { kind: 'detachedFailed', executionId, operation, failure: toFailure(failure) };
@@ -137,7 +137,7 @@ export class TurnDriver {
     return { kind: 'childCanceled', executionId: this.executionId, operation, reason };
   }
 
-  /** Asks the instance to stop. */
+  /** A cancel of the instance. */
   cancel(reason = 'stop', actor: string | null = null): Message {
     return { kind: 'cancel', reason, actor };
   }
@@ -146,19 +146,19 @@ export class TurnDriver {
     return { kind: 'cleanupExpired', reason };
   }
 
-  /** How the execution ended, if it has. */
+  /** The terminal event, if the execution has ended. */
   get outcome(): TerminalEvent | undefined {
     return this.history.find(isTerminal);
   }
 
-  /** What the orchestration returned. */
+  /** The value that the orchestration returned. */
   get output(): unknown {
     const { outcome } = this;
     assert(outcome?.kind === 'executionCompleted', `Not completed: ${JSON.stringify(outcome)}`);
     return decodePayload(outcome.payload);
   }
 
-  /** What the orchestration failed with. */
+  /** The failure of the orchestration. */
   get failure(): Failure {
     const { outcome } = this;
     assert(outcome?.kind === 'executionFailed', `Not failed: ${JSON.stringify(outcome)}`);
@@ -176,7 +176,7 @@ export class TurnDriver {
   }
 }
 
-/** Drives an orchestration that is given as its handler. */
+/** Creates a driver for an orchestration with this handler. */
 export function drive<Input = void>(
   handler: (context: OrchestrationContext<Input>, input: Input) => unknown,
   options?: DriverOptions,
@@ -184,7 +184,7 @@ export function drive<Input = void>(
   return new TurnDriver(orchestration<Input>('subject', handler), options);
 }
 
-/** The kinds of events, for a test that cares about their order. */
+/** Returns the kinds of events in order. */
 export function kindsOf(events: readonly HistoryEvent[]): readonly string[] {
   return events.map(({ kind }) => kind);
 }

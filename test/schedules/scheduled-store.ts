@@ -6,7 +6,7 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
 import { watchDriver } from '../postgres/helpers/driver-activity.ts';
 
-/** A store whose clock the test moves; it may be opened several times, as by several processes. */
+/** A store with a fake clock. It can be opened several times, as by several processes. */
 export interface ScheduledStore {
   readonly clock: FakeClock;
   readonly open: () => Promise<{ readonly perdure: Perdure; readonly provider: Provider }>;
@@ -15,7 +15,7 @@ export interface ScheduledStore {
 // A Friday at noon.
 const startAt = Date.UTC(2030, 1, 1, 12);
 
-/** Registers a suite once per kind of store. */
+/** Registers a suite once for SQLite and once for PostgreSQL. */
 export function describeScheduled(
   title: string,
   suite: (scheduledStore: () => Promise<ScheduledStore>) => void,
@@ -36,7 +36,7 @@ function scheduledStore(kind: StoreKind, store: EngineStore): ScheduledStore {
     clock,
     open: async () => {
       const provider = await store.open({ clock });
-      // Polls would only fire thousands of alarms while the clock is moved by hours.
+      // A short interval would fire thousands of polls when the clock advances by hours.
       const perdure = await Perdure.open(provider, { clock, pollInterval: '10m' });
       onTestFinished(() => perdure.close());
       return { perdure, provider };
@@ -44,7 +44,7 @@ function scheduledStore(kind: StoreKind, store: EngineStore): ScheduledStore {
   };
 }
 
-/** Lets woken code proceed until nothing of it is on its way to a server or back. */
+/** Runs the event loop until no query is in flight. */
 async function settle(isBusy: () => boolean): Promise<void> {
   for (let round = 0; round < 20; round += 1) {
     await setImmediate();
@@ -55,7 +55,7 @@ async function settle(isBusy: () => boolean): Promise<void> {
   }
 }
 
-/** The moment so many minutes after the store's clock began. */
+/** Returns the time `count` minutes after the start of the store's clock. */
 export function minute(count: number): number {
   return startAt + count * 60_000;
 }

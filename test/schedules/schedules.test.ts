@@ -13,7 +13,7 @@ import { describeScheduled, minute } from './scheduled-store.ts';
 
 const work = task('work', (_ctx, input: string) => input);
 
-/** The moments of the ticks that started something, in minutes after the beginning. */
+/** Returns the times of the ticks that started a run, in minutes after the start. */
 async function ticksOf(client: Client, schedule: string): Promise<readonly number[]> {
   const { items } = await client.list({ idPrefix: `${schedule}@` });
   return items
@@ -23,7 +23,7 @@ async function ticksOf(client: Client, schedule: string): Promise<readonly numbe
 }
 
 describeScheduled('schedules', (scheduledStore) => {
-  it('an interval runs its task at each tick, with an id that tells which', async () => {
+  it('an interval runs its task at each tick, with the tick time in the id', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -42,7 +42,7 @@ describeScheduled('schedules', (scheduledStore) => {
     });
   });
 
-  it('cron starts an orchestration at the time of its zone', async () => {
+  it('a cron schedule starts an orchestration at the time of its time zone', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -60,7 +60,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await client.handle(report, id).result()).toBe('report of today');
   });
 
-  it('a flow is started with its graph, as it was when the schedule was put', async () => {
+  it('a schedule starts a flow with its graph and input', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -78,7 +78,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await client.handle(id).result()).toEqual({ flow: orders.graph, input: 'today' });
   });
 
-  it('each tick happens once, however many workers there are', async () => {
+  it('each tick runs once with several stores and workers', async () => {
     const { clock, open } = await scheduledStore();
     const calls: string[] = [];
     const count = task('count', (ctx) => void calls.push(ctx.runId));
@@ -103,22 +103,25 @@ describeScheduled('schedules', (scheduledStore) => {
     ['skip', [10, 110]],
     ['one', [10, 100, 110]],
     ['all', [10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110]],
-  ])('after a time without a worker, %s makes up for what was missed', async (catchUp, ticks) => {
-    const { clock, open } = await scheduledStore();
-    const { perdure } = await open();
-    const { client } = perdure;
-    const worker = await perdure.startWorker({ tasks: [work] });
-    await client.schedules.put('s', { every: '10m', task: work, input: '', catchUp });
-    await clock.advance('11m');
-    await worker.stop();
-    await clock.advance('94m');
-    await perdure.startWorker({ tasks: [work] });
-    await clock.advance('6m');
-    expect(await ticksOf(client, 's')).toEqual(ticks);
-    expect(await client.schedules.get('s')).toMatchObject({ nextAt: minute(120) });
-  });
+  ])(
+    'catchUp "%s" decides which missed ticks run after a time without a worker',
+    async (catchUp, ticks) => {
+      const { clock, open } = await scheduledStore();
+      const { perdure } = await open();
+      const { client } = perdure;
+      const worker = await perdure.startWorker({ tasks: [work] });
+      await client.schedules.put('s', { every: '10m', task: work, input: '', catchUp });
+      await clock.advance('11m');
+      await worker.stop();
+      await clock.advance('94m');
+      await perdure.startWorker({ tasks: [work] });
+      await clock.advance('6m');
+      expect(await ticksOf(client, 's')).toEqual(ticks);
+      expect(await client.schedules.get('s')).toMatchObject({ nextAt: minute(120) });
+    },
+  );
 
-  it('a paused schedule does not fire, and a resumed one goes on with its next tick', async () => {
+  it('a paused schedule skips its ticks, and resume() continues with the next one', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -136,7 +139,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await ticksOf(client, 's')).toEqual([10, 50, 60]);
   });
 
-  it('a deleted schedule fires no more, and what it started goes on', async () => {
+  it('delete() stops a schedule, and the runs it started continue', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -152,7 +155,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await client.handle(work, id).result()).toBe('kept');
   });
 
-  it('putting a schedule again changes nothing, a new timing begins anew, a new input does not', async () => {
+  it('put() of an existing schedule keeps its next tick unless the timing changes', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { schedules } = perdure.client;
@@ -162,12 +165,12 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await put('10m', 'a')).toEqual(first);
     expect(await put('10m', 'b')).toMatchObject({ nextAt: minute(10), createdAt: minute(0) });
     expect(await put('20m', 'b')).toMatchObject({ nextAt: minute(24) });
-    // What is due is not forgotten because a program starts and puts its schedules.
+    // A program that puts its schedules again at startup keeps a due tick.
     await clock.advance('60m');
     expect(await put('20m', 'c')).toMatchObject({ nextAt: minute(24) });
   });
 
-  it('a schedule that another process puts is heard of', async () => {
+  it('a worker runs a schedule that another process puts', async () => {
     const { clock, open } = await scheduledStore();
     const [{ perdure }, { perdure: elsewhere }] = [await open(), await open()];
     await perdure.startWorker({ tasks: [work] });
@@ -177,7 +180,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await ticksOf(elsewhere.client, 's')).toEqual([62]);
   });
 
-  it('a tick finds the active run of its dedupe key instead of starting a second', async () => {
+  it('a tick with the dedupe key of an active run starts no second run', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -196,7 +199,7 @@ describeScheduled('schedules', (scheduledStore) => {
     });
   });
 
-  it('ends with its last tick', async () => {
+  it('a schedule with endAt has no next tick after its last one', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
@@ -209,7 +212,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await client.schedules.get('s')).not.toHaveProperty('nextAt');
   });
 
-  it('are listed by name, page by page, with what they start and when', async () => {
+  it('schedules.list() returns pages sorted by name, with definition and timing', async () => {
     const { open } = await scheduledStore();
     const { schedules } = (await open()).perdure.client;
     for (const name of ['c', 'a', 'b']) {
@@ -231,7 +234,7 @@ describeScheduled('schedules', (scheduledStore) => {
     });
   });
 
-  it('a schedule that cannot be read says so, stands still, and hinders no other', async () => {
+  it('an undecodable schedule records an error, stops, and affects no other', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure, provider } = await open();
     const { client } = perdure;
@@ -249,7 +252,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await ticksOf(client, 'damaged')).toEqual([4]);
   });
 
-  it('many schedules that catch up at once share what is made to happen in one go', async () => {
+  it('many schedules that catch up together start at most 1,000 runs per call', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure, provider } = await open();
     const names = ['a', 'b', 'c', 'd'];
@@ -284,7 +287,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(Math.max(...portions)).toBeLessThanOrEqual(1_000);
   });
 
-  it('one that is on time does not wait until many others have caught up', async () => {
+  it('a punctual schedule does not wait for 120 others to catch up', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure, provider } = await open();
     const { schedules } = perdure.client;
@@ -313,7 +316,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect((await provider.dueSchedules(1)).due).toEqual([]);
   });
 
-  it('a resume does not bring back the timing that was changed meanwhile', async () => {
+  it('resume() keeps a timing that put() changed concurrently', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure, provider } = await open();
     const { schedules } = perdure.client;
@@ -336,7 +339,7 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await schedules.get('s')).toMatchObject({ paused: false, nextAt: minute(60) });
   });
 
-  it('a worker that has stopped leaves no alarm behind', async () => {
+  it('a stopped worker leaves no timer', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     await perdure.client.schedules.put('s', { every: '1m', task: work, input: '' });

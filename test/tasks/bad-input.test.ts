@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { Perdure, task, type ErrorCode, type RunTaskOptions } from '../../src/index.ts';
 import { engineStores, type EngineStore } from '../engine/engine-store.ts';
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('invalid input for tasks (%s)', (kind) => {
   const newStore = engineStores(kind);
   let store: EngineStore;
   let perdure: Perdure;
@@ -26,21 +26,21 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
   it.each<[string, object, ErrorCode]>([
     ['a negative priority', { priority: -1 }, 'INVALID_OPTION'],
     ['a priority above 100', { priority: 101 }, 'INVALID_OPTION'],
-    ['half a priority', { priority: 0.5 }, 'INVALID_OPTION'],
+    ['a fractional priority', { priority: 0.5 }, 'INVALID_OPTION'],
     ['an expiry in the past', { expiresAt: Date.now() - 1 }, 'INVALID_INPUT'],
-    ['an expiry of no time', { expiresIn: 0 }, 'INVALID_INPUT'],
+    ['an expiry of 0', { expiresIn: 0 }, 'INVALID_INPUT'],
     ['an expiry before the start', { delay: '2h', expiresAt: Date.now() + 1_000 }, 'INVALID_INPUT'],
-    ['two starts', { delay: 1, runAt: new Date() }, 'INVALID_INPUT'],
-    ['two expiries', { expiresIn: 1, expiresAt: new Date() }, 'INVALID_INPUT'],
-    ['no date', { runAt: new Date(Number.NaN) }, 'INVALID_INPUT'],
+    ['both delay and runAt', { delay: 1, runAt: new Date() }, 'INVALID_INPUT'],
+    ['both expiresIn and expiresAt', { expiresIn: 1, expiresAt: new Date() }, 'INVALID_INPUT'],
+    ['an invalid date', { runAt: new Date(Number.NaN) }, 'INVALID_INPUT'],
     ['a negative delay', { delay: -5 }, 'INVALID_DURATION'],
-    ['a key of 10 KB', { dedupeKey: 'k'.repeat(10_240) }, 'INVALID_ID'],
-    ['an empty key', { dedupeKey: '' }, 'INVALID_ID'],
-    ['headers that are no object', { headers: ['a'] }, 'INVALID_INPUT'],
-    ['headers that are no text', { headers: { a: 1 } }, 'INVALID_INPUT'],
+    ['a dedupe key of 10 KB', { dedupeKey: 'k'.repeat(10_240) }, 'INVALID_ID'],
+    ['an empty dedupe key', { dedupeKey: '' }, 'INVALID_ID'],
+    ['headers that are not an object', { headers: ['a'] }, 'INVALID_INPUT'],
+    ['a header that is not a string', { headers: { a: 1 } }, 'INVALID_INPUT'],
     ['an id of 10 KB', { id: 'i'.repeat(10_240) }, 'INVALID_ID'],
-    ['an option that does not exist', { prioriy: 1 }, 'INVALID_OPTION'],
-  ])('refuses %s', async (_what, options, code) => {
+    ['an unknown option', { prioriy: 1 }, 'INVALID_OPTION'],
+  ])('runTask() rejects %s and creates nothing', async (_what, options, code) => {
     const { client } = perdure;
     await expect(client.runTask(work, 1, options as RunTaskOptions)).rejects.toMatchObject({
       code,
@@ -48,7 +48,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     await expectNothingCreated();
   });
 
-  it('refuses what is no task, and input that cannot be kept', async () => {
+  it('runTask() rejects what is not a task and input that is not serializable', async () => {
     const { client } = perdure;
     for (const no of [undefined, null, 7, {}, { kind: 'activity', name: 'a' }]) {
       await expect(client.runTask(no as unknown as string)).rejects.toMatchObject({
@@ -60,7 +60,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     await expectNothingCreated();
   });
 
-  it('refuses an input that its schema does not allow, at the caller', async () => {
+  it('runTask() rejects input that violates its schema and creates nothing', async () => {
     const checked = task('checked', () => undefined, { input: z.object({ n: z.number() }) });
     const { client } = perdure;
     const wrong = { n: 'one' } as unknown as { n: number };
@@ -68,7 +68,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     await expectNothingCreated();
   });
 
-  it('one bad request keeps a whole batch from being created', async () => {
+  it('one invalid request in runTasks() rejects the batch and creates nothing', async () => {
     const { client } = perdure;
     const good = { task: work, input: 1 };
     const batch = [good, { ...good, options: { priority: -1 } }, good];
@@ -79,7 +79,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     await expectNothingCreated();
   });
 
-  it('a taken id in a batch is told, and the other runs exist', async () => {
+  it('runTasks() with a taken id rejects, and the other runs are created', async () => {
     const { client } = perdure;
     await client.runTask(work, 1, { id: 'taken' });
     const batch = [
@@ -90,7 +90,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     expect(await client.get('free')).toMatchObject({ status: 'pending' });
   });
 
-  it('a worker refuses what is no task, and two tasks of one name', async () => {
+  it('startWorker() rejects what is not a task and two tasks of one name', async () => {
     await expect(perdure.startWorker({ tasks: [{} as typeof work] })).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
@@ -99,7 +99,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     });
   });
 
-  it('a cancel of what is no id is refused, and one of an unknown id changes nothing', async () => {
+  it('cancel() of an invalid id rejects; of an unknown id it changes nothing', async () => {
     const { client } = perdure;
     const run = await client.runTask(work, 1, { id: 'one' });
     for (const id of ['', 'i'.repeat(10_240), 7 as unknown as string]) {
@@ -109,7 +109,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
     expect(await run.status()).toMatchObject({ status: 'pending' });
   });
 
-  it('a client that is closed runs no tasks', async () => {
+  it('runTask() and schedules.list() of a closed client reject with CLOSED', async () => {
     const { client } = perdure;
     await perdure.close();
     await expect(client.runTask(work, 1)).rejects.toMatchObject({ code: 'CLOSED' });
@@ -118,17 +118,20 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (ki
 });
 
 it.each<[string, () => unknown]>([
-  ['a handler that is missing', () => task('t', undefined as never)],
-  ['an option that does not exist', () => task('t', () => 1, { retries: 3 } as object)],
+  ['a missing handler', () => task('t', undefined as never)],
+  ['an unknown option', () => task('t', () => 1, { retries: 3 } as object)],
   ['a negative priority', () => task('t', () => 1, { priority: -1 })],
-  ['an expiry of no time', () => task('t', () => 1, { expiresIn: 0 })],
+  ['an expiry of 0', () => task('t', () => 1, { expiresIn: 0 })],
   ['a concurrency of 0', () => task('t', () => 1, { concurrency: 0 })],
-  ['a condition that is no function', () => task('t', () => 1, { condition: true as never })],
-  ['on-fail without a handler', () => task('t', () => 1, { onFail: {} as never })],
-  ['an on-fail that is only a function', () => task('t', () => 1, { onFail: 1 as never })],
-  ['a breaker of 0 failures', () => task('t', () => 1, { circuitBreaker: { failures: 0 } })],
-  ['a schema that is none', () => task('t', () => 1, { input: {} as never })],
-  ['a retry policy that makes no sense', () => task('t', () => 1, { retry: { maxAttempts: 0 } })],
-])('a definition is refused for %s', (_what, define) => {
+  ['a condition that is not a function', () => task('t', () => 1, { condition: true as never })],
+  ['onFail without a handler', () => task('t', () => 1, { onFail: {} as never })],
+  ['onFail that is not an object', () => task('t', () => 1, { onFail: 1 as never })],
+  [
+    'a circuit breaker of 0 failures',
+    () => task('t', () => 1, { circuitBreaker: { failures: 0 } }),
+  ],
+  ['an invalid schema', () => task('t', () => 1, { input: {} as never })],
+  ['a retry policy of 0 attempts', () => task('t', () => 1, { retry: { maxAttempts: 0 } })],
+])('task() with %s throws INVALID_OPTION', (_what, define) => {
   expect(define).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
 });

@@ -6,9 +6,9 @@ import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts'
 import { aborted, makeGate } from './gate.ts';
 
 describeEngine(
-  'cancelling tasks',
+  'canceling tasks',
   (open) => {
-    it('a queued run is canceled at once, and its handler is never called', async () => {
+    it('cancel() of a queued or delayed run ends it immediately; its handler never runs', async () => {
       let calls = 0;
       const work = task('work', () => void (calls += 1));
       const { client, startWorker } = await open();
@@ -33,7 +33,7 @@ describeEngine(
       });
     });
 
-    it('a running run is canceling until its handler has stopped, then canceled', async () => {
+    it('a canceled running task is canceling until its handler stops, then canceled', async () => {
       const [started, mayEnd, told] = [makeGate(), makeGate(), makeGate<unknown>()];
       const work = task('work', async (ctx) => {
         started.open();
@@ -62,7 +62,7 @@ describeEngine(
       expect(endedAt).toBeGreaterThanOrEqual(cancel?.requestedAt ?? Infinity);
     });
 
-    it('what a handler returns or throws after the cancel changes nothing', async () => {
+    it('a result or error after a cancel is dropped, and the run ends canceled', async () => {
       const ended: TaskEnded[] = [];
       const gates = new Map(['returns', 'throws'].map((how) => [how, makeGate()]));
       const late = task(
@@ -92,7 +92,7 @@ describeEngine(
       ]);
     });
 
-    it('a handler that ignores its signal is given up after the grace, counted, and its result dropped', async () => {
+    it('a handler past its grace is counted as leaked, and its result is dropped', async () => {
       const [started, mayEnd] = [makeGate(), makeGate()];
       const deaf = task('deaf', async () => {
         started.open();
@@ -108,7 +108,7 @@ describeEngine(
       expect(await handle.cancel()).toMatchObject({ changed: false, status: 'canceled' });
     });
 
-    it('a run between two attempts is canceled at once, and not tried again', async () => {
+    it('cancel() between two attempts ends the run immediately, without another attempt', async () => {
       let calls = 0;
       const failing = task(
         'failing',
@@ -133,7 +133,7 @@ describeEngine(
       expect(calls).toBe(1);
     });
 
-    it('the first of many cancels is kept, and the others change nothing', async () => {
+    it('ten concurrent cancel() calls keep the first reason; later ones change nothing', async () => {
       const [started, mayEnd] = [makeGate(), makeGate()];
       const work = task('work', async (ctx) => {
         started.open();
@@ -156,7 +156,7 @@ describeEngine(
       expect(await handle.status()).toEqual(over);
     });
 
-    it('a run that is unknown or over is answered, not thrown at', async () => {
+    it('cancel() of an unknown or ended run returns changed: false', async () => {
       const work = task('work', () => 1);
       const { client } = await open({ tasks: [work] });
       expect(await client.cancel('nobody')).toEqual({ found: false, changed: false, status: null });
@@ -167,7 +167,7 @@ describeEngine(
       expect(await handle.status()).toEqual(over);
     });
 
-    it('a handler can cancel its own run, and both a result and an error of it end canceled', async () => {
+    it('a handler that calls ctx.cancel() ends canceled, whether it returns or throws', async () => {
       const signals: boolean[] = [];
       const quits = task(
         'quits',
@@ -187,7 +187,7 @@ describeEngine(
       expect(signals).toEqual([true, true]);
     });
 
-    it('a handler that has ended cannot cancel its run any more', async () => {
+    it('ctx.cancel() after the handler has ended rejects with OUTSIDE_HANDLER', async () => {
       const kept: TaskContext[] = [];
       const work = task('work', (ctx) => void kept.push(ctx));
       const { client } = await open({ tasks: [work] });
@@ -198,7 +198,7 @@ describeEngine(
       expect(await handle.status()).toMatchObject({ status: 'completed' });
     });
 
-    it('past its point of no return a run completes although it is canceled', async () => {
+    it('a run past its point of no return completes although it is canceled', async () => {
       const [passed, mayEnd] = [makeGate(), makeGate()];
       const pay = task('pay', async (ctx) => {
         await ctx.pointOfNoReturn();
@@ -215,7 +215,7 @@ describeEngine(
       expect(await handle.status()).toMatchObject({ cancel: { reason: 'too late' } });
     });
 
-    it('a handler is told apart why it has to stop', async () => {
+    it('a handler gets the trigger and reason of a cancel, terminate or shutdown', async () => {
       const triggers: string[] = [];
       const started = new Map(['cancel', 'shutdown', 'terminate'].map((id) => [id, makeGate()]));
       const work = task('work', async (ctx) => {
@@ -242,7 +242,7 @@ describeEngine(
       ]);
     });
 
-    it('a terminated run is over at once, whatever its handler still does', async () => {
+    it('terminate() ends a run immediately, and a late result is dropped', async () => {
       const [started, mayEnd] = [makeGate(), makeGate()];
       const ended: TaskEnded[] = [];
       const work = task('work', async () => {

@@ -8,7 +8,7 @@ describeEngine(
   (open) => {
     const circuitBreaker = { failures: 2, openFor: 150 };
 
-    it('a task that keeps failing is paused, tried once, and goes on when that succeeds', async () => {
+    it('an open breaker pauses its task, probes once and closes on success', async () => {
       const calls: number[] = [];
       let isDown = true;
       const call = task(
@@ -31,7 +31,7 @@ describeEngine(
       expect(calls).toHaveLength(7);
     });
 
-    it('waiting for a breaker costs a run neither an attempt nor a claim', async () => {
+    it('a run that waits for a breaker uses neither an attempt nor a claim', async () => {
       let isDown = true;
       const attempts = new Map<string, number>();
       const call = task(
@@ -55,7 +55,7 @@ describeEngine(
       for (const { id } of others) expect(attempts.get(id)).toBe(1);
     });
 
-    it('a probe that is canceled does not keep the breaker open for ever', async () => {
+    it('a canceled probe does not keep the breaker open', async () => {
       const probing = makeGate();
       let calls = 0;
       const call = task(
@@ -82,7 +82,7 @@ describeEngine(
       expect(await client.wait(probe.id)).toMatchObject({ status: 'canceled' });
     });
 
-    it('a handler for failures does not wait behind the runs that its breaker holds up', async () => {
+    it('onFail does not queue behind the runs that its breaker delays', async () => {
       const told = makeGate();
       let calls = 0;
       const call = task(
@@ -102,7 +102,7 @@ describeEngine(
       expect(calls).toBeLessThan(5);
     });
 
-    it('the handler for failures runs although the breaker of its task is open', async () => {
+    it('onFail runs although the breaker of its task is open', async () => {
       const told: string[] = [];
       const call = task(
         'call',

@@ -11,7 +11,7 @@ import type { TaskProgramOptions, TaskReport } from './task-program.ts';
 
 const leaseMs = 1_000;
 
-/** A real worker process, and what it has told so far. */
+/** A worker process and its reports. */
 class TaskProcess {
   readonly #reports: TaskReport[] = [];
   readonly #process;
@@ -26,7 +26,7 @@ class TaskProcess {
     onTestFinished(() => this.kill());
   }
 
-  async hear(report: TaskReport): Promise<void> {
+  async waitFor(report: TaskReport): Promise<void> {
     while (!this.#reports.includes(report)) {
       const [exit] = await Promise.race([
         once(this.#process, 'message').then(() => []),
@@ -58,20 +58,20 @@ async function openStore(kind: StoreKind) {
   return { files: { store, ledger }, lines, client: perdure.client };
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('task runs of killed workers (%s)', (kind) => {
   const open = () => openStore(kind);
 
-  test('a run whose worker is killed while it is canceling is canceled within a lease and 2 s, by a worker that does not know its task', async () => {
+  test('another worker ends the canceling run of a killed worker within lease plus 2 s', async () => {
     const { files, client, lines } = await open();
     const victim = new TaskProcess({ ...files, how: 'hold' });
-    await victim.hear('ready');
+    await victim.waitFor('ready');
     const handle = await client.runTask('work', undefined, { dedupeKey: 'k' });
-    await victim.hear('running');
-    await new TaskProcess({ ...files, how: 'work', withoutTasks: true }).hear('ready');
+    await victim.waitFor('running');
+    await new TaskProcess({ ...files, how: 'work', withoutTasks: true }).waitFor('ready');
     expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
     const [held] = (await handle.status()).running ?? [];
     expect(held).toMatchObject({ name: 'work', cancel: { reason: 'enough' } });
-    // The key is not given away while the lease of the worker holds.
+    // The dedupe key stays taken while the worker holds its lease.
     expect(await client.runTask('work', undefined, { dedupeKey: 'k' })).toMatchObject({
       id: handle.id,
     });
@@ -86,16 +86,16 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     expect(lines()).toEqual([]);
   }, 60_000);
 
-  test('a handler for failures whose worker is killed is run by another, and its run stays failed', async () => {
+  test('onFail of a killed worker runs on another, and the run stays failed', async () => {
     const { files, client, lines } = await open();
     const victim = new TaskProcess({ ...files, how: 'hold' });
-    await victim.hear('ready');
+    await victim.waitFor('ready');
     const handle = await client.runTask('fails');
-    await victim.hear('onFail');
+    await victim.waitFor('onFail');
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect(await handle.status()).toMatchObject({ status: 'failed', task: { onFail: 'running' } });
     await victim.kill();
-    await new TaskProcess({ ...files, how: 'work' }).hear('onFail');
+    await new TaskProcess({ ...files, how: 'work' }).waitFor('onFail');
     await expect
       .poll(async () => (await handle.status()).task?.onFail, { timeout: 5_000 })
       .toBe('completed');
@@ -103,7 +103,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     expect(lines()).toEqual([`${handle.id} told`]);
   }, 60_000);
 
-  test('no run is lost and none is done twice but those that a killed worker held', async () => {
+  test('after three kills no run is lost, and only held runs are repeated', async () => {
     const { files, client, lines } = await open();
     const [runs, kills, concurrency] = [300, 3, 10];
     await client.runTasks(
@@ -117,7 +117,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
         .toBeGreaterThan(done + 20);
       await victim.kill();
     }
-    await new TaskProcess({ ...files, how: 'work' }).hear('ready');
+    await new TaskProcess({ ...files, how: 'work' }).waitFor('ready');
     for (let n = 0; n < runs; n += 1) {
       expect(await client.wait(`run-${n}`, { timeout: '20s' })).toMatchObject({
         status: 'completed',

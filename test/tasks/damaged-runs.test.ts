@@ -6,7 +6,7 @@ import { makeGate } from './gate.ts';
 describeEngine(
   'damaged runs',
   (open) => {
-    it('a run whose workers died too often fails as poison, and its handler for failures is told', async () => {
+    it('a run beyond maxClaims fails as poison, and its onFail handler runs', async () => {
       const told = makeGate<unknown>();
       let calls = 0;
       const deadly = task('deadly', () => void (calls += 1), {
@@ -28,7 +28,7 @@ describeEngine(
     });
 
     it.each(['input', 'options'])(
-      'a run whose stored %s cannot be read fails without calling its handler, and harms no other',
+      'a run with undecodable %s fails without its handler and affects no other',
       async (column) => {
         let calls = 0;
         const work = task('work', () => void (calls += 1), { retry: { maxAttempts: 5 } });
@@ -44,7 +44,7 @@ describeEngine(
       },
     );
 
-    it('a result that cannot be kept fails the run, and is not tried again', async () => {
+    it('a result that is not serializable fails the run without a retry', async () => {
       let calls = 0;
       const work = task(
         'work',

@@ -8,7 +8,7 @@ describeEngine(
   (open) => {
     const keyed = { dedupeKey: 'customer 7' };
 
-    it('a second request with the key of an active run finds that run', async () => {
+    it('runTask() with the dedupe key of an active run returns that run', async () => {
       const work = task('work', (_ctx, n: number) => n);
       const { client, startWorker } = await open();
       const first = await client.runTask(work, 1, keyed);
@@ -23,7 +23,7 @@ describeEngine(
       expect(await third.result()).toBe(3);
     });
 
-    it('concurrent requests with one key are one run, and all are told its id', async () => {
+    it('concurrent runTask() calls with one dedupe key create and return one run', async () => {
       const { client, reopen } = await open();
       const elsewhere = await reopen();
       const handles = await Promise.all(
@@ -36,7 +36,7 @@ describeEngine(
     });
 
     it.each(['cancel', 'terminate'] as const)(
-      'after a %s the key is held until the handler has stopped',
+      'after %s() the dedupe key is held until the handler has stopped',
       async (stop) => {
         const [started, mayEnd] = [makeGate(), makeGate()];
         let calls = 0;
@@ -59,7 +59,7 @@ describeEngine(
       },
     );
 
-    it('a key is free again after every end', async () => {
+    it('a dedupe key is free again after a failed, skipped or expired run', async () => {
       const fails = task('fails', () => {
         throw new Error('no');
       });

@@ -6,7 +6,7 @@ import { makeGate } from './gate.ts';
 describeEngine(
   'deleting tasks',
   (open) => {
-    it('a run that is over is deleted, and its id is free at once', async () => {
+    it('delete() of an ended run frees its id immediately', async () => {
       const work = task('work', (_ctx, n: number) => n);
       const { client } = await open({ tasks: [work] });
       const handle = await client.runTask(work, 1, { id: 'once' });
@@ -18,7 +18,7 @@ describeEngine(
       expect(await again.result()).toBe(2);
     });
 
-    it('a run that waits or runs is deleted by force alone; its handler is told, and its key is free', async () => {
+    it('delete() of a running run needs force, aborts its handler and frees its key', async () => {
       const [started, told] = [makeGate(), makeGate<string>()];
       const work = task('work', async (ctx) => {
         started.open();
@@ -39,7 +39,7 @@ describeEngine(
         .toBe(true);
     });
 
-    it('bulk deletion takes runs that are over, however they ended, and none that waits or runs', async () => {
+    it('bulk deletion deletes ended runs of every status, not pending or running ones', async () => {
       const started = makeGate();
       const ends = task(
         'ends',
@@ -69,7 +69,7 @@ describeEngine(
       expect(items.map(({ id }) => id).sort()).toEqual(['pending', 'running']);
     });
 
-    it('a failed run whose handler for failures has not ended counts as running', async () => {
+    it('delete() of a failed run rejects while its onFail handler runs', async () => {
       const [started, mayEnd] = [makeGate(), makeGate()];
       const fails = task(
         'fails',

@@ -1,4 +1,4 @@
-/** A promise that a test settles when it likes. */
+/** A promise that a test resolves with `open()`. */
 export interface Gate<Value = void> {
   readonly opened: Promise<Value>;
   open(value: Value): void;

@@ -1,6 +1,6 @@
 import type { TaskContext } from '../../src/tasks/task.ts';
 
-/** Handlers for isolated tasks: each runs in a thread of its own. */
+/** Handlers of isolated tasks. Each runs in its own thread. */
 export async function describe(ctx: TaskContext, input: string): Promise<object> {
   const { runId, taskName, headers, attempt } = ctx;
   return { runId, taskName, headers, attempt, input };

@@ -7,7 +7,7 @@ const module = new URL('./isolated-handlers.ts', import.meta.url);
 describeEngine(
   'isolated tasks',
   (open) => {
-    it('run in a thread with their input and context, and return their result', async () => {
+    it('an isolated task gets its input and context and returns its result', async () => {
       const look = isolatedTask<string>('look', { module, exportName: 'describe' });
       const { client } = await open({ tasks: [look] });
       const headers = { trace: 't' };
@@ -21,7 +21,7 @@ describeEngine(
       });
     });
 
-    it('a handler that never looks up is really stopped after the grace', async () => {
+    it('a handler that blocks its thread is terminated after the grace, not leaked', async () => {
       const spin = isolatedTask('spin', { module, exportName: 'spin' });
       const { client } = await open({ tasks: [spin], cancelGrace: 50 });
       const handle = await client.runTask(spin);
@@ -31,14 +31,14 @@ describeEngine(
       expect(await handle.status()).not.toHaveProperty('leaked');
     });
 
-    it('a handler in a thread can cancel its own run', async () => {
+    it('an isolated handler can cancel its own run', async () => {
       const quit = isolatedTask('quit', { module, exportName: 'quit' });
       const { client } = await open({ tasks: [quit] });
       const handle = await client.runTask(quit);
       await expect(handle.result()).rejects.toMatchObject({ reason: 'enough' });
     });
 
-    it('a condition is asked before there is a thread', async () => {
+    it('a condition is evaluated before a thread starts', async () => {
       const nowhere = new URL('./there-is-no-such-module.ts', import.meta.url);
       const never = isolatedTask('never', { module: nowhere }, { condition: () => false });
       const { client } = await open({ tasks: [never] });

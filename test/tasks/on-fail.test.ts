@@ -4,13 +4,13 @@ import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts'
 import { aborted, makeGate } from './gate.ts';
 
 describeEngine(
-  'on-fail handlers',
+  'onFail',
   (open) => {
     const fails = (): never => {
       throw Object.assign(new Error('the bank said no'), { code: 'REFUSED' });
     };
 
-    it('runs after the last attempt, with the input, the headers and what happened, and the run stays failed', async () => {
+    it('onFail runs after the last attempt with input, headers and failure; the run stays failed', async () => {
       const told = makeGate<object>();
       const pay = task('pay', (_ctx, _input: { amount: number }) => fails(), {
         retry: { maxAttempts: 2, initialDelay: 1 },
@@ -39,7 +39,7 @@ describeEngine(
       expect(await handle.status()).toMatchObject({ status: 'failed' });
     });
 
-    it('runs for a run that was started by name alone', async () => {
+    it('onFail runs for a run that was started by name', async () => {
       const told = makeGate();
       const pay = task('pay', fails, { onFail: { handler: () => told.open() } });
       const { client } = await open({ tasks: [pay] });
@@ -47,7 +47,7 @@ describeEngine(
       await told.opened;
     });
 
-    it('has attempts of its own, and what it ends with is on record', async () => {
+    it('onFail has its own attempts, and its failure is recorded', async () => {
       let attempts = 0;
       const pay = task('pay', fails, {
         onFail: {
@@ -71,7 +71,7 @@ describeEngine(
       });
     });
 
-    it('does not run for a run that was canceled, skipped or never started', async () => {
+    it('onFail does not run for a canceled, skipped or expired run', async () => {
       const started = makeGate();
       let calls = 0;
       const onFail = { handler: () => void (calls += 1) };
@@ -102,7 +102,7 @@ describeEngine(
       for (const handle of over) expect((await handle.status()).task).not.toHaveProperty('onFail');
     });
 
-    it('may finish although its run is canceled or terminated meanwhile', async () => {
+    it('cancel() and terminate() of a failed run do not stop its onFail', async () => {
       const [started, mayEnd] = [makeGate(), makeGate()];
       const pay = task('pay', fails, {
         onFail: {
@@ -125,7 +125,7 @@ describeEngine(
         .toBe('completed');
     });
 
-    it('says so when a worker does not have it any more', async () => {
+    it('onFail that the worker no longer has fails with UNREGISTERED', async () => {
       const { client } = await open({ tasks: [task('pay', fails)] });
       const before = task('pay', fails, { onFail: { handler: () => undefined } });
       const handle = await client.runTask(before);

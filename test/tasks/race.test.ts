@@ -7,7 +7,7 @@ const iterations = 1_000;
 
 type Plan = 'complete' | 'fail' | 'retry' | 'heed';
 
-/** A small generator, so that a failing race can be run again with its seed. */
+/** A seeded generator, so that a failing race can be repeated. */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -16,15 +16,15 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-/** Lets a few turns of the event loop pass: enough to fall before, into or after a claim, a run or an ack. */
-async function linger(turns: number): Promise<void> {
+/** Waits some iterations of the event loop, to land before, during or after a claim, a run or an ack. */
+async function waitTicks(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('races of task runs (%s)', (kind) => {
   const newStore = engineStores(kind);
 
-  test('of a cancel, a completion and a failure exactly one wins, and is told once', async () => {
+  test('exactly one of cancel, completion and failure wins and is reported once', async () => {
     const store = await newStore();
     onTestFinished(() => store.remove());
     const provider = await store.open();
@@ -43,7 +43,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     const racer = task(
       'racer',
       async (ctx, { plan, turns }: { plan: Plan; turns: number }) => {
-        await linger(turns);
+        await waitTicks(turns);
         if (plan === 'heed') await ctx.canceled();
         if (plan === 'fail') throw Object.assign(new Error('failed'), { nonRetryable: true });
         if (plan === 'retry' && ctx.attempt === 1) throw new Error('once more');
@@ -62,18 +62,18 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
       },
     });
     const plans: readonly Plan[] = ['complete', 'fail', 'retry', 'heed'];
-    // How far apart start and cancel may be. It follows the store's speed, so that each side wins about half of the races.
+    // Maximum distance of start and cancel. Adapts to the speed of the store, so that each side wins half of the races.
     let reach = 12;
     const race = async (index: number): Promise<string> => {
       const plan = plans[index % plans.length] ?? 'complete';
       const id = `race-${index}`;
       const turns = Math.floor(random() * 4);
       await client.runTask(racer, { plan, turns }, { id, dedupeKey: id });
-      await linger(Math.floor(random() * reach));
+      await waitTicks(Math.floor(random() * reach));
       const { status } = await client.cancel(id, { reason: 'race' });
       const info = await client.wait(id);
       expect(isTerminal(info.status)).toBe(true);
-      // What a cancel has answered is what stays.
+      // A terminal status that cancel() returned is final.
       if (status !== null && isTerminal(status)) expect(info.status).toBe(status);
       if (status === 'canceling') {
         expect(info.status).toBe('canceled');
@@ -104,10 +104,10 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
       expect(finished.get(id)).toBe(1);
       const hooks = ended.get(id) ?? [];
       expect(hooks.length).toBeLessThanOrEqual(1);
-      // One that a handler had to stop is told by its worker, also where an attempt was to be tried again.
+      // The worker reports every run whose handler it had to stop, even before a retry.
       if (status !== 'canceled' || held.has(id)) expect(hooks).toHaveLength(1);
       for (const hook of hooks) expect(hook.status).toBe(status);
-      // No key outlives its run.
+      // The dedupe key is free once the run has ended.
       expect(
         await client.runTask(racer, { plan: 'heed', turns: 0 }, { dedupeKey: id, delay: '1h' }),
       ).toMatchObject({ created: true });
@@ -115,7 +115,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     const count = (wanted: string): number =>
       [...statuses.values()].filter((status) => status === wanted).length;
     await expect.poll(() => onFails).toBe(count('failed'));
-    // A race that one side always wins shows nothing.
+    // Each outcome must occur for the race to be meaningful.
     for (const status of ['completed', 'failed', 'canceled'])
       expect(count(status)).toBeGreaterThan(20);
   }, 120_000);

@@ -1,19 +1,19 @@
-/** A worker process for tasks that can be killed at any moment; a file tells what its handlers did. */
+/** Worker process for tasks that a test can kill. Its handlers append to the ledger file. */
 import { appendFileSync } from 'node:fs';
 import { Perdure, task } from '../../src/index.ts';
 
-/** What the program is told on its command line. */
+/** The options in the command line of the program. */
 export interface TaskProgramOptions {
   readonly store: string;
   readonly ledger: string;
   readonly leaseMs: number;
-  /** `hold`: handlers never end, whatever they are told. `work`: they take a moment. */
+  /** `hold`: handlers never end and ignore their signal. `work`: handlers take 3 ms. */
   readonly how: 'hold' | 'work';
-  /** Knows no task: it is there to end what others left. */
+  /** Whether to register no task. Such a worker only ends the work of crashed ones. */
   readonly withoutTasks?: boolean;
 }
 
-/** What it tells: that it is at work, and which handler has begun. */
+/** The messages to the parent: the worker is ready, or a handler has started. */
 export type TaskReport = 'ready' | 'running' | 'onFail';
 
 const options = JSON.parse(process.argv[2] ?? '') as TaskProgramOptions;

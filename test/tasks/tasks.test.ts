@@ -11,7 +11,7 @@ describeEngine(
   (open) => {
     const double = task('double', async (_ctx, n: number) => n * 2);
 
-    it('a task is run by a worker and its result is read by whoever waits', async () => {
+    it('a worker runs a task, and the client reads its result', async () => {
       const { client } = await open({ tasks: [double] });
       const handle = await client.runTask(double, 21, { id: 'answer' });
       expect(handle).toMatchObject({ id: 'answer', created: true });
@@ -26,7 +26,7 @@ describeEngine(
       });
     });
 
-    it('a task that was enqueued before there was a worker is run by the first that has it', async () => {
+    it('a task enqueued without a worker runs on the first worker that has it', async () => {
       const { client, startWorker } = await open({ tasks: [task('other', () => undefined)] });
       const handle = await client.runTask('double', 4);
       expect(await handle.status()).toMatchObject({ status: 'pending' });
@@ -34,7 +34,7 @@ describeEngine(
       expect(await handle.result()).toBe(8);
     });
 
-    it('the same id with the same input is the same run, with another it is refused', async () => {
+    it('runTask() with a taken id returns the run for equal input, rejects otherwise', async () => {
       const { client } = await open({ tasks: [double] });
       const first = await client.runTask(double, 1, { id: 'one' });
       const again = await client.runTask(double, 1, { id: 'one' });
@@ -48,7 +48,7 @@ describeEngine(
       });
     });
 
-    it('a batch runs many tasks, and answers in the order of its requests', async () => {
+    it('runTasks() runs 250 tasks and returns handles in request order', async () => {
       const { client } = await open({ tasks: [double] });
       const requests = Array.from({ length: 250 }, (_, n) => ({ task: double, input: n }));
       const handles = await client.runTasks(requests);
@@ -56,7 +56,7 @@ describeEngine(
       expect(results).toEqual(requests.map(({ input }) => input * 2));
     });
 
-    it('a handler sees its run, its headers, its attempt and a stable idempotency key', async () => {
+    it('a task context has its run, headers, attempt and a stable idempotency key', async () => {
       const seen: object[] = [];
       const look = task(
         'look',
@@ -86,7 +86,7 @@ describeEngine(
       expect(await handle.status()).toMatchObject({ task: { failures: 1, headers } });
     });
 
-    it('a handler that goes on failing ends its run as failed, with what it threw last', async () => {
+    it('a task that fails every attempt ends as failed with its last error', async () => {
       let attempts = 0;
       const broken = task(
         'broken',
@@ -107,7 +107,7 @@ describeEngine(
       expect(await handle.status()).toMatchObject({ status: 'failed', task: { failures: 3 } });
     });
 
-    it('an attempt that takes too long is told by a timeout, and tried again', async () => {
+    it('an attempt beyond attemptTimeout gets trigger timeout and is retried', async () => {
       const triggers: string[] = [];
       const slow = task(
         'slow',
@@ -124,7 +124,7 @@ describeEngine(
       expect(triggers).toEqual(['timeout']);
     });
 
-    it('the highest priority is run first, and among equals the first in', async () => {
+    it('tasks run by priority, and in order of creation among equals', async () => {
       const order: string[] = [];
       const note = task('note', (_ctx, name: string) => void order.push(name), { priority: 5 });
       const { client, startWorker } = await open();
@@ -141,7 +141,7 @@ describeEngine(
       expect(order).toEqual(['high', 'high too', 'default', 'low', 'low too']);
     });
 
-    it('activities and tasks that wait for a worker are taken by priority, whoever asked for them', async () => {
+    it('a worker runs queued activities and tasks in order of priority', async () => {
       const order: string[] = [];
       const note = task('note', (_ctx, name: string) => void order.push(name));
       const step = activity('step', (_ctx, name: string) => void order.push(name), {
@@ -156,7 +156,7 @@ describeEngine(
       });
       const { client, startWorker } = await open({ orchestrations: [run] });
       const instance = await client.start(run);
-      // Its turn has been taken when its activities wait.
+      // The activities are queued once the turn has committed.
       await expect.poll(async () => (await client.history(instance.id)).items.length).toBe(4);
       const tasks = await client.runTasks([
         { task: note, input: 'task 60', options: { priority: 60 } },
@@ -179,7 +179,7 @@ describeEngine(
       }
     });
 
-    it('a run that has not started in time ends as expired, and waiting says so', async () => {
+    it('a run not started within expiresIn ends as expired, and result() rejects', async () => {
       const { client } = await open({ tasks: [task('other', () => undefined)] });
       const handle = await client.runTask('nobody has it', 1, { expiresIn: 30 });
       const error: unknown = await handle.result({ timeout: '10s' }).catch((thrown) => thrown);
@@ -188,7 +188,7 @@ describeEngine(
       expect(await handle.cancel()).toEqual({ found: true, changed: false, status: 'expired' });
     });
 
-    it('a run that started in time does not expire, however long it takes', async () => {
+    it('a run that started in time does not expire', async () => {
       const slow = task('slow', async () => {
         await new Promise((resolve) => setTimeout(resolve, 1_200));
         return 'done';
@@ -198,7 +198,7 @@ describeEngine(
       expect(await handle.result()).toBe('done');
     });
 
-    it('a run whose condition does not hold is skipped, and its handler never called', async () => {
+    it('a run whose condition returns false is skipped without calling its handler', async () => {
       let calls = 0;
       const picky = task('picky', () => void (calls += 1), {
         condition: (input: { wanted: boolean }) => input.wanted,
@@ -212,7 +212,7 @@ describeEngine(
       expect(calls).toBe(1);
     });
 
-    it('a condition that throws, or does not answer, fails its run at once', async () => {
+    it('a condition that throws or returns no boolean fails with CONDITION_FAILED', async () => {
       const retry = { maxAttempts: 5, initialDelay: 1 };
       const throws = task('throws', () => 'never', {
         retry,
@@ -222,7 +222,7 @@ describeEngine(
       });
       const vague = task('vague', () => 'never', {
         retry,
-        // @ts-expect-error: a condition answers true or false.
+        // @ts-expect-error: a condition returns a boolean.
         condition: () => 'perhaps',
       });
       const { client } = await open({ tasks: [throws, vague] });
@@ -234,7 +234,7 @@ describeEngine(
       });
     });
 
-    it('a task may run no more of its own at once than it wants, while others go on', async () => {
+    it('concurrency limits the parallel runs of its task and no other task', async () => {
       let running = 0;
       let most = 0;
       const narrow = task(
@@ -254,7 +254,7 @@ describeEngine(
       expect(most).toBe(2);
     });
 
-    it('tasks and activities share the slots of their worker', async () => {
+    it('tasks with and without concurrency share the slots of their worker', async () => {
       let running = 0;
       let most = 0;
       const work = task('work', async () => {
@@ -273,7 +273,7 @@ describeEngine(
     });
 
     it.each([{ concurrency: 5 }, { circuitBreaker: {} }])(
-      'the backlog of a task with bounds of its own (%o) does not hold up what is more urgent',
+      'the backlog of a task with %o does not delay a run of higher priority',
       async (bounds) => {
         const order: string[] = [];
         const urgent = task('urgent', () => void order.push('urgent'), { priority: 1 });
@@ -295,7 +295,7 @@ describeEngine(
       },
     );
 
-    it('runs are listed, found by kind and status, and can be deleted with all they hold', async () => {
+    it('list() filters task runs by kind and status', async () => {
       const { client } = await open({ tasks: [double] });
       const handle = await client.runTask(double, 1, { id: 'gone', dedupeKey: 'k' });
       await handle.result();
@@ -304,7 +304,7 @@ describeEngine(
       expect((await client.list({ kind: 'orchestration' })).items).toEqual([]);
     });
 
-    it('a handler can run other tasks', async () => {
+    it('a handler can run other tasks through ctx.client', async () => {
       const parent = task('parent', async (ctx, n: number) => {
         const child = await ctx.client.runTask(double, n, { id: `${ctx.runId}/child` });
         return child.id;
@@ -314,7 +314,7 @@ describeEngine(
       expect(await client.handle(double, childId).result()).toBe(10);
     });
 
-    it('a worker that stops hands back what has not ended, for another to run at once', async () => {
+    it('stop() releases an unfinished run, and another worker runs it immediately', async () => {
       const started = makeGate();
       const held = task('held', async (ctx) => {
         if (ctx.attempt === 1 && ctx.lastHeartbeat === undefined) {

@@ -11,7 +11,7 @@ const remind = task(
   { retry: { maxAttempts: 3, backoff: 'fixed', initialDelay: '1d', maxDelay: '1d', jitter: 0 } },
 );
 
-it('a test environment skips delays, waits between attempts and the ticks of schedules', async () => {
+it('a test environment skips start delays, retry delays and schedule ticks', async () => {
   await using env = await createTestEnvironment({ tasks: [remind] });
   const begun = env.clock.now();
   const handle = await env.client.runTask(remind, 7, { delay: '30d' });
@@ -23,13 +23,13 @@ it('a test environment skips delays, waits between attempts and the ticks of sch
   expect(items.length).toBeGreaterThanOrEqual(7);
 });
 
-it('a run that no worker can run is said to be stuck', async () => {
+it('result() of a run that no worker can run rejects with TIMEOUT', async () => {
   await using env = await createTestEnvironment({ tasks: [remind] });
   const handle = await env.client.runTask('nobody has it');
   await expect(env.result(handle)).rejects.toMatchObject({ code: 'TIMEOUT' });
 });
 
-it('a run has an empty history', async () => {
+it('a task run has an empty history', async () => {
   await using env = await createTestEnvironment({ tasks: [remind] });
   const { id } = await env.client.runTask(remind, 1);
   expect((await env.client.history(id)).items).toEqual([]);

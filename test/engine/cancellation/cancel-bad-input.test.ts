@@ -15,7 +15,7 @@ interface Caught {
 const codeOf = (error: Caught): string => error.code ?? 'no code';
 const reasonOf = (error: Caught): string => error.reason ?? 'no reason';
 
-/** An activity that is stopped by its signal, for modes without hints too. */
+/** An activity that runs until its signal is aborted. */
 function untilStopped() {
   const started = signalled<void>();
   const hold = activity('hold', async (ctx) => {
@@ -31,28 +31,31 @@ async function whenRunning(client: Client, id: string): Promise<void> {
 }
 
 describeEngine(
-  'cancels that make no sense',
+  'cancel() with unusual arguments',
   (open) => {
     it.each([
       ['completed', async (): Promise<number> => 1],
       ['failed', (): Promise<number> => Promise.reject(new Error('no'))],
-    ] as const)('an instance that is %s stays so', async (status, code) => {
-      const run = orchestration('run', code);
-      const { client } = await open({ orchestrations: [run] });
-      const { id } = await client.start(run);
-      const before = await client.wait(id);
-      expect(await client.cancel(id)).toEqual({ found: true, changed: false, status });
-      expect(await client.cancel(id, { wait: true })).toEqual({
-        found: true,
-        changed: false,
-        status,
-      });
-      expect(await client.terminate(id)).toEqual({ found: true, changed: false, status });
-      expect(await client.get(id)).toEqual(before);
-      expect(await client.get(id)).not.toHaveProperty('cancel');
-    });
+    ] as const)(
+      'cancel() and terminate() of a %s instance change nothing',
+      async (status, code) => {
+        const run = orchestration('run', code);
+        const { client } = await open({ orchestrations: [run] });
+        const { id } = await client.start(run);
+        const before = await client.wait(id);
+        expect(await client.cancel(id)).toEqual({ found: true, changed: false, status });
+        expect(await client.cancel(id, { wait: true })).toEqual({
+          found: true,
+          changed: false,
+          status,
+        });
+        expect(await client.terminate(id)).toEqual({ found: true, changed: false, status });
+        expect(await client.get(id)).toEqual(before);
+        expect(await client.get(id)).not.toHaveProperty('cancel');
+      },
+    );
 
-    it('an instance that is terminated stays so, and one that is canceling can still be terminated', async () => {
+    it('terminate() ends a canceling instance; later calls change nothing and keep both reasons', async () => {
       const run = orchestration('run', async (ctx) => {
         await ctx.waitFor('never').catch(() => ctx.shield(() => ctx.waitFor('neither')));
       });
@@ -75,13 +78,13 @@ describeEngine(
     });
 
     it.each<[string, CancelOptions, string]>([
-      ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_OPTION'],
-      ['options that are text', 'stop' as CancelOptions, 'INVALID_OPTION'],
-      ['a wait that is no yes or no', { wait: 'yes' as never }, 'INVALID_INPUT'],
-      ['a negative time to clean up', { cleanupTimeout: -1 }, 'INVALID_DURATION'],
-      ['a time to clean up that never ends', { cleanupTimeout: Infinity }, 'INVALID_DURATION'],
-      ['an actor that is no text', { actor: 5 as never }, 'INVALID_NAME'],
-    ])('%s is refused, and nothing is asked of the instance', async (_what, options, code) => {
+      ['a misspelled option', { because: 'x' } as CancelOptions, 'INVALID_OPTION'],
+      ['a string as options', 'stop' as CancelOptions, 'INVALID_OPTION'],
+      ['a wait that is not a boolean', { wait: 'yes' as never }, 'INVALID_INPUT'],
+      ['a negative cleanupTimeout', { cleanupTimeout: -1 }, 'INVALID_DURATION'],
+      ['an infinite cleanupTimeout', { cleanupTimeout: Infinity }, 'INVALID_DURATION'],
+      ['an actor that is not a string', { actor: 5 as never }, 'INVALID_NAME'],
+    ])('cancel() with %s rejects and records no cancel', async (_what, options, code) => {
       const run = orchestration('run', async (ctx) => ctx.waitFor('never'));
       const { client } = await open({ orchestrations: [run] });
       const handle = await client.start(run);
@@ -91,13 +94,13 @@ describeEngine(
       expect(await handle.status()).not.toHaveProperty('cancel');
     });
 
-    it('an id that cannot be one is refused', async () => {
+    it('cancel() and terminate() with an invalid id reject with INVALID_ID', async () => {
       const { client } = await open();
       await expect(client.cancel('')).rejects.toMatchObject({ code: 'INVALID_ID' });
       await expect(client.terminate('a\nb')).rejects.toMatchObject({ code: 'INVALID_ID' });
     });
 
-    it('a megabyte of reason is cut on its way to handlers and code, with a note', async () => {
+    it('a reason of one megabyte is truncated with a note for handlers and history', async () => {
       const told = signalled<string>();
       const started = signalled<void>();
       const hold = activity('hold', async (ctx) => {
@@ -128,16 +131,16 @@ describeEngine(
       ['an object', { why: 'no idea' }, '{"why":"no idea"}'],
       ['an error', new Error('boom'), 'boom'],
       ['null', null, 'canceled'],
-      ['white space', ' \n\t ', 'canceled'],
+      ['whitespace', ' \n\t ', 'canceled'],
       ['text with control characters', '\u0000a\r\n\u001b[31mb', 'a [31mb'],
-      ['half a character', 'a\ud800', 'a\ufffd'],
+      ['a lone surrogate', 'a\ud800', 'a\ufffd'],
       ['a function', () => 1, 'a value of type function'],
       [
-        'something that throws when it is looked at',
+        'an object whose toJSON() throws',
         { toJSON: () => JSON.parse('{') },
         'a value of type object',
       ],
-    ])('%s as a reason becomes text', async (_what, reason, text) => {
+    ])('cancel() converts %s as its reason to text', async (_what, reason, text) => {
       const run = orchestration('run', async (ctx) => {
         await ctx.waitFor('never');
       });
@@ -150,8 +153,8 @@ describeEngine(
   modesWithoutTurns,
 );
 
-describeEngine('cancels in code that make no sense', (open) => {
-  it('an operation, group, scope or shield that has settled is not touched by its cancel', async () => {
+describeEngine('cancellation in orchestration code', (open) => {
+  it('cancel() of a settled operation, group, scope or shield changes nothing', async () => {
     const quick = activity('quick', async (_ctx, n: number) => n);
     const run = orchestration('run', async (ctx) => {
       const call = ctx.call(quick, 1);
@@ -173,7 +176,7 @@ describeEngine('cancels in code that make no sense', (open) => {
     expect(events.map(({ kind }) => kind)).not.toContain('operationWithdrawn');
   });
 
-  it('a second cancel of an operation changes nothing: the first reason is kept, once', async () => {
+  it('cancel() of an operation called twice keeps the first reason and withdraws once', async () => {
     const { hold, started } = untilStopped();
     const run = orchestration('run', async (ctx) => {
       const call = ctx.call(hold, undefined, { cancellation: 'wait' });
@@ -195,7 +198,7 @@ describeEngine('cancels in code that make no sense', (open) => {
     expect(events.filter(({ kind }) => kind === 'operationWithdrawn')).toHaveLength(1);
   });
 
-  it('a reason in code that is no text, or too much of it, becomes text like that of a client', async () => {
+  it('cancel() of an operation converts its reason to text and truncates it', async () => {
     const run = orchestration('run', async (ctx) => {
       const waits = [ctx.waitFor('a'), ctx.waitFor('b'), ctx.waitFor('c')] as const;
       waits[0].cancel({ why: 'no idea' } as never);
@@ -210,7 +213,7 @@ describeEngine('cancels in code that make no sense', (open) => {
     expect(none).toBe('canceled');
   });
 
-  it('a shield where nothing was canceled is no more than its code, and its timeout counts all the same', async () => {
+  it('a shield without a cancel settles like its code, and its timeout applies', async () => {
     const quick = activity('quick', async (_ctx, n: number) => n);
     const run = orchestration('run', async (ctx) => {
       const value = await ctx.shield(() => ctx.call(quick, 7));
@@ -231,7 +234,7 @@ describeEngine('cancels in code that make no sense', (open) => {
     expect(await handle.status()).toMatchObject({ status: 'completed' });
   });
 
-  it('shields nest: a cancel enters none of them, and what is between them is shielded too', async () => {
+  it('a cancel reaches neither nested shields nor the code between them', async () => {
     const done: string[] = [];
     const note = activity('note', async (_ctx, what: string) => void done.push(what));
     const run = orchestration('run', async (ctx) => {
@@ -257,7 +260,7 @@ describeEngine('cancels in code that make no sense', (open) => {
     expect(await handle.status()).not.toHaveProperty('cleanupSkipped');
   });
 
-  it('the deadline of a shield holds for the shields inside of it', async () => {
+  it('the timeout of an outer shield also ends the shields inside it', async () => {
     const run = orchestration('run', async (ctx) =>
       ctx
         .shield(() => ctx.shield(() => ctx.waitFor('never'), { timeout: '1h' }), { timeout: 20 })
@@ -269,34 +272,34 @@ describeEngine('cancels in code that make no sense', (open) => {
   });
 
   it.each<[string, (ctx: Parameters<Parameters<typeof orchestration>[1]>[0]) => unknown, string]>([
-    ['a scope of nothing', (ctx) => ctx.scope(undefined as never), 'INVALID_INPUT'],
-    ['a shield of a promise', (ctx) => ctx.shield(ctx.sleep(1) as never), 'INVALID_INPUT'],
+    ['ctx.scope() without a function', (ctx) => ctx.scope(undefined as never), 'INVALID_INPUT'],
+    ['ctx.shield() of a promise', (ctx) => ctx.shield(ctx.sleep(1) as never), 'INVALID_INPUT'],
     [
-      'a scope with a negative timeout',
+      'ctx.scope() with a negative timeout',
       (ctx) => ctx.scope(() => 1, { timeout: -1 }),
       'INVALID_DURATION',
     ],
     [
-      'a scope with a misspelt option',
+      'ctx.scope() with a misspelled option',
       (ctx) => ctx.scope(() => 1, { timeOut: 1 } as never),
       'INVALID_OPTION',
     ],
     [
-      'an unknown kind of cancellation',
+      'ctx.call() with an unknown cancellation mode',
       (ctx) => ctx.call('x', 1, { cancellation: 'never' as never }),
       'INVALID_OPTION',
     ],
     [
-      'an unknown kind of a child',
+      'ctx.child() with an unknown cancellation mode',
       (ctx) => ctx.child('x', 1, { cancellation: 'never' as never }),
       'INVALID_OPTION',
     ],
     [
-      'a race with a misspelt option',
+      'ctx.race() with a misspelled option',
       (ctx) => ctx.race([ctx.sleep(1)], { keep: true } as never),
       'INVALID_OPTION',
     ],
-  ])('%s is refused', async (_what, use, code) => {
+  ])('%s fails with its error code', async (_what, use, code) => {
     const run = orchestration('run', async (ctx) => {
       try {
         await use(ctx);
@@ -309,7 +312,7 @@ describeEngine('cancels in code that make no sense', (open) => {
     expect(await (await client.start(run)).result()).toBe(code);
   });
 
-  it('code that catches every cancellation and goes on for ever is failed, with advice', async () => {
+  it('an orchestration that catches every CanceledError and continues fails with CANCEL_IGNORED', async () => {
     const run = orchestration('run', async (ctx) => {
       for (;;) await ctx.sleep('1h').catch(() => undefined);
     });
@@ -322,8 +325,8 @@ describeEngine('cancels in code that make no sense', (open) => {
   });
 });
 
-describeEngine('handlers that make no sense of their signal', (open) => {
-  it('one that swallows it and returns is heard by a caller that waits', async () => {
+describeEngine('handlers that ignore their signal', (open) => {
+  it('a call in wait mode returns the result of a handler that ignores its cancel', async () => {
     const started = signalled<void>();
     const stubborn = activity('stubborn', async (ctx) => {
       started.resolve();
@@ -352,12 +355,15 @@ describeEngine('handlers that make no sense of their signal', (open) => {
   it.each([
     ['returns', async (): Promise<string> => 'finished anyway'],
     [
-      'throws an error of its own',
+      'throws its own error',
       (): Promise<string> => Promise.reject(new Error('could not roll back')),
     ],
-    ['throws what is no error', (): Promise<string> => Promise.reject(Object('nonsense') as Error)],
+    [
+      'throws a value that is not an error',
+      (): Promise<string> => Promise.reject(Object('nonsense') as Error),
+    ],
   ] as const)(
-    'one that swallows it and %s is not heard by a caller that went on',
+    'the outcome of a canceled handler that %s is dropped in request mode',
     async (_how, end) => {
       const started = signalled<void>();
       let attempts = 0;
@@ -386,7 +392,7 @@ describeEngine('handlers that make no sense of their signal', (open) => {
     },
   );
 
-  it('one that throws the cancellation of something else is taken at its word: it failed', async () => {
+  it('an AbortError that a handler throws without a cancel fails its call', async () => {
     const run = orchestration('run', async (ctx) =>
       ctx.call(odd).catch((error: { cause?: Caught }) => error.cause?.code),
     );

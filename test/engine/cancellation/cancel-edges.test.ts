@@ -6,8 +6,8 @@ import { signalled } from '../signalled.ts';
 
 const module = new URL('../workers/isolated-handlers.ts', import.meta.url);
 
-describeEngine('the edges of cancelling', (open) => {
-  it('a handler that was canceled while its input was looked at never starts', async () => {
+describeEngine('cancellation edge cases', (open) => {
+  it('a handler canceled while its input is validated never starts', async () => {
     const looking = signalled<void>();
     const release = signalled<void>();
     let started = false;
@@ -40,7 +40,7 @@ describeEngine('the edges of cancelling', (open) => {
     expect(started).toBe(false);
   });
 
-  it('a worker whose slots are all taken still ends what a dead worker was asked to stop', async () => {
+  it('a worker without free slots still ends the canceled work of a dead worker', async () => {
     const finish = signalled<void>();
     const busy = signalled<void>();
     const hold = activity('hold', async () => {
@@ -58,7 +58,7 @@ describeEngine('the edges of cancelling', (open) => {
     const holding = await engine.client.start(holds, undefined);
     await busy.promise;
     const handle = await engine.client.start(loses, undefined);
-    // Somebody claimed the item, and died with it.
+    // A worker claimed the item and crashed.
     const until = Date.now() + 1_500;
     const claim = `UPDATE worker_queue SET lock_token = 'dead', locked_until = ${until}, next_at = ${until},
       claims = 1 WHERE lock_token IS NULL`;
@@ -71,7 +71,7 @@ describeEngine('the edges of cancelling', (open) => {
     await holding.result();
   });
 
-  it('an isolated handler that is refused its point of no return by a cancel is canceled', async () => {
+  it('an isolated handler canceled before pointOfNoReturn() ends as canceled', async () => {
     const pays = isolatedActivity('pays', { module, exportName: 'pay' });
     const run = orchestration('run', async (ctx) =>
       ctx.call(pays, undefined, { cancellation: 'wait' }),
@@ -83,7 +83,7 @@ describeEngine('the edges of cancelling', (open) => {
     expect(await client.wait(handle.id)).toMatchObject({ status: 'canceled' });
   });
 
-  it('terminating a tree reaches the children of a child that has ended', async () => {
+  it('terminate({ tree: true }) reaches the children of an ended child', async () => {
     const leaf = orchestration('leaf', async (ctx) => {
       try {
         await ctx.waitFor('never');
@@ -108,7 +108,7 @@ describeEngine('the edges of cancelling', (open) => {
     expect(await client.get('leaf')).toMatchObject({ status: 'terminated' });
   });
 
-  it('a shield that has run out of time holds no new shield open', async () => {
+  it('a shield opened inside a timed-out shield ends with it', async () => {
     const run = orchestration('run', async (ctx) =>
       ctx
         .shield(
@@ -127,7 +127,7 @@ describeEngine('the edges of cancelling', (open) => {
     expect(await (await client.start(run, undefined)).result({ timeout: '10s' })).toBe('timeout');
   });
 
-  it('a logger that throws costs nobody a slot', async () => {
+  it('a cancel with a leaked handler completes although the logger throws', async () => {
     const started = signalled<void>();
     const finish = signalled<void>();
     const deaf = activity('deaf', async () => {

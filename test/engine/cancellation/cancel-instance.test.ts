@@ -4,8 +4,8 @@ import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { signalled } from '../signalled.ts';
 
-describeEngine('cancelling an instance', (open) => {
-  it('a running handler sees why, and the instance ends canceled with everything on record', async () => {
+describeEngine('canceling an instance', (open) => {
+  it('cancel() passes its reason to a running handler and records reason and actor', async () => {
     const started = signalled<void>();
     const seen = signalled<unknown>();
     const work = activity('work', async (ctx) => {
@@ -40,7 +40,7 @@ describeEngine('cancelling an instance', (open) => {
     expect(items.map(({ id }) => id)).toEqual(['x']);
   });
 
-  it('a pending instance is canceled at once and never runs', async () => {
+  it('cancel() of a pending instance ends it immediately, and it never runs', async () => {
     let ran = false;
     const run = orchestration('run', async () => {
       ran = true;
@@ -59,7 +59,7 @@ describeEngine('cancelling an instance', (open) => {
   it.each([
     ['sleeping', 'timerCreated'],
     ['waiting', 'eventAwaited'],
-  ])('an instance that is %s is canceled, and nothing wakes it again', async (how, last) => {
+  ])('cancel() of a %s instance withdraws its operation and ends it', async (how, last) => {
     const run = orchestration('run', async (ctx) => {
       if (how === 'sleeping') await ctx.sleep('1h');
       else await ctx.waitFor('never');
@@ -81,7 +81,7 @@ describeEngine('cancelling an instance', (open) => {
     ]);
   });
 
-  it('clean-up runs in a shield, and new work outside of it is refused', async () => {
+  it('clean-up runs in a shield after a cancel; unshielded calls reject', async () => {
     const started = signalled<void>();
     const done: string[] = [];
     const step = activity('step', async (ctx, name: string) => {
@@ -118,7 +118,7 @@ describeEngine('cancelling an instance', (open) => {
     expect(info).not.toHaveProperty('cleanupSkipped');
   });
 
-  it('code that returns after a cancel completes, code that fails otherwise fails, both with the cancel on record', async () => {
+  it('code that returns or throws after a cancel completes or fails, with the cancel recorded', async () => {
     const run = orchestration('run', async (ctx, how: string) => {
       try {
         await ctx.waitFor('never');
@@ -142,7 +142,7 @@ describeEngine('cancelling an instance', (open) => {
     }
   });
 
-  it('a clean-up that takes too long is cut off, and says so', async () => {
+  it('clean-up beyond cleanupTimeout is ended and sets cleanupSkipped', async () => {
     const run = orchestration('run', async (ctx) => {
       try {
         await ctx.waitFor('never');
@@ -158,7 +158,7 @@ describeEngine('cancelling an instance', (open) => {
     expect(await handle.status()).toMatchObject({ status: 'canceled', cleanupSkipped: true });
   });
 
-  it('an instance whose code no worker has is ended when its time to clean up is over', async () => {
+  it('cleanupTimeout ends a canceled instance whose code no worker has registered', async () => {
     const gone = orchestration('gone', async (ctx) => ctx.waitFor('never'));
     const other = orchestration('other', async () => 1);
     const engine = await open();
@@ -172,7 +172,7 @@ describeEngine('cancelling an instance', (open) => {
     expect(await handle.status()).toMatchObject({ cleanupSkipped: true });
   });
 
-  it('the first reason is kept; unknown and finished instances are answered, not thrown at', async () => {
+  it('cancel() called twice keeps the first reason; unknown and ended instances do not reject', async () => {
     const run = orchestration('run', async (ctx) => {
       await ctx.waitFor('never');
     });
@@ -202,7 +202,7 @@ describeEngine('cancelling an instance', (open) => {
     });
   });
 
-  it('a reason that is no text is described, and one of a megabyte is cut with a note', async () => {
+  it('cancel() describes a reason that is not a string and truncates a megabyte', async () => {
     const run = orchestration('run', async () => 1);
     const { client } = await open();
     await client.start(run, undefined, { id: 'odd' });
@@ -215,7 +215,7 @@ describeEngine('cancelling an instance', (open) => {
     expect(reason).toMatch(/cut from 1048576 characters/);
   });
 
-  it('cancel with wait resolves when nothing of the instance runs any more', async () => {
+  it('cancel({ wait: true }) resolves once no handler of the instance runs', async () => {
     const started = signalled<void>();
     let stopped = false;
     const work = activity('work', async (ctx) => {

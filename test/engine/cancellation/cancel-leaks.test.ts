@@ -7,7 +7,7 @@ import { Perdure } from '../../../src/perdure.ts';
 import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 
-/** The clock of the machine, with a count of the alarms that are set. */
+/** The system clock, with a count of pending timers. */
 class CountingClock implements Clock {
   readonly #alarms = new Set<object>();
 
@@ -37,7 +37,7 @@ class CountingClock implements Clock {
   }
 }
 
-/** What is listened to on a store: its hints, and the signals that end fetches. */
+/** Counts the listeners on the hints of a store and on the signals of its fetches. */
 class Listeners {
   readonly hints = new Set<(hint: Hint) => void>();
   readonly signals = new Set<AbortSignal>();
@@ -77,7 +77,7 @@ function processListeners(): readonly string[] {
   return process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
 }
 
-it('100 orchestrations of 5 running activities, canceled at once, leave no alarm and no listener behind', async () => {
+it('100 canceled orchestrations of five running activities leave no timer and no listener', async () => {
   const clock = new CountingClock();
   const listeners = new Listeners();
   const provider = await openSqlite({ path: ':memory:', clock });
@@ -101,7 +101,7 @@ it('100 orchestrations of 5 running activities, canceled at once, leave no alarm
     activityConcurrency: 500,
     pollInterval: '1h',
   });
-  // Counted when the worker has worked once and nobody waits any more.
+  // Count after the worker has run once and no client waits.
   await (await client.start(idle)).result();
   await expect.poll(() => listeners.hints.size).toBe(1);
   const counts = () => ({
@@ -123,7 +123,7 @@ it('100 orchestrations of 5 running activities, canceled at once, leave no alarm
   }
   expect(handed.every(({ aborted }) => aborted)).toBe(true);
   expect(countListeners(handed)).toBe(0);
-  // Each kind of lease may have one alarm set, which will find nothing to renew.
+  // Each kind of lease may have one pending renewal timer.
   await expect.poll(() => clock.alarmCount).toBeLessThanOrEqual(before.alarms + 2);
   await expect.poll(() => ({ ...counts(), alarms: before.alarms })).toEqual(before);
 

@@ -5,12 +5,12 @@ import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { signalled } from '../signalled.ts';
 
-describeEngine('what is spared, and what is heard', (open) => {
+describeEngine('cancellation modes', (open) => {
   it.each<[string, (handle: Handle) => Promise<unknown>, string]>([
     ['canceled', (handle) => handle.cancel(), 'canceled'],
     ['terminated', (handle) => handle.terminate({ tree: true }), 'terminated'],
     ['completed', (handle) => handle.raiseEvent('go', null), 'completed'],
-  ])('abandoned work outlives an instance that is %s', async (_how, end, status) => {
+  ])('an activity and a child in abandon mode outlive a %s instance', async (_how, end, status) => {
     const started = signalled<void>();
     const finish = signalled<void>();
     const ended = signalled<string>();
@@ -35,7 +35,7 @@ describeEngine('what is spared, and what is heard', (open) => {
     await expect.poll(async () => (await client.get('kid'))?.status).toBe('running');
     await end(handle);
     expect(await client.wait(handle.id)).toMatchObject({ status });
-    // Long enough for a renewal, which would bring a request if there were one.
+    // Long enough for a renewal, which would deliver a cancel.
     await new Promise((resolve) => setTimeout(resolve, 250));
     finish.resolve();
     expect(await ended.promise).toBe('was left alone');
@@ -43,7 +43,7 @@ describeEngine('what is spared, and what is heard', (open) => {
     expect(await client.handle('kid').result()).toBe('well');
   });
 
-  it('a child that somebody else has canceled is a failure that its parent may catch, or not', async () => {
+  it('a child canceled by another caller rejects in its parent, which can catch it', async () => {
     const kid = orchestration('kid', async (ctx) => ctx.waitFor('never'));
     const run = orchestration('run', async (ctx, input: { id: string; catches: boolean }) => {
       const child = ctx.child(kid, undefined, { id: input.id });
@@ -66,7 +66,7 @@ describeEngine('what is spared, and what is heard', (open) => {
     expect(await fails.status()).not.toHaveProperty('cancel');
   });
 
-  it('an attempt that took too long has stopped before the next one begins', async () => {
+  it('a timed-out attempt has stopped before the next attempt starts', async () => {
     let running = 0;
     const seen: number[] = [];
     const slow = activity('slow', async (ctx) => {
@@ -89,7 +89,7 @@ describeEngine('what is spared, and what is heard', (open) => {
     expect(seen).toEqual([1, 1, 1]);
   });
 
-  it('an instance that fails while its clean-up is under way waits for the shield, not for the rest', async () => {
+  it('a failing instance waits for its open shield, not for other operations', async () => {
     const done: string[] = [];
     const note = activity('note', async (_ctx, what: string) => void done.push(what));
     const run = orchestration('run', async (ctx) => {

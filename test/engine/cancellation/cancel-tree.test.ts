@@ -3,7 +3,7 @@ import { activity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine } from '../describe-engine.ts';
 
-describeEngine('cancelling and terminating trees', (open) => {
+describeEngine('canceling and terminating trees', (open) => {
   const leaf = orchestration('leaf', async (ctx) => {
     await ctx.waitFor('go');
     return 'leaf';
@@ -12,7 +12,7 @@ describeEngine('cancelling and terminating trees', (open) => {
     ctx.child(leaf, undefined, { id: `${id}-leaf` }),
   );
 
-  it('a cancel reaches the children and theirs', async () => {
+  it('cancel() reaches all descendants', async () => {
     const root = orchestration('root', async (ctx) =>
       Promise.all([ctx.child(middle, 'a', { id: 'a' }), ctx.child(middle, 'b', { id: 'b' })]),
     );
@@ -28,7 +28,7 @@ describeEngine('cancelling and terminating trees', (open) => {
     }
   });
 
-  it('a child that is abandoned goes on, one that is waited for delays its parent', async () => {
+  it('cancel() leaves a child in abandon mode running and waits for one in wait mode', async () => {
     const slow = orchestration('slow', async (ctx) => {
       try {
         await ctx.waitFor('go');
@@ -58,7 +58,7 @@ describeEngine('cancelling and terminating trees', (open) => {
   });
 
   it.each(['completes', 'fails', 'continues as new'])(
-    'a parent that %s takes its children with it',
+    'a parent that %s cancels its children, except in abandon mode',
     async (how) => {
       const root = orchestration('root', async (ctx, again: boolean): Promise<string> => {
         if (again) return 'again';
@@ -79,7 +79,7 @@ describeEngine('cancelling and terminating trees', (open) => {
     },
   );
 
-  it('a child that the clean-up starts in a shield runs to its end', async () => {
+  it('a child started in a shield during clean-up runs to completion', async () => {
     const undo = orchestration('undo', async (ctx) => {
       await ctx.sleep(5);
       return 'undone';
@@ -99,7 +99,7 @@ describeEngine('cancelling and terminating trees', (open) => {
     expect(await handle.status()).toMatchObject({ customStatus: 'undone' });
   });
 
-  it('terminate runs no code, stops the work, and asks the children to stop', async () => {
+  it('terminate() runs no orchestration code, stops handlers and cancels children', async () => {
     const seen: string[] = [];
     const started = Promise.withResolvers<void>();
     const work = activity('work', async (ctx) => {
@@ -146,7 +146,7 @@ describeEngine('cancelling and terminating trees', (open) => {
     expect(last).toMatchObject({ kind: 'executionTerminated', reason: 'stuck' });
   });
 
-  it('terminate with tree ends the children at once too', async () => {
+  it('terminate({ tree: true }) terminates all descendants immediately', async () => {
     const root = orchestration('root', async (ctx) => ctx.child(middle, 't', { id: 't' }));
     const { client } = await open({ orchestrations: [root, middle, leaf] });
     const handle = await client.start(root, undefined);
@@ -157,7 +157,7 @@ describeEngine('cancelling and terminating trees', (open) => {
     }
   });
 
-  it('an instance that is held back can be canceled and terminated all the same', async () => {
+  it('a blocked instance can be canceled and terminated', async () => {
     const one = orchestration('changing', async (ctx) => {
       await ctx.sleep(1);
       await ctx.waitFor('go');

@@ -4,8 +4,8 @@ import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { signalled } from '../signalled.ts';
 
-describeEngine('stopping work', (open) => {
-  it('queued work never starts after the cancel has committed', async () => {
+describeEngine('canceling work', (open) => {
+  it('queued activities never start after a cancel has committed', async () => {
     let ran = 0;
     const work = activity('work', async () => {
       ran += 1;
@@ -22,7 +22,7 @@ describeEngine('stopping work', (open) => {
     expect(ran).toBe(0);
   });
 
-  it('retries stop, also those that wait for their turn', async () => {
+  it('cancel() ends an activity that waits for its next attempt', async () => {
     const failed = signalled<void>();
     let attempts = 0;
     const flaky = activity('flaky', async () => {
@@ -48,7 +48,7 @@ describeEngine('stopping work', (open) => {
     ['fails', 'failed'],
     ['continues as new', 'completed'],
   ])(
-    'an execution that %s cancels what it has outstanding, and nothing of it comes back',
+    'an execution that %s cancels its running activities and ignores their results',
     async (how, status) => {
       const started = signalled<void>();
       const told = signalled<unknown>();
@@ -82,7 +82,7 @@ describeEngine('stopping work', (open) => {
     },
   );
 
-  it('the loser of a race is told why', async () => {
+  it('an activity that loses a race gets trigger race_lost and the winner as reason', async () => {
     const told = signalled<unknown>();
     const slow = activity('slow', async (ctx) => {
       told.resolve(await ctx.canceled());
@@ -99,7 +99,7 @@ describeEngine('stopping work', (open) => {
     await handle.result();
   });
 
-  it('a scope that times out cancels its own work and leaves the rest alone', async () => {
+  it('a scope that times out cancels its own calls and no others', async () => {
     const told = signalled<unknown>();
     const slow = activity('slow', async (ctx) => {
       told.resolve(await ctx.canceled());
@@ -120,7 +120,7 @@ describeEngine('stopping work', (open) => {
     expect(await handle.result()).toEqual(['timeout', 'quick', 'went']);
   });
 
-  it('a call that waits settles when its handler has stopped; one that is abandoned goes on unheard', async () => {
+  it('a canceled call in wait mode settles after its handler; an abandoned one continues', async () => {
     const started = [signalled<void>(), signalled<void>()];
     const finish = signalled<void>();
     const abandoned = signalled<string>();
@@ -160,7 +160,7 @@ describeEngine('stopping work', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
   });
 
-  it('past its point of no return a handler is left alone, and its outcome stands', async () => {
+  it('a handler past its point of no return is not canceled, and its result counts', async () => {
     const passed = signalled<void>();
     const finish = signalled<void>();
     const pay = activity('pay', async (ctx) => {
@@ -185,7 +185,7 @@ describeEngine('stopping work', (open) => {
     });
   });
 
-  it('a handler that was told before its point of no return does not pass it', async () => {
+  it('pointOfNoReturn() rejects after a cancel, and in a call without wait mode', async () => {
     const started = signalled<void>();
     const go = signalled<void>();
     const answers: unknown[] = [];
@@ -214,7 +214,7 @@ describeEngine('stopping work', (open) => {
     expect(await handle.status()).toMatchObject({ customStatus: 'INVALID_INPUT' });
   });
 
-  it('a handler that ignores its signal past the grace is named, its slot freed, its result ignored', async () => {
+  it('a handler past its grace is reported as leaked, frees its slot, loses its result', async () => {
     const started = signalled<void>();
     const finish = signalled<void>();
     const leaks: string[] = [];
@@ -238,14 +238,14 @@ describeEngine('stopping work', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     expect(leaks).toEqual(['deaf']);
     expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
-    // The one slot is free again, though the handler still runs.
+    // The only slot is free although the handler still runs.
     expect(await (await client.start(run, 1)).result()).toBe(1);
     finish.resolve();
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(await handle.status()).toMatchObject({ status: 'canceled' });
   });
 
-  it('while it is canceling, an instance shows what still runs', async () => {
+  it('a canceling instance lists the handlers that still run', async () => {
     const started = signalled<void>();
     const finish = signalled<void>();
     const slow = activity('slow', async (ctx) => {
@@ -266,7 +266,7 @@ describeEngine('stopping work', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ reason: 'why not' });
   });
 
-  it('a handler that fails with an error of its own when told to stop is heard', async () => {
+  it('a canceled handler in wait mode that throws its own error fails the instance', async () => {
     const started = signalled<void>();
     const rude = activity('rude', async (ctx) => {
       started.resolve();
@@ -287,7 +287,7 @@ describeEngine('stopping work', (open) => {
     expect((await handle.status()).failure?.cause?.message).toBe('could not roll back');
   });
 
-  it('100 orchestrations of 5 running activities all stop, and other work goes on', async () => {
+  it('canceling 100 orchestrations of five activities stops all, and other work continues', async () => {
     let running = 0;
     let told = 0;
     const hold = activity('hold', async (ctx) => {

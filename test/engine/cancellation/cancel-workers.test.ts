@@ -6,8 +6,8 @@ import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { signalled } from '../signalled.ts';
 
-describeEngine('cancels and workers that know little', (open) => {
-  it('a worker without activities ends what a dead worker has left running', async () => {
+describeEngine('cancellation by workers without the code', (open) => {
+  it('a worker without activities ends the canceled work of a dead worker', async () => {
     const run = orchestration('run', async (ctx) => ctx.call('hold'));
     const engine = await open({ orchestrations: [run] });
     const handle = await engine.client.start(run);
@@ -23,7 +23,7 @@ describeEngine('cancels and workers that know little', (open) => {
     }
   });
 
-  it('a worker without orchestrations ends an instance whose time to clean up is over', async () => {
+  it('a worker without orchestrations ends an instance after its cleanupTimeout', async () => {
     const run = orchestration('run', async (ctx) => ctx.waitFor('never'));
     const other = activity('other', async () => 1);
     const engine = await open();
@@ -37,7 +37,7 @@ describeEngine('cancels and workers that know little', (open) => {
     expect(await handle.status()).toMatchObject({ status: 'canceled', cleanupSkipped: true });
   });
 
-  it('a terminate reaches a handler past its point of no return, and a cancel does not', async () => {
+  it('terminate() reaches a handler past its point of no return; cancel() does not', async () => {
     const passed = signalled<void>();
     const told = signalled<string>();
     const pay = activity('pay', async (ctx) => {
@@ -57,7 +57,7 @@ describeEngine('cancels and workers that know little', (open) => {
     expect(await told.promise).toBe('told');
   });
 
-  it('an isolated handler is refused a point of no return as one in process is', async () => {
+  it('pointOfNoReturn() in an isolated handler rejects unless its call is in wait mode', async () => {
     const module = new URL('../workers/isolated-handlers.ts', import.meta.url);
     const pays = isolatedActivity('pays', { module, exportName: 'pays' });
     const run = orchestration('run', async (ctx) => {
@@ -72,7 +72,7 @@ describeEngine('cancels and workers that know little', (open) => {
   });
 });
 
-it('a turn under way when a cancel commits keeps what it starts in a shield, child or activity', async () => {
+it('a turn that commits after a cancel keeps its shielded activity and child', async () => {
   const provider = await openSqlite({ path: ':memory:' });
   let meanwhile: (() => Promise<unknown>) | undefined;
   const perdure = await Perdure.open({

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { Perdure } from '../../../src/perdure.ts';
 import { task } from '../../../src/tasks/task.ts';
 
-it('a handler that blocks past its lease fails with the cause where the store is of one process', async () => {
+it('a handler that blocks past its lease fails with EVENT_LOOP_BLOCKED on in-memory SQLite', async () => {
   const perdure = await Perdure.open(':memory:');
   onTestFinished(() => perdure.close());
   let calls = 0;

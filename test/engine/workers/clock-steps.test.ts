@@ -7,7 +7,7 @@ import { engineStores, type EngineStore } from '../engine-store.ts';
 
 const hourMs = 3_600_000;
 
-/** The machine's clock, whose wall time can be stepped. */
+/** The system clock with a wall time that can be stepped. */
 class SteppedClock implements Clock {
   aheadMs = 0;
   now = (): number => systemClock.now() + this.aheadMs;
@@ -15,7 +15,7 @@ class SteppedClock implements Clock {
   setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worker (%s)', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', (kind) => {
   const newStore = engineStores(kind);
   let store: EngineStore;
   let clock: SteppedClock;
@@ -31,7 +31,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worke
     await store.remove();
   });
 
-  /** A process whose clock is stepped. The clock of PostgreSQL is that of its server, and stays. */
+  /** Opens an engine whose clock is stepped. PostgreSQL uses the clock of its server, which is not. */
   async function open(): Promise<Perdure> {
     const provider = await store.open(kind === 'SQLite' ? { clock } : {});
     const options = kind === 'SQLite' ? {} : { clock };
@@ -40,38 +40,41 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worke
     return perdure;
   }
 
-  it.each([hourMs, -hourMs])('by %d ms does not end a healthy activity', async (stepMs) => {
-    const started = Promise.withResolvers<void>();
-    const finish = Promise.withResolvers<void>();
-    let runs = 0;
-    const steady = activity('steady', async () => {
-      runs += 1;
-      started.resolve();
-      await finish.promise;
-      return 'done';
-    });
-    const calls = orchestration('calls', (ctx) => ctx.call(steady));
-    const definitions = {
-      orchestrations: [calls],
-      activities: [steady],
-      activityLease: 800,
-      orchestrationLease: 800,
-      maxClaims: 2,
-    };
-    const [first, second] = [await open(), await open()];
-    await first.startWorker(definitions);
-    await second.startWorker(definitions);
-    const handle = await first.client.start(calls);
-    await started.promise;
-    clock.aheadMs = stepMs;
-    // Three leases: without renewals the other worker would have taken over.
-    await delay(2_400);
-    finish.resolve();
-    expect(await handle.result({ timeout: '30s' })).toBe('done');
-    expect(runs).toBe(1);
-  });
+  it.each([hourMs, -hourMs])(
+    'a clock step of %d ms does not end a healthy activity',
+    async (stepMs) => {
+      const started = Promise.withResolvers<void>();
+      const finish = Promise.withResolvers<void>();
+      let runs = 0;
+      const steady = activity('steady', async () => {
+        runs += 1;
+        started.resolve();
+        await finish.promise;
+        return 'done';
+      });
+      const calls = orchestration('calls', (ctx) => ctx.call(steady));
+      const definitions = {
+        orchestrations: [calls],
+        activities: [steady],
+        activityLease: 800,
+        orchestrationLease: 800,
+        maxClaims: 2,
+      };
+      const [first, second] = [await open(), await open()];
+      await first.startWorker(definitions);
+      await second.startWorker(definitions);
+      const handle = await first.client.start(calls);
+      await started.promise;
+      clock.aheadMs = stepMs;
+      // Three leases: without renewals the other worker would claim the activity.
+      await delay(2_400);
+      finish.resolve();
+      expect(await handle.result({ timeout: '30s' })).toBe('done');
+      expect(runs).toBe(1);
+    },
+  );
 
-  it.each([hourMs, -hourMs])('by %d ms does not hold up new work', async (stepMs) => {
+  it.each([hourMs, -hourMs])('a clock step of %d ms does not delay new work', async (stepMs) => {
     const perdure = await open();
     const work = task('work', () => 'done');
     const step = activity('step', () => 'ok');
@@ -90,14 +93,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worke
   });
 });
 
-describe('a sleep on SQLite', () => {
+describe('ctx.sleep() on SQLite', () => {
   const newStore = engineStores('SQLite');
   const nap = orchestration('nap', async (ctx) => {
     await ctx.sleep(6_000);
   });
 
   it.each(['setForward', 'setBack'] as const)(
-    'is neither cut short nor drawn out when the clock is stepped (%s)',
+    'a stepped clock neither shortens nor extends ctx.sleep() (%s)',
     async (step) => {
       const store = await newStore();
       const clock = new FakeClock();
@@ -106,7 +109,7 @@ describe('a sleep on SQLite', () => {
       const handle = await perdure.client.start(nap);
       await clock.advance(1_000);
       await clock[step]('1h');
-      // A process that opens the file after the step agrees with those that had it open.
+      // A process that opens the file after the step uses the same time.
       const later = await Perdure.open(await store.open({ clock }));
       await later.startWorker({ orchestrations: [nap] });
       await clock.advance(4_999);

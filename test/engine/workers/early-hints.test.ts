@@ -8,7 +8,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { signalled } from '../signalled.ts';
 
-/** How a worker comes to hold an item: by a fetch, by an ack that claimed it, or by a start that did. */
+/** The store calls that claim a work item: a fetch, an ack or a start. */
 const claims = [
   ['fetchWorkItems', testOptions({ fastPaths: false })],
   ['ackOrchestrationItems', {}],
@@ -16,10 +16,10 @@ const claims = [
 ] as const satisfies readonly (readonly [keyof Provider, WorkerOptions])[];
 
 /**
- * Opens an engine whose store holds back the answer to one claim until something else was done, hints included. No
- * renewal comes by itself within a day.
+ * Opens an engine whose store delays the result of one claim until `meanwhile` has resolved and its hints have arrived. No
+ * renewal happens within a day.
  */
-async function openOvertaken(
+async function openWithDelayedClaim(
   method: (typeof claims)[number][0],
   options: WorkerOptions,
   meanwhile: (client: Perdure['client']) => Promise<unknown>,
@@ -30,11 +30,11 @@ async function openOvertaken(
   const perdure = await Perdure.open({
     ...provider,
     async [method](...args: readonly unknown[]) {
-      const answer = await call(...args);
-      if (!isArmed || answer.length === 0) return answer;
+      const result = await call(...args);
+      if (!isArmed || result.length === 0) return result;
       isArmed = false;
       await meanwhile(perdure.client);
-      return answer;
+      return result;
     },
   });
   onTestFinished(() => perdure.close());
@@ -64,11 +64,11 @@ async function openOvertaken(
   return { perdure, handle, starts: () => starts };
 }
 
-it('a hint that brings its request stops the handler without a renewal', async () => {
+it('a cancel hint stops the handler without a lease renewal', async () => {
   const provider = await openSqlite({ path: ':memory:' });
   const perdure = await Perdure.open({
     ...provider,
-    renewWorkItemLocks: () => Promise.reject(new Error('nobody may renew')),
+    renewWorkItemLocks: () => Promise.reject(new Error('no renewal expected')),
   });
   onTestFinished(() => perdure.close());
   const [begun, told] = [signalled<void>(), signalled<unknown>()];
@@ -86,11 +86,11 @@ it('a hint that brings its request stops the handler without a renewal', async (
   await expect(handle.result()).rejects.toMatchObject({ reason: 'known' });
 });
 
-describe('a hint that overtakes the answer to its claim', () => {
+describe('a hint that arrives before its claim returns', () => {
   it.each(claims)(
-    'keeps the handler of a canceled run from starting (%s)',
+    'a cancel hint before the claim returns keeps the handler from starting (%s)',
     async (method, options) => {
-      const { handle, starts } = await openOvertaken(method, options, (client) =>
+      const { handle, starts } = await openWithDelayedClaim(method, options, (client) =>
         client.cancel('i', { reason: 'overtaken' }),
       );
       await expect(handle.result()).rejects.toMatchObject({ reason: 'overtaken' });
@@ -99,13 +99,13 @@ describe('a hint that overtakes the answer to its claim', () => {
   );
 
   it.each(claims)(
-    'keeps the handler of a deleted run from starting (%s)',
+    'a delete hint before the claim returns keeps the handler from starting (%s)',
     async (method, options) => {
-      const { perdure, handle, starts } = await openOvertaken(method, options, (client) =>
+      const { perdure, handle, starts } = await openWithDelayedClaim(method, options, (client) =>
         client.deleteInstance('i', { force: true }),
       );
       await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
-      // Stopping waits for whatever the worker has begun.
+      // close() waits for the handlers that the worker has started.
       await perdure.close();
       expect(starts()).toBe(0);
     },

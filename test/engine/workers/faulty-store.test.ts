@@ -16,15 +16,15 @@ afterEach(async () => {
 });
 
 interface Faults {
-  /** How many calls out of a hundred fail. */
+  /** Percentage of calls that fail. */
   readonly percent: number;
   counts: { before: number; after: number };
 }
 
 const sync = new Set(['hints', 'close', 'name']);
 
-/** A real store behind a bad line: a call fails before it is made, or its answer is lost after it took effect. */
-function unreliable(provider: Provider, faults: Faults): Provider {
+/** A real store with connection errors: a call fails before it is made or after it has committed. */
+function injectFaults(provider: Provider, faults: Faults): Provider {
   let seed = 42;
   const random = (): number => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -41,12 +41,12 @@ function unreliable(provider: Provider, faults: Faults): Provider {
         const after = random() < 0.5;
         if (fault && !after) {
           faults.counts.before += 1;
-          throw lost(String(key));
+          throw connectionError(String(key));
         }
         const result: unknown = await Reflect.apply(value, target, args);
         if (fault) {
           faults.counts.after += 1;
-          throw lost(String(key));
+          throw connectionError(String(key));
         }
         return result;
       };
@@ -54,11 +54,11 @@ function unreliable(provider: Provider, faults: Faults): Provider {
   });
 }
 
-function lost(operation: string): ProviderError {
-  return new ProviderError({ operation, message: 'the line broke', retryable: true });
+function connectionError(operation: string): ProviderError {
+  return new ProviderError({ operation, message: 'connection lost', retryable: true });
 }
 
-async function untilHeard<T>(call: () => Promise<T>): Promise<T> {
+async function retryStoreErrors<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await call();
@@ -71,15 +71,15 @@ async function untilHeard<T>(call: () => Promise<T>): Promise<T> {
 it.each([
   ['with fast paths', {}],
   ['without fast paths', testOptions({ fastPaths: false })],
-  ['cold', { warmCacheBytes: 0 }],
+  ['without a warm cache', { warmCacheBytes: 0 }],
 ])(
-  'a store that fails one call in five, before or after it took effect, fails no instance (%s)',
+  'instances complete although one in five store calls fails before or after commit (%s)',
   async (_title, options) => {
     const folder = await mkdtemp(join(tmpdir(), 'perdure-faults-'));
     folders.push(folder);
     const faults: Faults = { percent: 20, counts: { before: 0, after: 0 } };
     const provider = await openSqlite({ path: join(folder, 'faults.db') });
-    await using perdure = await Perdure.open(unreliable(provider, faults), { pollInterval: 50 });
+    await using perdure = await Perdure.open(injectFaults(provider, faults), { pollInterval: 50 });
     const done = new Map<string, number>();
     const add = activity('add', async (ctx, n: number) => {
       done.set(ctx.idempotencyKey, (done.get(ctx.idempotencyKey) ?? 0) + 1);
@@ -99,13 +99,15 @@ it.each([
       shutdownGrace: 100,
       ...options,
     });
-    // How many calls share a batch, and so how many faults there are, is a matter of timing: go on until it is enough.
+    // The number of faults depends on how calls are batched, so repeat until there are enough.
     let rounds = 0;
     for (; Math.min(faults.counts.before, faults.counts.after) <= 20; rounds += 1) {
       const ids = Array.from({ length: 40 }, (_, n) => `run-${rounds}-${n}`);
-      await Promise.all(ids.map((id, n) => untilHeard(() => perdure.client.start(run, n, { id }))));
+      await Promise.all(
+        ids.map((id, n) => retryStoreErrors(() => perdure.client.start(run, n, { id }))),
+      );
       const results = await Promise.all(
-        ids.map((id) => untilHeard(() => perdure.client.handle<number>(id).result())),
+        ids.map((id) => retryStoreErrors(() => perdure.client.handle<number>(id).result())),
       );
       expect(results).toEqual(ids.map((_, n) => 3 * (n + 1) + 1));
     }

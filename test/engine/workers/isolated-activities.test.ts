@@ -13,7 +13,7 @@ const expectThread = async (): Promise<void> => await expect.poll(hasThread).toB
 const expectNoThread = async (): Promise<void> => await expect.poll(hasThread).toBe(false);
 
 describeEngine('isolated activities', (open) => {
-  it('run in a thread with their input and context, and return their result', async () => {
+  it('an isolated handler gets its input and context and returns its result', async () => {
     const add = isolatedActivity<{ a: number; b: number }>('add', { module, exportName: 'add' });
     const run = orchestration('run', async (ctx) => ctx.call(add, { a: 2, b: 3 }));
     const { client } = await open({ orchestrations: [run], activities: [add] });
@@ -21,7 +21,7 @@ describeEngine('isolated activities', (open) => {
     expect(await handle.result()).toEqual({ sum: 5, attempt: 1, instanceId: 'i' });
   });
 
-  it('a handler that never looks up is really stopped after the grace', async () => {
+  it('a handler that blocks its thread is terminated after the grace, not leaked', async () => {
     const spin = isolatedActivity('spin', { module, exportName: 'spin' });
     const run = orchestration('run', async (ctx) => ctx.call(spin));
     const { client } = await open({
@@ -38,19 +38,19 @@ describeEngine('isolated activities', (open) => {
     await expectNoThread();
   });
 
-  it('a handler that is told of the end of its time says so, and its last attempt fails with a timeout', async () => {
-    const tell = isolatedActivity('tell', { module, exportName: 'tell' });
+  it('an isolated handler that throws after its attemptTimeout fails with TIMEOUT', async () => {
+    const failing = isolatedActivity('failing', { module, exportName: 'failWithTrigger' });
     const run = orchestration('run', async (ctx) =>
-      ctx.call(tell, undefined, { attemptTimeout: 400 }),
+      ctx.call(failing, undefined, { attemptTimeout: 400 }),
     );
-    const { client } = await open({ orchestrations: [run], activities: [tell] });
+    const { client } = await open({ orchestrations: [run], activities: [failing] });
     const handle = await client.start(run);
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect((await handle.status()).failure?.cause).toMatchObject({ code: 'TIMEOUT' });
     await expectNoThread();
   });
 
-  it('nonRetryable knows the class of an error that was thrown in the thread', async () => {
+  it('nonRetryable matches the class of an error thrown in the thread', async () => {
     const declined = isolatedActivity('decline', { module, exportName: 'decline' });
     const run = orchestration('run', async (ctx) =>
       ctx.call(declined, undefined, {
@@ -63,7 +63,7 @@ describeEngine('isolated activities', (open) => {
     });
   });
 
-  it('a shutdown ends the thread, and another worker takes the attempt over at once', async () => {
+  it('stop() ends the thread, and another worker runs the attempt immediately', async () => {
     const stuck = isolatedActivity('work', { module, exportName: 'spin' });
     const quick = isolatedActivity<undefined, number>('work', { module, exportName: 'quick' });
     const run = orchestration('run', async (ctx) => ctx.call(quick));
@@ -82,7 +82,7 @@ describeEngine('isolated activities', (open) => {
     expect(await handle.result()).toBe(1);
   });
 
-  it('a lost lease ends the thread at once, and only the new holder is heard', async () => {
+  it('a lost lease ends the thread, and the ack of the new holder counts', async () => {
     const stuck = isolatedActivity('work', { module, exportName: 'spin' });
     const quick = isolatedActivity<undefined, number>('work', { module, exportName: 'quick' });
     const run = orchestration('run', async (ctx) => ctx.call(quick));
@@ -107,7 +107,7 @@ describeEngine('isolated activities', (open) => {
     expect(await handle.result()).toBe('stolen');
   });
 
-  it('a handler that heeds its signal stops by itself', async () => {
+  it('an isolated handler that observes its signal ends as canceled', async () => {
     const listen = isolatedActivity('listen', { module, exportName: 'listen' });
     const run = orchestration('run', async (ctx) => ctx.call(listen));
     const { client } = await open({ orchestrations: [run], activities: [listen] });
@@ -121,7 +121,7 @@ describeEngine('isolated activities', (open) => {
     ['fail', 'too far'],
     ['exit', 'exited with code 3'],
     ['missing', 'does not export a function'],
-  ])('a handler that does not work (%s) fails its call', async (exportName, message) => {
+  ])('a broken isolated handler (%s) fails its call', async (exportName, message) => {
     const broken = isolatedActivity('broken', { module, exportName });
     const run = orchestration('run', async (ctx) => ctx.call(broken));
     const { client } = await open({ orchestrations: [run], activities: [broken] });
@@ -130,8 +130,8 @@ describeEngine('isolated activities', (open) => {
   });
 });
 
-// Once, and with time enough: a thread takes a second to begin on a busy machine.
-it('an isolated attempt that never looks up is stopped when its time is over, and the next one runs', async () => {
+// In one mode and with a long timeout: a thread takes a second to start on a busy machine.
+it('an isolated attempt that blocks is terminated at attemptTimeout; the next attempt runs', async () => {
   const spinOnce = isolatedActivity<undefined, number>('once', { module, exportName: 'spinOnce' });
   const run = orchestration('run', async (ctx) =>
     ctx.call(spinOnce, undefined, {

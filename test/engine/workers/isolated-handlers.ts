@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import type { ActivityContext } from '../../../src/orchestration/activity-context.ts';
 
-/** Handlers for isolated activities: each runs in a thread of its own. */
+/** Handlers of isolated activities. Each runs in its own thread. */
 export async function add(ctx: ActivityContext, input: { a: number; b: number }): Promise<unknown> {
   ctx.heartbeat({ at: 'start' });
   return { sum: input.a + input.b, attempt: ctx.attempt, instanceId: ctx.instanceId };
@@ -41,7 +41,7 @@ export async function pay(ctx: ActivityContext): Promise<void> {
   await ctx.pointOfNoReturn();
 }
 
-/** Hears nothing the first time. */
+/** Blocks its thread in the first attempt. */
 export async function spinOnce(ctx: ActivityContext): Promise<number> {
   if (ctx.attempt === 1) spin();
   return ctx.attempt;
@@ -51,23 +51,23 @@ export async function quick(ctx: ActivityContext): Promise<number> {
   return ctx.attempt;
 }
 
-/** Tells in its failure why it was stopped. */
-export async function tell(ctx: ActivityContext): Promise<never> {
+/** Fails with its cancel trigger as the message. */
+export async function failWithTrigger(ctx: ActivityContext): Promise<never> {
   const { trigger } = await ctx.canceled();
   throw new Error(`stopped by ${trigger}`);
 }
 
-export async function countAloud(ctx: ActivityContext, to: number): Promise<readonly boolean[]> {
-  const heard: boolean[] = [];
-  for (let n = 1; n <= to; n += 1) heard.push(await ctx.emit({ n }));
-  return heard;
+export async function emitCount(ctx: ActivityContext, to: number): Promise<readonly boolean[]> {
+  const isRead: boolean[] = [];
+  for (let n = 1; n <= to; n += 1) isRead.push(await ctx.emit({ n }));
+  return isRead;
 }
 
-export async function emitForEver(ctx: ActivityContext): Promise<void> {
+export async function emitEndlessly(ctx: ActivityContext): Promise<void> {
   for (;;) await ctx.emit('more');
 }
 
-/** Leaves a line for each start. */
+/** Appends a line to a file for each start. */
 export function note(_ctx: ActivityContext, { path, n }: { path: string; n: number }): void {
   appendFileSync(path, `${n}\n`);
 }

@@ -8,12 +8,12 @@ import { signalled } from '../signalled.ts';
 const count = 400;
 const numbers = Array.from({ length: count }, (_, index) => index);
 
-/** Synchronous work, as of a handler that parses or renders. */
+/** Blocks the event loop, like a handler that parses or renders. */
 function compute(ms: number): void {
   for (const endsAt = performance.now() + ms; performance.now() < endsAt;);
 }
 
-/** A handler that counts its calls, and tells when the first was made. */
+/** A handler that counts its calls. `first` resolves at the first one. */
 function countedHandler() {
   const first = signalled<void>();
   let calls = 0;
@@ -26,12 +26,12 @@ function countedHandler() {
 }
 
 describeEngine(
-  'starts after a stop of the same process',
+  'starts after cancel, terminate or delete',
   (open) => {
     const stops = ['cancel', 'terminate', 'delete'] as const;
 
     it.each(stops)(
-      'no activity of a claimed batch starts after %s() has resolved, and the rest of the batch does not delay it',
+      'no activity starts after %s() resolves, which does not wait for the batch',
       async (stop) => {
         const { handler, first, calls } = countedHandler();
         const work = activity('work', handler);
@@ -54,7 +54,7 @@ describeEngine(
       },
     );
 
-    it('no task of a claimed batch starts after its cancel has resolved', async () => {
+    it('no task of a claimed batch starts after cancel() has resolved', async () => {
       const { handler, first, calls } = countedHandler();
       const work = task('work', handler);
       const { client, perdure, startWorker } = await open();

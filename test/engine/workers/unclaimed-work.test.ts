@@ -31,7 +31,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     const pass = async (ms: number): Promise<void> => {
       for (let passed = 0; passed < ms; passed += 1_000) {
         await clock.advance(1_000);
-        // What an alarm began goes on with the event loop, and PostgreSQL takes a moment.
+        // Work that a timer started needs the event loop, and PostgreSQL needs more time.
         await new Promise((resolve) => setTimeout(resolve, kind === 'SQLite' ? 1 : 15));
       }
     };
@@ -39,14 +39,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     return { perdure, client: perdure.client, clock, pass, startWorker };
   }
 
-  /** Lets time pass until there is a line with each text. */
+  /** Advances the clock until each text has been logged. */
   async function warned(pass: (ms: number) => Promise<void>, ...texts: readonly string[]) {
     const isThere = (): boolean => texts.every((text) => lines.some((line) => line.includes(text)));
     for (let seconds = 0; seconds < 600 && !isThere(); seconds += 1) await pass(1_000);
     expect(texts.filter((text) => !lines.some((line) => line.includes(text)))).toEqual([]);
   }
 
-  it('is warned of by name, once per name and minute', async () => {
+  it('a worker warns of unclaimed work once per name and minute', async () => {
     const { client, clock, pass, startWorker } = await open();
     await startWorker({ orchestrations: [order] });
     await client.start(order);
@@ -64,7 +64,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     expect(clock.now() - firstAt).toBeGreaterThanOrEqual(59_000);
   });
 
-  it('is warned of when its version was removed', async () => {
+  it('a worker warns of an instance whose version is no longer registered', async () => {
     const { client, pass, startWorker } = await open();
     const before = await startWorker({ orchestrations: [oldVersion] });
     const handle = await client.start(oldVersion);
@@ -78,7 +78,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     );
   });
 
-  it('is not warned of while another worker runs it', async () => {
+  it('a worker does not warn of work that another worker runs', async () => {
     const { client, pass, startWorker } = await open();
     await startWorker({ orchestrations: [order] });
     await startWorker({ activities: [ship] });

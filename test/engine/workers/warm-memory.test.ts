@@ -10,10 +10,10 @@ const collectGarbage = runInNewContext('gc') as () => void;
 
 const count = 30;
 const quick = activity('quick', () => Promise.resolve(1));
-// While its timer is the first, those behind it are not looked at.
+// The timer queue does not check later timers while this one is the first.
 const sooner = orchestration('first', (ctx) => ctx.sleep('1h'));
 
-/** A worker whose cache has room for few instances, and what the locals of their functions keep alive. */
+/** Starts a worker with a small warm cache. `alive` counts the instances whose locals are still in memory. */
 async function open() {
   const kept: WeakRef<object>[] = [];
   const hold = () => {
@@ -49,7 +49,7 @@ async function open() {
 
 const text = 'x'.repeat(100_000);
 
-it('an instance that the warm cache has no room for is let go, though it has set a timer', async () => {
+it('an instance evicted from the warm cache is released although its timer is pending', async () => {
   const { client, nap, kept, alive } = await open();
   for (let n = 0; n < count; n++) {
     await client.start(sooner, undefined);
@@ -59,7 +59,7 @@ it('an instance that the warm cache has no room for is let go, though it has set
   await expect.poll(alive).toBeLessThan(count / 2);
 });
 
-it('an instance that is over is let go, though its timer was not due', async () => {
+it('an ended instance is released although its timer was not due', async () => {
   const { client, timed, kept, alive } = await open();
   await client.start(sooner, undefined);
   for (let n = 0; n < count; n++) await (await client.start(timed, undefined)).result();

@@ -7,7 +7,7 @@ describeEngine('workers', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
   const run = orchestration('run', async (ctx, n: number) => ctx.call(step, n));
 
-  it('what nobody can run waits, harms no other work, and runs once a worker can', async () => {
+  it('work without a matching worker waits, delays no other work, and runs later', async () => {
     const other = orchestration('other', async () => 'other');
     const engine = await open({ orchestrations: [other] });
     const waiting = await engine.client.start(run, 5);
@@ -19,7 +19,7 @@ describeEngine('workers', (open) => {
     expect(await waiting.result()).toBe(5);
   });
 
-  it('a stopped worker hands a running activity back, and another takes it at once', async () => {
+  it('stop() releases a running activity, and another worker claims it immediately', async () => {
     let started: () => void;
     const running = new Promise<void>((resolve) => (started = resolve));
     const reasons: unknown[] = [];
@@ -47,11 +47,11 @@ describeEngine('workers', (open) => {
     const startedAt = Date.now();
     await engine.startWorker({ orchestrations: [holding], activities: [hold] });
     expect(await handle.result()).toBe('done');
-    // Far less than the 30 s after which the lease would have run out.
+    // Far less than the lease of 30 s.
     expect(Date.now() - startedAt).toBeLessThan(10_000);
   });
 
-  it('an activity that finishes within the grace is acked by the stopping worker', async () => {
+  it('stop() acks an activity that finishes within shutdownGrace', async () => {
     let started: () => void;
     const running = new Promise<void>((resolve) => (started = resolve));
     let finish: () => void;
@@ -80,7 +80,7 @@ describeEngine('workers', (open) => {
     expect(runs).toBe(1);
   });
 
-  it('two stores on one file share the work and both learn of the results', async () => {
+  it('two engines on one store share the work, and both get the results', async () => {
     const engine = await open({ orchestrations: [run], activities: [] });
     const second = await engine.reopen();
     await second.startWorker({ activities: [step] });
@@ -90,7 +90,7 @@ describeEngine('workers', (open) => {
     expect(await second.client.handle(here.id).result()).toBe(1);
   });
 
-  it('instances survive a worker that went away between their turns', async () => {
+  it('an instance continues on another worker after its worker stopped between turns', async () => {
     const long = orchestration('long', async (ctx) => {
       const a = await ctx.call(step, 1);
       await ctx.waitFor('go');
@@ -109,7 +109,7 @@ describeEngine('workers', (open) => {
     expect(await handle.result()).toBe(3);
   });
 
-  it('a heartbeat of a failed attempt is there for the next one', async () => {
+  it('lastHeartbeat contains the heartbeat of the failed previous attempt', async () => {
     const seen: unknown[] = [];
     const copy = activity('copy', async (ctx) => {
       seen.push(ctx.lastHeartbeat);
@@ -128,7 +128,7 @@ describeEngine('workers', (open) => {
     expect(seen).toEqual([undefined, { row: 41 }]);
   });
 
-  it('an activity can start instances and raise events through its own client', async () => {
+  it('ctx.client in an activity can start instances and raise events', async () => {
     const other = orchestration('other', async (ctx) => ctx.waitFor('go'));
     const kick = activity('kick', async (ctx) => {
       await ctx.client.start(other, undefined, { id: 'kicked' });
@@ -140,7 +140,7 @@ describeEngine('workers', (open) => {
     expect(await client.handle('kicked').result()).toBe('from an activity');
   });
 
-  it('hooks and logs tell what happened, and a hook that throws harms nothing', async () => {
+  it('hooks and logs run once despite replay, and a hook that throws is logged', async () => {
     const turns: string[] = [];
     const attempts: string[] = [];
     const errors: unknown[] = [];

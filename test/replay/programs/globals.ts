@@ -1,4 +1,4 @@
-/** A process of its own, whose output is a pipe: logs from inside an orchestration, with or without the patch. */
+/** Process with a piped output that logs inside an orchestration, with or without patched globals. */
 import { silentLogger, type Logger } from '../../../src/model/logger.ts';
 import { installDeterministicGlobals } from '../../../src/orchestration/deterministic-globals.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';

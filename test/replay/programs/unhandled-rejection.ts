@@ -1,6 +1,6 @@
 /**
- * A process of its own, in which rejections go unhandled: in an orchestration or outside, as its argument says.
- * Each line of its output is one fact for the test that started it.
+ * Process with unhandled rejections, inside or outside an orchestration, depending on its argument.
+ * The test that starts it reads one fact per output line.
  */
 import { setImmediate as immediate } from 'node:timers/promises';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
@@ -74,7 +74,7 @@ async function inside(): Promise<void> {
   await turn(late, completed(1));
   await immediate();
   await immediate();
-  // Still unhandled here, so the next turn fails; in one batch the code handles it in time.
+  // Still unhandled, so the next turn fails. In one batch the code handles it in time.
   say(`late ${(await turn(late, completed(2))).at(-1)?.kind}`);
   const prompt = execute(handledLate, () => say('prompt reported'));
   await turn(prompt, start('late'));
@@ -90,7 +90,7 @@ async function inside(): Promise<void> {
 }
 
 async function outside(): Promise<void> {
-  // The guard is installed, as it is in every process that has run an orchestration.
+  // Installs the guard, as every process that runs an orchestration does.
   const execution = execute(definition, () => undefined);
   await execution.turn({ messages: [start('careless')], nowMs: 1, version: '1' });
   process.on('exit', (code) => say(`exit ${code}`));

@@ -15,13 +15,13 @@ const listen = orchestration('listen', async (ctx) => {
   return 'heard';
 });
 
-/** A call whose next answer a test holds back. */
-class HeldAnswer {
+/** A store call whose next response a test delays. */
+class HeldResponse {
   readonly #reached = signalled<void>();
   readonly #released = signalled<void>();
   #isArmed = false;
 
-  /** Holds the next answer; resolves once the store has given it. */
+  /** Delays the next response. Resolves once the store has returned it. */
   hold(): Promise<void> {
     this.#isArmed = true;
     return this.#reached.promise;
@@ -31,10 +31,10 @@ class HeldAnswer {
     this.#released.resolve();
   }
 
-  async pass<T>(answer: Promise<T>): Promise<T> {
+  async pass<T>(response: Promise<T>): Promise<T> {
     const isHeld = this.#isArmed;
     this.#isArmed = false;
-    const value = await answer;
+    const value = await response;
     if (isHeld) {
       this.#reached.resolve();
       await this.#released.promise;
@@ -43,26 +43,26 @@ class HeldAnswer {
   }
 }
 
-function holdAnswers(store: Provider, ack: HeldAnswer, history: HeldAnswer): Provider {
+function holdResponses(store: Provider, ack: HeldResponse, history: HeldResponse): Provider {
   return overrideProvider(store, {
     ackOrchestrationItems: (acks) => ack.pass(store.ackOrchestrationItems(acks)),
     readHistory: (params) => history.pass(store.readHistory(params)),
   });
 }
 
-it('an ack whose answer comes late takes no live instance out of the hands of a later turn', async () => {
+it('a late ack response does not evict the warm instance of a later turn', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'perdure-late-'));
   onTestFinished(() => rm(directory, { recursive: true }));
   const path = join(directory, 'store.db');
-  // Another process leaves an instance behind, which has to be replayed here.
+  // Another process starts an instance that this one has to replay.
   const other = await Perdure.open(path);
   const otherWorker = await other.startWorker({ orchestrations: [listen] });
   const cold = await other.client.start(listen, undefined);
   await otherWorker.stop();
   await other.close();
 
-  const [ack, history] = [new HeldAnswer(), new HeldAnswer()];
-  const perdure = await Perdure.open(holdAnswers(await openSqlite({ path }), ack, history));
+  const [ack, history] = [new HeldResponse(), new HeldResponse()];
+  const perdure = await Perdure.open(holdResponses(await openSqlite({ path }), ack, history));
   onTestFinished(() => perdure.close());
   const blocked: unknown[] = [];
   let turns = 0;
@@ -78,10 +78,10 @@ it('an ack whose answer comes late takes no live instance out of the hands of a 
   const firstCommitted = ack.hold();
   const handle = await client.start(listen, undefined);
   await firstCommitted;
-  // The next turn is replayed, and its instance stays live.
+  // The next turn is replayed, and its instance stays warm.
   await handle.raiseEvent('x', null);
   await expect.poll(() => turns).toBe(1);
-  // A third turn has that instance in its hands while it reads the history of its neighbour.
+  // A third turn holds the warm instance while its batch reads the history of the other instance.
   const historyRead = history.hold();
   await Promise.all([
     client.raiseEvent(handle.id, 'x', null),

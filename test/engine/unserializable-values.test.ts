@@ -49,7 +49,7 @@ const everywhere = orchestration(
     places[place](ctx as never, kind),
 );
 
-describeEngine('a value that would arrive as something else', (open) => {
+describeEngine('values that JSON would change', (open) => {
   const definitions = {
     orchestrations: [everywhere, child],
     activities: [take, give, beat, emit],
@@ -57,21 +57,29 @@ describeEngine('a value that would arrive as something else', (open) => {
     flows: [graph],
   };
 
-  it.each(Object.keys(places) as (keyof typeof places)[])('is refused as %s', async (place) => {
-    const { client } = await open(definitions);
-    for (const kind of Object.keys(values) as Kind[]) {
-      const handle = await client.start(everywhere, { place, kind });
-      const error: unknown = await handle.result().then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
-      const { failure } = error as { failure: { code?: string; message: string; cause?: object } };
-      const { code, message } = { ...failure, ...failure.cause };
-      expect([code, message]).toEqual(['NOT_SERIALIZABLE', expect.stringMatching(problems[kind])]);
-    }
-  });
+  it.each(Object.keys(places) as (keyof typeof places)[])(
+    'a value that JSON would change is rejected as %s',
+    async (place) => {
+      const { client } = await open(definitions);
+      for (const kind of Object.keys(values) as Kind[]) {
+        const handle = await client.start(everywhere, { place, kind });
+        const error: unknown = await handle.result().then(
+          () => undefined,
+          (reason: unknown) => reason,
+        );
+        const { failure } = error as {
+          failure: { code?: string; message: string; cause?: object };
+        };
+        const { code, message } = { ...failure, ...failure.cause };
+        expect([code, message]).toEqual([
+          'NOT_SERIALIZABLE',
+          expect.stringMatching(problems[kind]),
+        ]);
+      }
+    },
+  );
 
-  it('is refused as the input of a start, a task, a flow, a job, a schedule, and as an event', async () => {
+  it('start, task, flow, job, schedule and event reject values that JSON would change', async () => {
     const { client } = await open(definitions);
     const handle = await client.start(everywhere, { place: 'a heartbeat', kind: 'date' });
     for (const kind of Object.keys(values) as Kind[]) {

@@ -15,12 +15,12 @@ async function open(): Promise<Perdure> {
   return perdure;
 }
 
-/** By a clock that is the real one inside an orchestration, too. */
+/** Blocks the event loop. Uses the system clock, which is real inside an orchestration too. */
 function compute(ms: number): void {
   for (const endsAt = systemClock.monotonic() + ms; systemClock.monotonic() < endsAt;);
 }
 
-it('the watchdog holds no instance back for the turns of others that follow its own', async () => {
+it('the watchdog blocks no instance for the time of turns that follow its own', async () => {
   const perdure = await open();
   const computes = orchestration('computes', async () => {
     await Promise.resolve();
@@ -41,7 +41,7 @@ it('the watchdog holds no instance back for the turns of others that follow its 
   expect(blocked).toEqual([]);
 }, 60_000);
 
-it('the timeout of an attempt does not count the time before its handler is called', async () => {
+it('attemptTimeout does not count the time before the handler is called', async () => {
   const perdure = await Perdure.open(':memory:');
   onTestFinished(() => perdure.close());
   let calls = 0;

@@ -3,9 +3,9 @@ import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine(
-  'an instance that is held back for ever',
+  'a permanently blocked instance',
   (open) => {
-    it('can be canceled, terminated and deleted', async () => {
+    it('a permanently blocked instance can be canceled, terminated and deleted', async () => {
       const run = orchestration('run', async () => 'ran');
       const engine = await open();
       const { client } = engine;

@@ -9,7 +9,7 @@ import { describeEngine } from '../describe-engine.ts';
 const modes = ['all fast paths', 'no fast paths', 'no warm cache', 'PostgreSQL'];
 const secret = 'a payload of user code';
 
-/** What the default logger wrote to the console, without stack frames. */
+/** The console lines of the default logger, without stack frames. */
 let lines: string[];
 beforeEach(() => {
   lines = [];
@@ -28,7 +28,7 @@ const waitFor = async (text: string): Promise<string> => {
 describeEngine(
   'the default logger',
   (open) => {
-    it('warns of an attempt that will be retried, and the hook carries its error', async () => {
+    it('the default logger warns of a retry, and the attemptEnded hook gets the error', async () => {
       const ended: AttemptEnded[] = [];
       const charge = activity('charge', async (ctx, _card: string) => {
         if (ctx.attempt === 1) throw Object.assign(new Error('declined'), { details: secret });
@@ -56,7 +56,7 @@ describeEngine(
       expect(ended[1]).not.toHaveProperty('error');
     });
 
-    it('reports an instance and a task run that failed as errors', async () => {
+    it('the default logger reports a failed instance and a failed task as errors', async () => {
       const pay = activity('pay', async () => {
         throw new TypeError('no account');
       });
@@ -77,7 +77,7 @@ describeEngine(
       expect(lines.join('\n')).not.toContain(secret);
     });
 
-    it('reports a leaked handler', async () => {
+    it('the default logger warns of a leaked handler', async () => {
       const begun = Promise.withResolvers<void>();
       const stubborn = activity('stubborn', async () => {
         begun.resolve();
@@ -98,7 +98,7 @@ describeEngine(
       expect(line).toContain('instanceId: "order-1", activity: "stubborn"');
     });
 
-    it('reports a blocked instance with the recorded and the issued command', async () => {
+    it('the default logger reports a blocked instance with the recorded and issued command', async () => {
       const go = 'go';
       const charge = activity('charge', async (_ctx, _card: string) => 'charged');
       const before = orchestration('order', async (ctx, card: string) => {
@@ -124,7 +124,7 @@ describeEngine(
       expect(lines.join('\n')).not.toContain(secret);
     });
 
-    it('is silenced by another logger, of the worker or of the store', async () => {
+    it('another logger of the worker or of Perdure.open() replaces the default one', async () => {
       const fail = activity('fail', async () => {
         throw new Error('no');
       });
