@@ -21,7 +21,6 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:words',
     'check:docs',
     'check:api',
-    'check:seeds',
     'check:format',
     'check:unused',
   ],

@@ -43,8 +43,8 @@ async function timesOf(perdure: Perdure, id: string) {
   return { runAt: since(run?.runAt), expiresAt: since(run?.expiresAt) };
 }
 
-describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by %d ms', (ms) => {
-  it('delays and expiries of tasks and jobs count from the clock of the database', async () => {
+describe.each([hourMs, -hourMs])('with a clock estimate that is off by %d ms', (ms) => {
+  it('delays and expiries of tasks and jobs count from the database clock', async () => {
     const perdure = await open();
     misjudge(ms);
     const { client } = perdure;
@@ -57,7 +57,7 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
     expect(await timesOf(perdure, 'c')).toEqual({ runAt: 180_000, expiresAt: 420_000 });
   });
 
-  it('the first tick of an interval, and that after a pause, come from the clock of the database', async () => {
+  it('first ticks and ticks after a pause are planned by the database clock', async () => {
     const { client } = await open();
     misjudge(ms);
     const every = { every: '10m', task: work, input: 'x' } as const;
@@ -72,7 +72,7 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
     expect(resumed?.nextAt).toBe((Math.floor((resumed?.updatedAt ?? 0) / hourMs) + 1) * hourMs);
   });
 
-  it('a sleep lasts as long as it says, on every path', async () => {
+  it('sleeps and wait timeouts last their full duration', async () => {
     const perdure = await open();
     misjudge(ms);
     const step = activity('step', () => undefined);
@@ -89,7 +89,7 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
     expect(performance.now() - before).toBeGreaterThanOrEqual(890);
   });
 
-  it('schedules tick', async () => {
+  it('a schedule with an interval of one second starts its task', async () => {
     const perdure = await open();
     misjudge(ms);
     await perdure.startWorker({ tasks: [work] });
@@ -99,7 +99,7 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
   });
 });
 
-it('a task that expires sooner than the database answers is not born expired', async () => {
+it('delays and expiries shorter than the round trip count from the creation', async () => {
   const proxy = await startTcpProxy(database.url);
   try {
     const perdure = await open(proxy.url);
@@ -132,7 +132,7 @@ async function failOver(ms: number): Promise<void> {
   );
 }
 
-it('work goes on after a failover to a server whose clock is behind by more than a lease', async () => {
+it('workers continue after a failover to a server whose clock is one hour behind', async () => {
   const perdure = await open();
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();

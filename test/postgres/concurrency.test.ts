@@ -62,7 +62,7 @@ async function meddle(provider: Provider, round: number): Promise<void> {
   ]);
 }
 
-it('processes that turn, settle, signal and stop the same families never wait for each other in a circle', async () => {
+it('concurrent turns, acks, signals and stops of the same trees cause no deadlock', async () => {
   const { open, url } = await temporaryStore();
   const providers = await Promise.all([open(), open(), open()]);
   const [first] = providers;

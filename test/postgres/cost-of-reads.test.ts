@@ -71,13 +71,13 @@ async function blocksOfClaim(apart: number): Promise<number> {
   return most;
 }
 
-it('a claim costs the same whether runs are due one after the other or all at one time', async () => {
+it('a claim reads no more blocks when 30,000 runs are due simultaneously', async () => {
   const apart = await blocksOfClaim(1);
   expect(await blocksOfClaim(0)).toBeLessThan(2 * apart + 100);
 }, 60_000);
 
 it.each(['pending', 'running'] as const)(
-  'a list of task runs that are %s reads the queue once, however many definitions there are',
+  'listInstances() of %s tasks reads the queue once for ten definitions',
   async (status) => {
     const queue = await fillQueue({ definitions: 10, runs: 20_000, apart: 1 });
     const sent = watchStatements();

@@ -127,7 +127,7 @@ const remains = `
   WHERE lock_token IS NULL AND next_at IS DISTINCT FROM greatest(held_until,
     (SELECT min(visible_at) FROM perdure.orchestrator_queue AS message WHERE message.instance_key = lock.instance_key))`;
 
-it('deletions that race leave no orphan and nothing of what they took, and count exactly that', async () => {
+it('racing deletions leave no orphans and no rows, and return exact counts', async () => {
   const { open, url } = await temporaryStore();
   const providers = await Promise.all([open(), open(), open()]);
   const [first] = providers;

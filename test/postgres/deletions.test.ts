@@ -67,7 +67,7 @@ const tables = `SELECT table_name AS name,
   FROM information_schema.tables WHERE table_schema = 'perdure'`;
 
 it.each([10, 9_000])(
-  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit',
+  'deletion and reclaim of %i events leave only the audit record',
   async (events) => {
     const { provider, clock, rows } = await openWithRival();
     const instanceIds = await createTree(provider, events);
@@ -91,7 +91,7 @@ it.each([10, 9_000])(
   },
 );
 
-it('a deletion waits for a turn under way, and refuses to leave the child that it starts', async () => {
+it('a deletion waits for a running turn and returns orphan for its new child', async () => {
   const { provider, rows, untilSomebodyWaits } = await openWithRival();
   await provider.createInstances([newInstance('a'), newInstance('b')]);
   await rows('BEGIN');
@@ -106,7 +106,7 @@ it('a deletion waits for a turn under way, and refuses to leave the child that i
   });
 });
 
-it('a deletion sees what it waited for: an instance that has gone on is running', async () => {
+it('a deletion returns running when its instance resumes while the deletion waits', async () => {
   const { provider, rows, untilSomebodyWaits } = await openWithRival();
   const firstTurn = newTurn({
     events: [event('x')],
@@ -121,7 +121,7 @@ it('a deletion sees what it waited for: an instance that has gone on is running'
   expect(await deletion).toEqual([{ kind: 'running', instanceId: 'a', status: 'running' }]);
 });
 
-it('whoever claims an item while it is being deleted is told so', async () => {
+it('a worker that claims an item during its deletion gets a cancel hint', async () => {
   const { provider, rows, untilSomebodyWaits } = await openWithRival();
   await provider.createInstances([
     newInstance('a', { firstTurn: newTurn({ events: [event('x')], workItems: [workItem(1)] }) }),
@@ -145,7 +145,7 @@ it('whoever claims an item while it is being deleted is told so', async () => {
   ]);
 });
 
-it('whoever waits for an instance that is being deleted finds nobody', async () => {
+it('enqueueMessages() returns missing when its instance is deleted while it waits', async () => {
   const { provider, rows, untilSomebodyWaits } = await openWithRival();
   await provider.createInstances([newInstance('a')]);
   await rows('BEGIN');
@@ -157,7 +157,7 @@ it('whoever waits for an instance that is being deleted finds nobody', async () 
   expect(await rows('SELECT FROM orchestrator_queue')).toEqual([]);
 });
 
-it('a start waits for the deletion of the one that had its id, and comes after it', async () => {
+it('createInstances() waits for a deletion of its id and creates a new instance', async () => {
   const { provider, rows, untilSomebodyWaits } = await openWithRival();
   await provider.createInstances([newInstance('a')]);
   await rows('BEGIN');
@@ -169,7 +169,7 @@ it('a start waits for the deletion of the one that had its id, and comes after i
   expect(await provider.fetchOrchestrationItems({ max: 9, lockMs: 1, waitMs: 0 })).toHaveLength(1);
 });
 
-it('processes that reclaim at the same time share it out', async () => {
+it('concurrent reclaimDeleted() calls reclaim every row once', async () => {
   const { provider, open, rows } = await openWithRival();
   const ids = Array.from({ length: 30 }, (_, n) => `i${n}`);
   const events = Array.from({ length: 300 }, (_, n) => event(`${n}`));
@@ -195,7 +195,7 @@ it('processes that reclaim at the same time share it out', async () => {
   expect(await rows('SELECT FROM history')).toEqual([]);
 });
 
-it('one of many processes gets a lease', async () => {
+it('takeLease() succeeds for exactly one of three concurrent callers', async () => {
   const { provider, clock, open } = await openWithRival();
   const others = [provider, await open({ clock }), await open({ clock })];
   for (let round = 0; round < 10; round += 1) {
@@ -207,7 +207,7 @@ it('one of many processes gets a lease', async () => {
   }
 });
 
-it('a tree of thousands goes in as many statements as a small one', async () => {
+it('deleting a tree of 2,001 instances takes no more statements than two', async () => {
   const { provider } = await openWithRival();
   const sent = watchStatements();
   const statements: number[] = [];

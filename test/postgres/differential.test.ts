@@ -75,7 +75,7 @@ function turnOf(item: OrchestrationItem, dice: readonly number[], now: number): 
 }
 
 it.each([1, 2, 3, 4])(
-  'PostgreSQL answers as SQLite does to the same operations (seed %i)',
+  'PostgreSQL and SQLite return the same for random operations (seed %i)',
   async (seed) => {
     const clock = new FakeClock();
     const { open } = await temporaryStore();

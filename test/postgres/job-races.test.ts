@@ -69,7 +69,7 @@ async function untilEnded(provider: Provider, sessionId: string): Promise<void> 
   }
 }
 
-it('leave no job, no chunk and no session behind, and no call fails', async () => {
+it('racing job calls succeed and leave no open jobs, runs or orphaned chunks', async () => {
   const store = await temporaryStore();
   const [first, second] = [await store.open(), await store.open()];
   for (const id of sessions) await first.openSession(newSession(id));

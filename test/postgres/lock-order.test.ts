@@ -66,7 +66,7 @@ function renew(provider: Provider, items: readonly WorkItem[]): Promise<unknown>
   );
 }
 
-it('jobs that are closed while their leases are renewed', async () => {
+it('abandonJobs() and lease renewals of the same jobs do not deadlock', async () => {
   const { provider, rival } = await setUp();
   await provider.openSession(newSession('s'));
   const jobs = ids.map((id) => taskJob(id));
@@ -84,7 +84,7 @@ it('jobs that are closed while their leases are renewed', async () => {
   expect(await countDeadlocks(rival)).toBe(0);
 }, 60_000);
 
-it('runs that end while their leases are renewed, whatever the order of their rows on disk', async () => {
+it('acks and lease renewals in different row orders do not deadlock', async () => {
   const { provider, rival } = await setUp();
   await rival.query('ALTER TABLE worker_queue SET (autovacuum_enabled = false)');
   await provider.createTasks(ids.map((id) => newTask(id)));

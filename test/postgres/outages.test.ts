@@ -50,21 +50,21 @@ function loseNextAnswer(): void {
   });
 }
 
-it('a start whose answer was lost is one instance all the same', async () => {
+it('start() resolves although the answer to its COMMIT is lost', async () => {
   await direct.startWorker(definitions);
   loseNextAnswer();
   const handle = await disturbed.client.start(steps, 3, { id: 'once' });
   expect(await handle.result({ timeout: '15s' })).toBe(3);
 });
 
-it('a start in the process of a worker is one instance all the same, too', async () => {
+it('start() in a worker process resolves although the answer to its COMMIT is lost', async () => {
   await disturbed.startWorker({ ...definitions, activityLease: 1_000, orchestrationLease: 1_000 });
   loseNextAnswer();
   const handle = await disturbed.client.start(steps, 3);
   expect(await handle.result({ timeout: '15s' })).toBe(3);
 });
 
-it('an event whose answer was lost says that it may have been raised', async () => {
+it('raiseEvent() rejects with outcomeUnknown when the answer to its COMMIT is lost', async () => {
   const handle = await disturbed.client.start(waits);
   loseNextAnswer();
   await expect(handle.raiseEvent('go', 1)).rejects.toMatchObject({
@@ -76,7 +76,7 @@ it('an event whose answer was lost says that it may have been raised', async () 
   expect(await handle.result({ timeout: '15s' })).toBe(1);
 });
 
-it('an outage fails no instance: what was under way goes on when the server is back', async () => {
+it('instances complete although the server refuses connections three times', async () => {
   const leases = { activityLease: 2_000, orchestrationLease: 2_000 };
   await disturbed.startWorker({ ...definitions, ...leases });
   const handles = await Promise.all(
@@ -94,7 +94,7 @@ it('an outage fails no instance: what was under way goes on when the server is b
   expect(results).toEqual(handles.map(() => 40));
 }, 60_000);
 
-it('a connection that goes silent costs a lease, not a statement timeout', async () => {
+it('instances complete within 20 s after connections stopped answering three times', async () => {
   const provider = await openPostgres({
     url: proxy.url,
     answerTimeoutMs: 500,
@@ -124,7 +124,7 @@ it('a connection that goes silent costs a lease, not a statement timeout', async
   }
 }, 60_000);
 
-it('work goes on within two seconds of the return of a server that was away for longer than any call waits', async () => {
+it('a worker resumes within two seconds after an outage of twelve seconds', async () => {
   await disturbed.startWorker(definitions);
   await disturbed.client.start(steps, 1).then((handle) => handle.result({ timeout: '15s' }));
   proxy.shut();

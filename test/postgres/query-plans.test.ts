@@ -231,8 +231,8 @@ async function badPlans(statements: Iterable<SentStatement>): Promise<readonly s
   return bad;
 }
 
-describe('plans that were made while the queues were empty', () => {
-  it('read no whole table, whatever the statement', async () => {
+describe('query plans for empty queues', () => {
+  it('no statement reads a whole table with plans for empty queues', async () => {
     const sent = watchStatements();
     const statements = new Map<string, SentStatement>();
     const chosen = conformanceCases.filter(({ id }) => cases.includes(id));
@@ -322,7 +322,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   }
 
   it.each(['instances', 'work', 'tasks'] as const)(
-    'a claim of %s reads a bounded part, though others, delayed ones and foreign names queue ahead',
+    'a claim of %s behind delayed and foreign rows reads under 8,000 buffers',
     async (call) => {
       const statements = await statementsOf(call);
       await client.query('VACUUM');
@@ -332,7 +332,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   );
 
   it.each(['work', 'tasks'] as const)(
-    'a claim of %s passes over rows that others are claiming',
+    'a claim of %s skips 1,000 locked rows within 10,000 buffers',
     async (call) => {
       const other = new pg.Client({ connectionString: database.url });
       await other.connect();
@@ -350,7 +350,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   );
 
   it.each(['work', 'tasks'] as const)(
-    'a claim of %s passes over what others hold and have not renewed',
+    'a claim of %s skips 1,000 held rows within 16,000 buffers',
     async (call) => {
       await client.query(`UPDATE ${full}.worker_queue SET lock_token = 'other', locked_until = 1e15
         WHERE item_key = ANY (ARRAY(
@@ -363,7 +363,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     60_000,
   );
 
-  it('a cancel of thousands of activities reads those, and no others', async () => {
+  it('a cancel of 2,000 activities uses indexes and reads under 10,000 buffers', async () => {
     const sent = watchStatements();
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     sent();

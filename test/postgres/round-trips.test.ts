@@ -90,7 +90,7 @@ async function liveThrough(
   return counts;
 }
 
-it('the number of statements does not depend on the size of the batch', async () => {
+it('the number of statements per call does not depend on the batch size', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
@@ -102,7 +102,7 @@ it('the number of statements does not depend on the size of the batch', async ()
   expect(Math.max(...Object.values(many))).toBeLessThanOrEqual(20);
 }, 60_000);
 
-it('a start with its first turn is one statement, and the turn that ends it one round trip', async () => {
+it('starts with a first turn take one statement, final turns one transaction', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
@@ -151,7 +151,7 @@ it('a start with its first turn is one statement, and the turn that ends it one 
   }
 });
 
-it('tasks are created, claimed and ended by one statement each, however many they are', async () => {
+it('creating, claiming and ending 300 tasks takes one statement each', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
@@ -185,7 +185,7 @@ it('tasks are created, claimed and ended by one statement each, however many the
   }
 });
 
-it('jobs whose handlers run are told to stop by one statement, however many they are', async () => {
+it('abandonJobs() of 300 running jobs takes one statement', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   await provider.openSession(newSession('s'));
@@ -212,7 +212,7 @@ it('jobs whose handlers run are told to stop by one statement, however many they
   }
 });
 
-it('the life of most task runs changes no index but those of their beginning and end', async () => {
+it('more than 70% of task row updates are HOT updates', async () => {
   const { open, url } = await temporaryStore();
   const provider = await open();
   const outcome = { kind: 'completed', payload: '1' } as const;
@@ -237,7 +237,7 @@ it('the life of most task runs changes no index but those of their beginning and
   );
 });
 
-it('a mixed batch of ends takes as many statements as one', async () => {
+it('acking 200 mixed outcomes takes as many statements as acking four', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();

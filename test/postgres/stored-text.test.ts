@@ -50,7 +50,7 @@ async function stored(provider: Provider, text: string): Promise<readonly unknow
   ];
 }
 
-it.each(nasty)('%j comes back from PostgreSQL as it does from SQLite', async (text) => {
+it.each(nasty)('PostgreSQL returns the stored text %j as SQLite does', async (text) => {
   const sqlite = await openSqlite({ path: ':memory:' });
   const { open } = await temporaryStore();
   expect(await stored(await open(), text)).toEqual(await stored(sqlite, text));

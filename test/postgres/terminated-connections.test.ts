@@ -7,7 +7,7 @@ import { createDatabase } from './helpers/server.ts';
 const program = new URL('./helpers/busy-worker-program.ts', import.meta.url);
 const disturbedMs = 4_000;
 
-it('a worker process survives an administrator who ends its connections for seconds', async () => {
+it('a worker process completes instances while its connections are terminated for four seconds', async () => {
   const database = await createDatabase();
   onTestFinished(() => database.drop());
   const worker = fork(program, [database.url], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] });

@@ -79,7 +79,7 @@ async function resultsOf(meters: readonly Meter[]): Promise<readonly (readonly R
   return await Promise.all(meters.map((meter) => meter.result({ timeout: '30s' })));
 }
 
-it('the old and the new build of an application run side by side, and no instance fails or is held back', async () => {
+it('old and new builds run side by side without failed or blocked instances', async () => {
   const { store, perdure } = await openClient();
   const oldBuild = await startBuild(store, 'old');
   const early = await startMeters(perdure, 'early');
@@ -117,7 +117,7 @@ it('the old and the new build of an application run side by side, and no instanc
   expect(items.map(({ status }) => status)).toEqual(meters.map(() => 'completed'));
 });
 
-it('a build that changes a version in place holds its instances back, and the old build carries them to their end', async () => {
+it('a version changed in place blocks its instances until the old build completes them', async () => {
   const { store, perdure } = await openClient();
   const before = await startBuild(store, 'old');
   const meters = await startMeters(perdure, 'early');

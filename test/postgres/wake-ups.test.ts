@@ -98,8 +98,8 @@ function eventually(holds: () => void): Promise<void> {
 
 const untilLate = () => ({ waitMs: 600_000, until: systemClock.now() + 600_000 });
 
-describe('wake-ups between processes', () => {
-  it('tell of ended instances and of cancel requests', async () => {
+describe('WakeUps with notifications', () => {
+  it('announce() notifies other processes of ended instances and cancel requests', async () => {
     const { first, second } = await openTwo();
     first.wakeUps.announce(effects({ finished: ['a\0'], cancelRequested: ['1.x', '2.y'] }));
     await eventually(() => {
@@ -111,7 +111,7 @@ describe('wake-ups between processes', () => {
     });
   });
 
-  it('end a wait for what is due, and no other', async () => {
+  it('announce() of due work ends a wait for work and no other', async () => {
     const { first, second } = await openTwo();
     const others = new AbortController();
     let othersWoke = false;
@@ -125,7 +125,7 @@ describe('wake-ups between processes', () => {
     others.abort();
   });
 
-  it('tell thousands of cancel requests', async () => {
+  it('announce() delivers 2,000 cancel requests to another process', async () => {
     const { first, second } = await openTwo();
     const tokens = Array.from({ length: 2_000 }, (_, i) => `${i}.${'x'.repeat(22)}`);
     first.wakeUps.announce(effects({ cancelRequested: tokens }));
@@ -137,7 +137,7 @@ describe('wake-ups between processes', () => {
     });
   });
 
-  it('go on after the connection was cut, and let everybody look at once', async () => {
+  it('a cut connection ends waits and emits changed, and notifications resume', async () => {
     const { first, second } = await openTwo();
     const waiting = second.wakeUps.wait({ topic: 'work', ...untilLate() });
     second.hints.length = 0;
@@ -150,7 +150,7 @@ describe('wake-ups between processes', () => {
     });
   });
 
-  it('tell of what happens before anyone could answer the hello', async () => {
+  it('announce() reaches other processes before they answer the hello', async () => {
     const first = await open();
     first.listen();
     const second = await open({ answerMs: 60_000 });
@@ -158,7 +158,7 @@ describe('wake-ups between processes', () => {
     await eventually(() => expect(first.hints.some(isEnd('at once'))).toBe(true));
   });
 
-  it('tell of what happens after a long silence', async () => {
+  it('announce() reaches other processes after ten minutes without notifications', async () => {
     const { first, second } = await openTwo();
     const later = performance.now() + 600_000;
     const time = vi.spyOn(performance, 'now').mockImplementation(() => later);
@@ -172,7 +172,7 @@ describe('wake-ups between processes', () => {
     }
   });
 
-  it('tell nothing while nobody else is there', async () => {
+  it('announce() sends nothing while no other process listens', async () => {
     const eavesdropper = new pg.Client({ connectionString: database.url });
     await eavesdropper.connect();
     try {
@@ -192,8 +192,8 @@ describe('wake-ups between processes', () => {
   });
 });
 
-describe('wake-ups without notifications', () => {
-  it('look once per interval while somebody waits or listens, and never otherwise', async () => {
+describe('WakeUps without notifications', () => {
+  it('WakeUps polls only while a caller waits or listens', async () => {
     let looks = 0;
     const look = () => {
       looks += 1;
@@ -214,14 +214,14 @@ describe('wake-ups without notifications', () => {
     expect(looks).toBe(inTheEnd);
   });
 
-  it('end a wait when the look finds something due', async () => {
+  it('a poll that finds due work ends a wait', async () => {
     const look = () =>
       Promise.resolve({ ...nothing, nextAt: { orchestrations: Infinity, work: 1 } });
     const { wakeUps } = await open({ listen: false, pollMs: 5, look });
     await wakeUps.wait({ topic: 'work', ...untilLate() });
   });
 
-  it('tell of a cancel request once', async () => {
+  it('repeated polls emit a cancel request once', async () => {
     let looks = 0;
     const look = () => {
       looks += 1;
@@ -234,7 +234,7 @@ describe('wake-ups without notifications', () => {
     expect(known).toEqual([{ kind: 'cancelRequested', lockTokens: ['1.x'] }]);
   });
 
-  it('tell that something has changed when a schedule is due earlier than it was', async () => {
+  it('a poll emits changed when a schedule becomes due earlier', async () => {
     const times = [Infinity, 500, 700, 400, 400];
     let looks = 0;
     const look = () => {
@@ -248,14 +248,14 @@ describe('wake-ups without notifications', () => {
     expect(known).toEqual([{ kind: 'changed' }, { kind: 'changed' }]);
   });
 
-  it('report with each poll that changes of other processes may have been missed', async () => {
+  it('polls emit missed, because notifications from other processes are off', async () => {
     const { hints, listen } = await open({ listen: false, pollMs: 5 });
     listen();
     await eventually(() => expect(hints.length > 2).toBe(true));
     expect(new Set(hints.map(({ kind }) => kind))).toEqual(new Set(['missed']));
   });
 
-  it('survive looks that fail', async () => {
+  it('a wait continues after two polls that reject', async () => {
     let looks = 0;
     const look = () => {
       looks += 1;
@@ -268,7 +268,7 @@ describe('wake-ups without notifications', () => {
     expect(looks).toBe(3);
   });
 
-  it('tell of a request that waited for seconds before it could commit', async () => {
+  it('polls query cancel requests of at least the last ten seconds', async () => {
     const asked: number[] = [];
     const look = (since: number) => {
       asked.push(Date.now() - since);
@@ -282,15 +282,15 @@ describe('wake-ups without notifications', () => {
   });
 });
 
-describe('wake-ups in one process', () => {
-  it('miss no change between a look and the wait that follows it', async () => {
+describe('WakeUps in one process', () => {
+  it('a change between a query and the wait that follows ends the wait', async () => {
     const { wakeUps } = await open({ listen: false });
     const seen = wakeUps.changes('work');
     wakeUps.announce(effects({ workAt: 1 }));
     await wakeUps.wait({ topic: 'work', ...untilLate(), seen });
   });
 
-  it('let a fetch rest on the last look until something changes', async () => {
+  it('restoreIdle() returns the saved snapshot until something changes', async () => {
     const { wakeUps } = await open({ listen: false });
     const nextAt = untilLate().until;
     const aheadMs = systemClock.now() - systemClock.monotonic();
@@ -303,7 +303,7 @@ describe('wake-ups in one process', () => {
     expect(wakeUps.restoreIdle('names')).toBeUndefined();
   });
 
-  it('leave no alarm and no wait behind', async () => {
+  it('close() ends waits and clears alarms', async () => {
     const clock = new FakeClock();
     const wakeUps = new WakeUps({ clock, pollMs: 1_000, query: () => Promise.resolve(nothing) });
     const waiting = wakeUps.wait({ topic: 'work', waitMs: 5_000, until: clock.now() + 5_000 });

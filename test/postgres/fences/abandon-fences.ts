@@ -6,8 +6,8 @@ import type { FencedStatement } from './fence.ts';
 
 /** Not a case of the suite: a store may take another path for jobs whose worker is lost. */
 export const lapsedJob: ConformanceCase = {
-  id: 'a job whose worker is lost',
-  title: 'a job whose worker is lost ends at once when it is abandoned',
+  id: 'the abandon of a job with an expired lease',
+  title: 'abandonJobs() ends a job with an expired lease immediately',
   async run(store) {
     await openSession(store);
     const { key } = await startJob(store, 'a');
@@ -40,7 +40,7 @@ export const abandonFences: FencedStatement = {
     },
     {
       // Whatever stops a run writes all three, so any of them would do.
-      demands: 'a run that was not asked to stop',
+      demands: 'a run without a cancel request',
       find: /\((?:one|run)\.status = 'pending'\) IS TRUE|coalesce\((?:one|job)\.abandoned_at, -1\) = -1|\((?:one|item)\.cancel_requested_at IS NULL\) IS TRUE/,
       replace: 'TRUE',
       times: 6,
@@ -54,7 +54,7 @@ export const abandonFences: FencedStatement = {
       rejectedBy: lapsedJob,
     },
     {
-      demands: 'that the point of no return is ahead',
+      demands: 'the point of no return is not passed',
       find: /NOT (?:one|item)\.point_of_no_return/,
       replace: 'TRUE',
       times: 2,

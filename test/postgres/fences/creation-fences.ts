@@ -5,8 +5,8 @@ import type { FencedStatement } from './fence.ts';
 
 /** The path needs names that its process knows, so a first instance comes before. */
 const takenId: ConformanceCase = {
-  id: 'a start with a first turn onto an id that is taken',
-  title: 'the second start of an id is no new instance',
+  id: 'a start with a first turn and a taken id',
+  title: 'the second start of an id returns exists',
   async run(store) {
     const start = (instanceId: string) =>
       newInstance(instanceId, { firstTurn: newTurn({ events: [event(instanceId)] }) });
