@@ -40,7 +40,7 @@ function gate(expected: number) {
   };
 }
 
-it('cancelling an instance stops the activity that it has running', async () => {
+it('cancel() of an instance stops its running activity', async () => {
   const started = Promise.withResolvers<void>();
   const ends: string[] = [];
   const long = activity('long', async (ctx) => {
@@ -65,7 +65,7 @@ it('cancelling an instance stops the activity that it has running', async () => 
   expect(ends).toEqual(['stopped']);
 });
 
-it('a handler that asks in a loop sees the cancel of its instance, and can leave early', async () => {
+it('a handler that polls isCanceled sees the cancel within one renewal', async () => {
   const clock = new FakeClock();
   const perdure = await Perdure.open(dropHints(await openSqlite({ path: ':memory:', clock }), 1), {
     clock,
@@ -96,7 +96,7 @@ it('a handler that asks in a loop sees the cancel of its instance, and can leave
   expect(await left.promise).toMatchObject({ trigger: 'cancel', reason: 'leave' });
 });
 
-it('a handler of a cancelled instance that heeds its signal within the grace ends without a warning', async () => {
+it('a canceled handler that stops within its grace causes no warning', async () => {
   const started = Promise.withResolvers<void>();
   const logger = recorder();
   const tidy = activity('tidy', async (ctx) => {
@@ -115,7 +115,7 @@ it('a handler of a cancelled instance that heeds its signal within the grace end
   expect(await handle.status()).not.toHaveProperty('leaked');
 });
 
-it('a handler of a cancelled instance that ignores its signal is warned about, and the worker moves on', async () => {
+it('a canceled handler that ignores its signal is logged, and its slot is freed', async () => {
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const logger = recorder();
@@ -152,7 +152,7 @@ it('a handler of a cancelled instance that ignores its signal is warned about, a
   expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
 });
 
-it('an activity that has completed before the cancel is noticed counts as completed', async () => {
+it('an activity that completes before it sees the cancel counts as completed', async () => {
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const brief = activity('brief', async () => {
@@ -175,7 +175,7 @@ it('an activity that has completed before the cancel is noticed counts as comple
   expect(await handle.result()).toBe('made it');
 });
 
-it('three parallel activities of a cancelled instance are told to stop, and each ends on its own', async () => {
+it('cancel() aborts three parallel activities, and each ends independently', async () => {
   const running = gate(3);
   const logger = recorder();
   const ends: string[] = [];
@@ -208,7 +208,7 @@ it('three parallel activities of a cancelled instance are told to stop, and each
   expect(logger.warnings).toHaveLength(1);
 });
 
-it('work that an activity of a cancelled instance has started can share its signal and stop with it', async () => {
+it('operations that share the signal of a canceled activity stop with it', async () => {
   const running = gate(2);
   const ends: string[] = [];
   const parent = activity('parent', async (ctx) => {
@@ -228,7 +228,7 @@ it('work that an activity of a cancelled instance has started can share its sign
   expect(await handle.status()).toMatchObject({ status: 'canceled' });
 });
 
-it('100 instances with five activities each are cancelled at once, and leave no slot or timer behind', async () => {
+it('canceling 100 instances with five activities each leaks no slot or timer', async () => {
   const running = gate(500);
   const again = gate(500);
   let told = 0;
@@ -273,7 +273,7 @@ it('100 instances with five activities each are cancelled at once, and leave no 
   );
 });
 
-it('a cancel gets through when every slot of the worker is taken, and throughput recovers', async () => {
+it('cancel() reaches activities that hold all slots, and queued work then completes', async () => {
   const running = gate(4);
   const hold = activity('hold', async (ctx) => {
     running.arrive();

@@ -46,7 +46,7 @@ it('an activity starts with a signal that is not aborted', async () => {
   expect(await env.result(await env.client.start(run))).toEqual([false, false]);
 });
 
-it('a running activity is told to stop when its instance completes without it', async () => {
+it('a running activity is aborted when its instance completes without it', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
@@ -61,7 +61,7 @@ it('a running activity is told to stop when its instance completes without it', 
   expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
-it('a running activity is told to stop when its instance fails', async () => {
+it('a running activity is aborted when its instance fails', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
@@ -76,7 +76,7 @@ it('a running activity is told to stop when its instance fails', async () => {
   expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
-it('continue-as-new stops what the old execution left running, and takes none of its results', async () => {
+it('continue-as-new aborts activities of the old execution and ignores their results', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx, round: number): Promise<string> => {
     if (round === 2)
@@ -97,7 +97,7 @@ it('continue-as-new stops what the old execution left running, and takes none of
   expect(events.map(({ kind }) => kind)).not.toContain('activityFailed');
 });
 
-it('an activity that loses a race is told to stop while its instance goes on', async () => {
+it('an activity that loses a race is aborted while its instance continues', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     await ctx.race([ctx.call(hold), ctx.waitFor(go)]);
@@ -113,7 +113,7 @@ it('an activity that loses a race is told to stop while its instance goes on', a
   expect(await handle.status()).toMatchObject({ status: 'running', customStatus: 'going on' });
 });
 
-it('with every hint lost, a running activity is told to stop by the next renewal', async () => {
+it('the next renewal aborts a running activity when every hint is lost', async () => {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   const perdure = await Perdure.open(dropHints(provider, 1), { clock });
@@ -142,7 +142,7 @@ it('with every hint lost, a running activity is told to stop by the next renewal
   expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
-it('a handler that heeds its signal within the grace ends without a warning', async () => {
+it('an aborted handler that stops within its grace causes no warning', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
@@ -159,7 +159,7 @@ it('a handler that heeds its signal within the grace ends without a warning', as
   expect(logger.warnings).toEqual([]);
 });
 
-it('a handler that ignores its signal past the grace is warned about, and its slot is freed', async () => {
+it('an aborted handler that outlives its grace is logged, and its slot is freed', async () => {
   const started = Promise.withResolvers<void>();
   const deaf = activity('deaf', async () => {
     started.resolve();
@@ -192,7 +192,7 @@ it('a handler that ignores its signal past the grace is warned about, and its sl
   expect(await env.result(waiting)).toBe('ran');
 });
 
-it('a handler that outlived its grace does not keep the worker from stopping', async () => {
+it('a leaked handler does not block the shutdown of its worker', async () => {
   const started = Promise.withResolvers<void>();
   const deaf = activity('deaf', async () => {
     started.resolve();
@@ -212,7 +212,7 @@ it('a handler that outlived its grace does not keep the worker from stopping', a
   await expect(env.client.get(handle.id)).rejects.toMatchObject({ code: 'CLOSED' });
 });
 
-it('work that an activity starts can share its signal and stop with it', async () => {
+it('operations that share the signal of an aborted activity stop with it', async () => {
   const started = Promise.withResolvers<void>();
   const ends: string[] = [];
   const parent = activity('parent', async (ctx) => {

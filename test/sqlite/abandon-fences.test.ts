@@ -45,17 +45,17 @@ it.each([
   ],
   ['a live lease', /locked_until > :now/, lapsedJob],
   [
-    'that the point of no return is ahead',
+    'the point of no return',
     /point_of_no_return = 0/,
     'job/are-abandoned-each-for-itself',
   ],
   // Whatever stops a run writes all three, so any of them would do.
   [
-    'a run that was not asked to stop',
+    'the absence of a cancel request',
     /\+status = 'running'|\+abandoned_at IS NULL|item\.cancel_requested_at IS NULL/,
     'job/can-be-abandoned-twice',
   ],
-] as const)('a selection without %s is rejected', async (_, find, rejectedBy) => {
+] as const)('a conformance case fails when the job selection omits %s', async (_, find, rejectedBy) => {
   await run(findCase(rejectedBy));
   removeFromSelection(find);
   const rejection: unknown = await run(findCase(rejectedBy)).catch((error: unknown) => error);

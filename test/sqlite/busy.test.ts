@@ -12,7 +12,7 @@ function lock(path: string): { readonly release: () => void } {
 }
 
 describe('while another connection holds the write lock', () => {
-  it('a write waits without keeping the event loop, and is done once', async () => {
+  it('a write waits without blocking the event loop and commits once', async () => {
     const { path, open } = temporaryStore();
     const provider = await open();
     const { release } = lock(path);
@@ -38,7 +38,7 @@ describe('while another connection holds the write lock', () => {
     expect(await joined).toMatchObject([{ kind: 'exists' }, { kind: 'created' }]);
   });
 
-  it('reads go on', async () => {
+  it('reads succeed although another connection holds the write lock', async () => {
     const { path, open } = temporaryStore();
     const provider = await open();
     await provider.createInstances([newInstance('i')]);
@@ -47,7 +47,7 @@ describe('while another connection holds the write lock', () => {
     expect(await provider.listInstances({ filter: {}, limit: 5 })).toHaveLength(1);
   });
 
-  it('a write gives up after its time with a retryable error, and nothing of it is kept', async () => {
+  it('a write rejects as retryable after busyTimeoutMs and stores nothing', async () => {
     const { path, open } = temporaryStore();
     const provider = await open({ busyTimeoutMs: 50 });
     const { release } = lock(path);
@@ -61,7 +61,7 @@ describe('while another connection holds the write lock', () => {
     expect(await provider.createInstances([newInstance('i')])).toMatchObject([{ kind: 'created' }]);
   });
 
-  it('close waits for the writes that were begun', async () => {
+  it('close() waits for pending writes', async () => {
     const { path, open } = temporaryStore();
     const provider = await open();
     const { release } = lock(path);

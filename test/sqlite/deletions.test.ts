@@ -55,7 +55,7 @@ async function createTree(provider: Provider, size: number, eventsEach: number):
 }
 
 it.each([10, 6_000])(
-  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit and a change without ids',
+  'deletion and reclaim of %i events leave only the audit and a change without ids',
   async (eventsEach) => {
     const { provider, clock, below } = await openWithBelow();
     const instanceIds = await createTree(provider, 50, eventsEach);
@@ -80,7 +80,7 @@ it.each([10, 6_000])(
   },
 );
 
-it('the audit holds no id of what was deleted', async () => {
+it('the audit record contains no id of a deleted instance', async () => {
   const { provider, below } = await openWithBelow();
   const instanceIds = await createTree(provider, 3, 3);
   await provider.deleteInstancesAtomic([{ instanceIds, force: true, audit }]);
@@ -89,7 +89,7 @@ it('the audit holds no id of what was deleted', async () => {
   expect(JSON.stringify(rows)).not.toContain('secret');
 });
 
-it('a circle of parents can be read, and is refused without a change', async () => {
+it('a cycle of parents can be listed, and its deletion returns orphan', async () => {
   const { provider, below } = await openWithBelow();
   const ids = ['a', 'b', 'c'];
   const firstTurn = newTurn({ outcome: completed });
@@ -109,7 +109,7 @@ it('a circle of parents can be read, and is refused without a change', async () 
 });
 
 // Without its guard this never comes back: nothing interrupts a transaction.
-it('a circle of parents that is terminated as a tree ends, each once', async () => {
+it('terminate() of a cyclic tree ends each instance once', async () => {
   const { provider, below } = await openWithBelow();
   const ids = ['a', 'b'];
   await provider.createInstances(ids.map((id) => newInstance(id)));
@@ -128,7 +128,7 @@ it('a circle of parents that is terminated as a tree ends, each once', async () 
   }
 });
 
-it('an instance that is its own parent orphans nobody when it goes', async () => {
+it('an instance that is its own parent can be deleted', async () => {
   const { provider, below } = await openWithBelow();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances([newInstance('a', { firstTurn })]);
@@ -138,7 +138,7 @@ it('an instance that is its own parent orphans nobody when it goes', async () =>
   expect(await provider.getInstances(['a'])).toEqual([undefined]);
 });
 
-it('a child whose parent column was forged is not left behind', async () => {
+it('a deletion returns orphan for a child with a forged parent column', async () => {
   const { provider, below } = await openWithBelow();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(['a', 'b'].map((id) => newInstance(id, { firstTurn })));
@@ -149,7 +149,7 @@ it('a child whose parent column was forged is not left behind', async () => {
   ]);
 });
 
-it('a claim that was deleted is forgotten with the next one after its lease', async () => {
+it('a deletion removes tombstones of expired leases', async () => {
   const { provider, clock, below } = await openWithBelow();
   const countOf = () => below(rowCounts)['tombstones'];
   for (const id of ['a', 'b', 'c']) {
@@ -161,7 +161,7 @@ it('a claim that was deleted is forgotten with the next one after its lease', as
   expect(countOf()).toBe(1);
 });
 
-it('an entry of the audit that cannot be kept undoes the deletions of its call, and no others', async () => {
+it('a failed audit insert rolls back the deletions of its call and no others', async () => {
   const { provider } = await openWithBelow();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(['a', 'b', 'c'].map((id) => newInstance(id, { firstTurn })));
@@ -179,7 +179,7 @@ it('an entry of the audit that cannot be kept undoes the deletions of its call, 
   expect(left.map((record) => record?.instanceId)).toEqual(['a', 'b', undefined]);
 });
 
-it('100,000 ids in one call are judged, and the unknown ones count nothing', async () => {
+it('a deletion of 100,000 ids counts only instances that exist', async () => {
   const { provider } = await openWithBelow();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(['a', 'b'].map((id) => newInstance(id, { firstTurn })));

@@ -30,7 +30,7 @@ async function openWithWork() {
   return { provider, clock, below, countItems, lockToken: created.claimed[0]?.lockToken ?? '' };
 }
 
-it('the work of an instance that is gone is dropped when it is fetched', async () => {
+it('a fetch deletes the work items of a missing instance', async () => {
   const { provider, clock, below, countItems } = await openWithWork();
   below('DELETE FROM instances');
   expect(await provider.fetchWorkItems(fetch)).toEqual([]);
@@ -40,7 +40,7 @@ it('the work of an instance that is gone is dropped when it is fetched', async (
   expect(countItems()).toBe(0);
 });
 
-it('running work of an instance that is gone can be settled, and tells nobody', async () => {
+it('an ack of running work of a missing instance enqueues no message', async () => {
   const { provider, below, lockToken } = await openWithWork();
   below('DELETE FROM instances');
   const outcome = { kind: 'canceled', leaked: true } as const;
@@ -48,14 +48,14 @@ it('running work of an instance that is gone can be settled, and tells nobody', 
   expect(await provider.fetchOrchestrationItems(fetch)).toEqual([]);
 });
 
-it('the worker of an item that is gone learns that its lease is lost', async () => {
+it('a renewal of a missing work item reports its lease as lost', async () => {
   const { provider, below, lockToken } = await openWithWork();
   below('DELETE FROM instances; DELETE FROM worker_queue');
   expect(await provider.renewWorkItemLocks([{ lockToken }], 10_000)).toEqual([{ held: false }]);
   expect(await provider.markPointOfNoReturn(lockToken)).toEqual({ kind: 'lost' });
 });
 
-it('an instance that is gone cannot be stopped, and its children have nobody to tell', async () => {
+it('cancel and terminate of a missing instance return found: false', async () => {
   const { provider, below } = await openWithWork();
   below(`DELETE FROM instances`);
   const nobody = { found: false, changed: false, status: null };
@@ -63,7 +63,7 @@ it('an instance that is gone cannot be stopped, and its children have nobody to 
   expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([nobody]);
 });
 
-it('a canceling instance whose last message is gone does not keep a waiting fetch busy', async () => {
+it('a canceling instance without messages does not make a waiting fetch busy-poll', async () => {
   const { provider, clock, below } = await openWithWork();
   await provider.requestCancel([{ ...stop, cleanupMs: 1_000 }]);
   below('DELETE FROM orchestrator_queue');
@@ -74,7 +74,7 @@ it('a canceling instance whose last message is gone does not keep a waiting fetc
   expect(await waiting).toEqual([]);
 });
 
-it('a message that a gone instance has left is never handed out, and holds nobody up', async () => {
+it('a message of a missing instance is never claimed and delays no fetch', async () => {
   const { open, path } = temporaryStore();
   const clock = new FakeClock();
   const provider = await open({ clock });

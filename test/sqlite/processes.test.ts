@@ -11,7 +11,7 @@ function start(path: string, name: string): StoreProcess {
 
 const now = (): number => performance.timeOrigin + performance.now();
 
-it('four processes make the file together, share its work, and no BUSY error comes to light', async () => {
+it('four processes create the file, share its work and report no BUSY error', async () => {
   const { path, open } = temporaryStore();
   const processes = ['a', 'b', 'c', 'd'].map((name) => start(path, name));
   await Promise.all(processes.map((each) => each.hear('ready')));
@@ -37,7 +37,7 @@ it('four processes make the file together, share its work, and no BUSY error com
 }, 60_000);
 
 it.each(['busy', 'idle'])(
-  'work from another process ends a wait of a store that was %s within a few milliseconds',
+  'work from another process ends the wait of a %s store within 25 ms',
   async (before) => {
     const { path, open } = temporaryStore();
     const provider = await open();
@@ -66,7 +66,7 @@ async function isIdle(): Promise<void> {
   while (!process.getActiveResourcesInfo().includes('FSEventWrap')) await delay(5);
 }
 
-it('a process in which nobody waits or listens any more ends by itself', async () => {
+it('a process exits when no call waits and no listener is left', async () => {
   const { path } = temporaryStore();
   const other = start(path, 'other');
   await other.hear('ready');
@@ -75,7 +75,7 @@ it('a process in which nobody waits or listens any more ends by itself', async (
   expect(other.errors).toBe('');
 });
 
-it('listeners hear of changes made by another process', async () => {
+it('listeners get a changed hint when another process writes', async () => {
   const { path, open } = temporaryStore();
   const provider = await open();
   const other = start(path, 'other');

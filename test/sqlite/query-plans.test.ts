@@ -35,7 +35,7 @@ function preparedBy<T>(db: Database.Database, work: () => T) {
 // is read from its front.
 const readsAll = /SCAN (?!\(|json_each|CONSTANT ROW|pending_reclaims)|TEMP B-TREE/;
 
-it('no statement of the store reads a whole table or sorts what it has read', async () => {
+it('no statement of the store scans a table or sorts in a temporary B-tree', async () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const { value: store, statements } = preparedBy(
@@ -58,7 +58,7 @@ it('no statement of the store reads a whole table or sorts what it has read', as
   await store.close();
 });
 
-it('every statement that cancels the activities of a turn or an instance finds them by an index', async () => {
+it('every statement of a mass cancel finds its activities by an index', async () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const { value: store, statements } = preparedBy(
@@ -82,7 +82,7 @@ it('every statement that cancels the activities of a turn or an instance finds t
   await store.close();
 });
 
-it('counting instances reads indexes alone, and measuring one reads nothing of the others', () => {
+it('counting instances reads only indexes, and measuring one instance scans nothing', () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const plans = preparedBy(db, () => new Metrics(db)).statements.map((sql) => ({
@@ -98,9 +98,9 @@ it('counting instances reads indexes alone, and measuring one reads nothing of t
 });
 
 it.each([
-  ['deleting reads the children of a tree', /AS child ON/, 'instances_by_parent'],
+  ['reading the children of a deleted tree', /AS child ON/, 'instances_by_parent'],
   ['listing children', /SELECT instance_id FROM instances WHERE parent/, 'instances_by_parent'],
-  ['a walk', /FROM instances NOT INDEXED/, 'INTEGER PRIMARY KEY (rowid>? AND rowid<?)'],
+  ['scanning instances', /FROM instances NOT INDEXED/, 'INTEGER PRIMARY KEY (rowid>? AND rowid<?)'],
   [
     'deleting histories',
     /DELETE FROM history\s+WHERE instance_key IN/,
@@ -112,11 +112,11 @@ it.each([
     'PRIMARY KEY (instance_key=? AND execution_id=?)',
   ],
   [
-    'taking away the beginning of a history',
+    'deleting the beginning of a history',
     /DELETE FROM history[^]*\(execution_id, event_id\) </,
     'PRIMARY KEY (instance_key=? AND execution_id>? AND (execution_id,event_id)<(?,?))',
   ],
-  ['looking for deleted claims', /FROM tombstones\s+WHERE locked_until > /, 'tombstones_by_end'],
+  ['finding tombstones', /FROM tombstones\s+WHERE locked_until > /, 'tombstones_by_end'],
 ] as const)('%s uses an index', async (_, pattern, index) => {
   const db = new Database(':memory:');
   migrate(db, 0);
@@ -135,7 +135,7 @@ it.each([
   [{ status: ['failed'], createdBefore: 5 }, 'instances_by_status'],
   [{ name: 'a' }, 'instances_by_definition'],
   [{ parentInstanceId: 'p' }, 'instances_by_parent'],
-] as const)('a page of instances by %j comes from an index, in order', (filter, index) => {
+] as const)('listing instances by %j reads an index in order', (filter, index) => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const query = listQuery({ filter, limit: 10 }, 'name' in filter ? [1] : undefined);

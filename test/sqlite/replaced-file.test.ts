@@ -49,9 +49,9 @@ async function open(path: string): Promise<Perdure> {
 }
 
 describe.skipIf(process.platform === 'win32')(
-  'a database whose files change under a process',
+  'a database whose files are replaced while it is open',
   () => {
-    it.each(Object.keys(faults))('rejects every call once %s', async (name) => {
+    it.each(Object.keys(faults))('every call rejects with STORE_REPLACED once %s', async (name) => {
       const { path } = temporaryStore();
       const perdure = await open(path);
       const handle = await perdure.client.start('nobody-runs-this');
@@ -64,7 +64,7 @@ describe.skipIf(process.platform === 'win32')(
       await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject(isReplaced);
     });
 
-    it('acknowledges writes for a tenth of a second at most', async () => {
+    it('writes are acknowledged for at most 100 ms after the file is deleted', async () => {
       const { path, open } = temporaryStore();
       const store = await open();
       await store.createInstances([newInstance('before')]);
@@ -82,7 +82,7 @@ describe.skipIf(process.platform === 'win32')(
       await expect(store.createInstances([newInstance('after')])).rejects.toMatchObject(isReplaced);
     });
 
-    it('rejects a client that waits for a result, and a fetch that waits for work', async () => {
+    it('a waiting result() and a waiting fetch reject once the file is deleted', async () => {
       const { path, open: openStore } = temporaryStore();
       const store = await openStore();
       const fetching = store.fetchWorkItems({ max: 1, lockMs: 1_000, waitMs: 60_000 });
@@ -96,7 +96,7 @@ describe.skipIf(process.platform === 'win32')(
       ]);
     });
 
-    it('rejects the calls and waits of a remote client with the same code', async () => {
+    it('remote calls and waits reject with STORE_REPLACED once the file is deleted', async () => {
       const { path } = temporaryStore();
       const perdure = await open(path);
       const { token, sha256 } = createToken();
@@ -114,7 +114,7 @@ describe.skipIf(process.platform === 'win32')(
       await expect(handle.cancel()).rejects.toMatchObject(isReplaced);
     });
 
-    it('stops an idle worker, with an error in its log', async () => {
+    it('an idle worker stops and logs an error once the file is deleted', async () => {
       const { path } = temporaryStore();
       const perdure = await open(path);
       const errors: { readonly fields: object; readonly message: string }[] = [];
@@ -138,7 +138,7 @@ describe.skipIf(process.platform === 'win32')(
       ]);
     });
 
-    it('leaves the files of the database that took its place alone when it is closed', async () => {
+    it('close() leaves the files of the replacement database intact', async () => {
       const { path } = temporaryStore();
       const first = await Perdure.open(path);
       await first.client.start('nobody-runs-this', undefined, { id: 'old' });
@@ -153,7 +153,7 @@ describe.skipIf(process.platform === 'win32')(
   },
 );
 
-it('a database in memory has no files to compare', async () => {
+it('an in-memory database runs without file checks', async () => {
   const perdure = await open(':memory:');
   await perdure.startWorker(definitions);
   expect(await (await perdure.client.start(steps, 1)).result({ timeout: '15s' })).toBe(2);

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 
-it('a fresh database has the schema that schema.sql shows', async () => {
+it('a new database has the schema in schema.sql', async () => {
   const db = new Database(':memory:');
   try {
     migrate(db, 0);
@@ -22,7 +22,7 @@ it('a fresh database has the schema that schema.sql shows', async () => {
   }
 });
 
-it('the end times of an instance exclude one another and fit its status', () => {
+it('the schema accepts only the end time that matches the instance status', () => {
   const db = new Database(':memory:');
   try {
     migrate(db, 0);

@@ -35,7 +35,7 @@ function any({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
 
 export const brokenFences: readonly BrokenProvider[] = [
   {
-    fault: 'a turn is acked whatever its token',
+    fault: 'a turn is acked with any token',
     rejectedBy: 'fence/an-unknown-token-cannot-ack',
     override(intact) {
       const token = any(intact, 'instance_locks');
@@ -58,7 +58,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a turn is acked by anyone who once held its instance',
+    fault: 'a turn is acked with a superseded token',
     rejectedBy: 'fence/a-token-that-was-taken-over-cannot-ack',
     override(intact) {
       const token = current(intact, 'instance_locks');
@@ -71,7 +71,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'an ack that is repeated is answered as if it had been committed again',
+    fault: 'a repeated ack returns ok',
     rejectedBy: 'fence/a-token-acks-once',
     override({ provider }) {
       const committed = new Set<string>();
@@ -88,14 +88,14 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'abandoning is only a wish: the token goes on working',
+    fault: 'the token of an abandoned claim stays valid',
     rejectedBy: 'fence/an-abandoned-token-cannot-ack',
     override: () => ({
       abandonOrchestrationItems: async (abandons) => abandons.map(() => true),
     }),
   },
   {
-    fault: 'a token names its instance, not its claim',
+    fault: 'a token is the same for every claim of an instance',
     rejectedBy: 'fence/a-token-is-fresh-for-every-claim',
     override({ provider }) {
       const real = new Map<string, string>();
@@ -128,7 +128,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a lock holds a millisecond longer than it says',
+    fault: 'a lock lasts one millisecond too long',
     rejectedBy: 'lock/ends-at-its-moment',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -138,7 +138,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'locks are not taken: two workers get the same instance',
+    fault: 'two workers can claim the same instance',
     rejectedBy: 'lock/a-claimed-instance-is-exclusive',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -146,7 +146,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a work item is settled whatever its token',
+    fault: 'a work item is acked with any token',
     rejectedBy: 'fence/an-unknown-token-cannot-settle-work',
     override(intact) {
       const token = any(intact, 'worker_queue');
@@ -159,7 +159,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a work item is settled after its lease has expired',
+    fault: 'a work item is acked after its lease has expired',
     rejectedBy: 'fence/an-expired-token-cannot-settle-work',
     override: (intact) => ({
       ackWorkItems: beforeTokens(
@@ -169,7 +169,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a work item is settled by anyone who once held it',
+    fault: 'a work item is acked with a superseded token',
     rejectedBy: 'fence/a-token-that-was-taken-over-cannot-settle-work',
     override(intact) {
       const token = current(intact, 'worker_queue');
@@ -182,7 +182,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a refused result enqueues its completion all the same',
+    fault: 'a refused ack still enqueues its completion',
     rejectedBy: 'fence/an-expired-token-cannot-settle-work',
     override({ provider }) {
       const owners = new Map<
