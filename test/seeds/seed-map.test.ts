@@ -1,5 +1,24 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { checkSeedTestMap } from '../../scripts/seed-test-map.ts';
+import { checkSeedTestMap } from './seed-map.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+function readFile(path: string): string | undefined {
+  const file = join(root, path);
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+}
+
+test('docs/seed-tests.md gives every seed case an existing test, decision or plan', () => {
+  const { problems, tested } = checkSeedTestMap({
+    cases: readFile('docs/seed-cases.json') ?? '{}',
+    table: readFile('docs/seed-tests.md') ?? '',
+    readFile,
+  });
+  expect(problems).toEqual([]);
+  expect(tested).toBeGreaterThan(100);
+});
 
 const files: Readonly<Record<string, string>> = {
   'src/a.test.ts': `test('a lock is renewed', () => {});`,
