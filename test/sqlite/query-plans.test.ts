@@ -4,7 +4,18 @@ import { systemClock } from '../../src/model/clock.ts';
 import { listQuery } from '../../src/providers/sqlite/reading/instance-records.ts';
 import { Metrics } from '../../src/providers/sqlite/reading/metrics.ts';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances/instances.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/queues/orchestration-queue.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
+import { createCancellationStore } from '../../src/providers/sqlite/stopping/cancellation.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
+import {
+  activityCancel,
+  newInstance,
+  newTurn,
+  raised,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
 
 function plan(db: Database.Database, sql: string): string {
   const steps = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`);
@@ -58,7 +69,7 @@ it('no statement of the store scans a table or sorts in a temporary B-tree', asy
   await store.close();
 });
 
-it('every statement of a mass cancel finds its activities by an index', async () => {
+it('every prepared statement that cancels activities finds them by an index', async () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const { value: store, statements } = preparedBy(
@@ -78,6 +89,58 @@ it('every statement of a mass cancel finds its activities by an index', async ()
       /SEARCH (worker_queue|item)\b.* USING (COVERING |PARTIAL )?(INDEX|INTEGER)/,
     );
     expect(steps).not.toMatch(readsAll);
+  }
+  await store.close();
+});
+
+it('every statement that a mass cancel executes finds its activities by key', async () => {
+  const executed: string[] = [];
+  const db = new Database(':memory:', { verbose: (sql) => executed.push(String(sql)) });
+  migrate(db, 0);
+  const store = new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 });
+  const provider = {
+    ...createInstanceStore(store),
+    ...createWorkQueue(store),
+    ...createOrchestrationQueue(store),
+    ...createCancellationStore(store),
+  };
+  const fetch = { max: 100, lockMs: 60_000, waitMs: 0 };
+  const operations = Array.from({ length: 100 }, (_, index) => index + 1);
+  const workItems = operations.map((operation) => workItem(operation));
+  const ids = ['by a turn', 'by a request', 'by a termination', 'by an end'];
+  const wide = ids.map((id) => newInstance(id, { firstTurn: newTurn({ workItems }) }));
+  await provider.createInstances(wide);
+  // Claimed and queued items of all instances: a cancel flags the first and removes the others.
+  expect(await provider.fetchWorkItems({ ...fetch, max: 200 })).toHaveLength(200);
+  for (const instanceId of ['by a turn', 'by an end']) {
+    await provider.enqueueMessages([{ instanceId, message: raised('go') }]);
+  }
+  const turns = await provider.fetchOrchestrationItems(fetch);
+  const stop = { reason: 'x', actor: null };
+  executed.length = 0;
+  const acked = await provider.ackOrchestrationItems(
+    turns.map(({ instanceId, lockToken, messages }) => ({
+      lockToken,
+      messageKeys: messages.map(({ messageKey }) => messageKey),
+      turn:
+        instanceId === 'by a turn'
+          ? newTurn({ activityCancels: operations.map((operation) => activityCancel(operation)) })
+          : newTurn({ outcome: { status: 'completed', payload: null } }),
+    })),
+  );
+  expect(acked.map(({ ok }) => ok)).toEqual([true, true]);
+  await provider.requestCancel([{ instanceId: 'by a request', ...stop, cleanupMs: 1_000 }]);
+  await provider.terminate([{ instanceId: 'by a termination', ...stop, tree: false }]);
+  const touching = executed.filter((sql) => sql.includes('worker_queue'));
+  expect(touching.filter((sql) => /^\s*DELETE/.test(sql)).length).toBeGreaterThan(0);
+  expect(touching.filter((sql) => /SET cancel_requested = /.test(sql)).length).toBeGreaterThan(0);
+  for (const sql of touching) {
+    const steps = db.prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all();
+    const reads = steps.map(({ detail }) => detail).filter((step) => /worker_queue/.test(step));
+    expect(reads).not.toEqual([]);
+    for (const read of reads) {
+      expect(read).toMatch(/^SEARCH worker_queue USING .*\((instance_key|rowid)=\?/);
+    }
   }
   await store.close();
 });
