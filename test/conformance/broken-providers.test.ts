@@ -10,8 +10,8 @@ import { brokenAudits } from './broken/audits.ts';
 import { brokenClaims } from './broken/claims.ts';
 import { brokenDeletions } from './broken/deletions.ts';
 import { brokenFences } from './broken/fences.ts';
-import { brokenFigures } from './broken/figures.ts';
-import { brokenFormerLives } from './broken/former-lives.ts';
+import { brokenMetrics } from './broken/metrics.ts';
+import { brokenDeletedInstances } from './broken/deleted-instances.ts';
 import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
@@ -47,12 +47,12 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenInstances,
   ...brokenSignals,
   ...brokenDeletions,
-  ...brokenFormerLives,
+  ...brokenDeletedInstances,
   ...brokenPrunes,
   ...brokenAudits,
   ...brokenReclaims,
   ...brokenScans,
-  ...brokenFigures,
+  ...brokenMetrics,
   ...brokenLeases,
   ...brokenTakeovers,
   ...brokenTaskQueues,

@@ -33,10 +33,10 @@ afterAll(async () => {
 
 beforeEach(async () => {
   opened = [];
-  proxy.judge(() => 'pass');
+  proxy.intercept(() => 'pass');
   proxy.alterAnswers((bytes) => bytes);
   proxy.open();
-  proxy.speak();
+  proxy.resume();
   proxy.cut();
   await runSql(database.url, 'DROP TABLE IF EXISTS notes; CREATE TABLE notes (note text UNIQUE)');
 });
@@ -78,7 +78,7 @@ function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
 /** Judges the first bytes that a test is about, and lets all others pass. */
 function judgeOnce(matches: (bytes: Buffer) => boolean, verdict: 'cut' | 'cutAnswer'): void {
   let isDone = false;
-  proxy.judge((bytes) => {
+  proxy.intercept((bytes) => {
     if (isDone || !matches(bytes)) return 'pass';
     isDone = true;
     return verdict;
@@ -246,22 +246,22 @@ describe('Connections on a server that stops answering', () => {
 
   it('statement() rejects with outcomeUnknown after answerTimeoutMs', async () => {
     const connections = await openWarm();
-    proxy.fallSilent();
+    proxy.stall();
     const begun = performance.now();
     await expect(connections.statement('ackWorkItems', insert, ['a'])).rejects.toMatchObject({
       retryable: true,
       outcomeUnknown: true,
       message: expect.stringContaining('did not respond for 400 ms'),
     });
-    proxy.speak();
+    proxy.resume();
     expect(performance.now() - begun).toBeLessThan(soonMs);
     expect(await notes()).toBe(0);
   });
 
   it('transaction() needs one retry although all eight pooled connections are dead', async () => {
     const connections = await openWarm();
-    proxy.fallSilent();
-    proxy.speak();
+    proxy.stall();
+    proxy.resume();
     let runs = 0;
     await connections.transaction('ackWorkItems', async (tx) => {
       runs += 1;
@@ -281,8 +281,8 @@ describe('Connections on a server that stops answering', () => {
       runs += 1;
       await tx.query(lock, []);
       if (runs === 1) {
-        proxy.fallSilent();
-        proxy.speak();
+        proxy.stall();
+        proxy.resume();
       }
       await tx.query(one, []);
     });

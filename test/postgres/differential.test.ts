@@ -211,7 +211,7 @@ it.each([1, 2, 3, 4])(
       }
       if (step % 10 !== 9) continue;
       await both(`the state after step ${step}`, (twin) => twin.snapshot());
-      await both(`the figures after step ${step}`, (twin) => twin.figures());
+      await both(`the figures after step ${step}`, (twin) => twin.metrics());
     }
     await sqlite.provider.close();
   },

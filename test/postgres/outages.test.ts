@@ -34,7 +34,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  proxy.judge(() => 'pass');
+  proxy.intercept(() => 'pass');
   proxy.open();
   await Promise.all([direct.close(), disturbed.close()]);
   await proxy.close();
@@ -43,7 +43,7 @@ afterEach(async () => {
 /** Lets the next commit of the disturbed process happen, and its answer be lost. */
 function loseNextAnswer(): void {
   let isLost = false;
-  proxy.judge((bytes) => {
+  proxy.intercept((bytes) => {
     if (isLost || !bytes.includes('COMMIT\0')) return 'pass';
     isLost = true;
     return 'cutAnswer';
@@ -110,9 +110,9 @@ it('instances complete within 20 s after connections stopped answering three tim
     // Connections are silent in the middle of claims, acks, commits and waits.
     for (let outage = 0; outage < 3; outage++) {
       await delay(200);
-      proxy.fallSilent();
+      proxy.stall();
       await delay(300);
-      proxy.speak();
+      proxy.resume();
     }
     const spoken = performance.now();
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: '40s' })));

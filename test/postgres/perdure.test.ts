@@ -90,7 +90,7 @@ describe('Perdure on PostgreSQL', () => {
     await handle.result({ timeout: '10s' });
     await delay(1_500);
     let asked = 0;
-    proxy.judge(() => {
+    proxy.intercept(() => {
       asked += 1;
       return 'pass';
     });

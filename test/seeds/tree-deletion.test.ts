@@ -5,7 +5,7 @@ import type { Provider } from 'perdure';
 import { child, event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
 import { runSql } from '../postgres/helpers/server.ts';
 import { temporaryStore as temporaryPostgres } from '../postgres/helpers/temporary-store.ts';
-import { temporaryStore as temporarySqlite } from '../sqlite/temporary-store.ts';
+import { temporaryStore as temporarySqlite } from '../sqlite/helpers/temporary-store.ts';
 
 /** A store, and statements that make it fail to delete the row of `root`, or let it again. */
 interface FailingStore {

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { newInstance } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 function lock(path: string): { readonly release: () => void } {
   const db = new Database(path);

@@ -9,7 +9,7 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const completed = { status: 'completed', payload: null } as const;
 const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;

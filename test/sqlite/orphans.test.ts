@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const fetch = { max: 10, lockMs: 10_000, waitMs: 0 };
 const stop = { instanceId: 'a', reason: 'x', actor: null };

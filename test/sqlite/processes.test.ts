@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { StoreProcess } from './store-process.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { StoreProcess } from './helpers/store-process.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 function start(path: string, name: string): StoreProcess {
   const started = new StoreProcess(path, name);
@@ -14,7 +14,7 @@ const now = (): number => performance.timeOrigin + performance.now();
 it('four processes create the file, share its work and report no BUSY error', async () => {
   const { path, open } = temporaryStore();
   const processes = ['a', 'b', 'c', 'd'].map((name) => start(path, name));
-  await Promise.all(processes.map((each) => each.hear('ready')));
+  await Promise.all(processes.map((each) => each.waitFor('ready')));
   const provider = await open();
   const count = 50;
   const allEnded = new Promise<void>((resolve, reject) => {
@@ -26,7 +26,7 @@ it('four processes create the file, share its work and report no BUSY error', as
     provider.hints(() => void look().catch(reject));
   });
   for (const [index, each] of processes.entries()) {
-    each.tell({ kind: 'share', prefix: `p${index}`, count });
+    each.send({ kind: 'share', prefix: `p${index}`, count });
   }
   await allEnded;
   const reports = await Promise.all(processes.map((each) => each.stop()));
@@ -42,15 +42,15 @@ it.each(['busy', 'idle'])(
     const { path, open } = temporaryStore();
     const provider = await open();
     const other = start(path, 'other');
-    await other.hear('ready');
+    await other.waitFor('ready');
     const lateMs: number[] = [];
     for (let i = 0; i < 9; i++) {
       const answered = provider
         .fetchOrchestrationItems({ max: 1, lockMs: 60_000, waitMs: 10_000 })
         .then(([item]) => ({ item, at: now() }));
       if (before === 'idle') await isIdle();
-      const created = other.hear('created');
-      other.tell({ kind: 'create', instanceId: `i${i}` });
+      const created = other.waitFor('created');
+      other.send({ kind: 'create', instanceId: `i${i}` });
       const { item, at } = await answered;
       expect(item?.instanceId).toBe(`i${i}`);
       lateMs.push(at - (await created).at);
@@ -69,8 +69,8 @@ async function isIdle(): Promise<void> {
 it('a process exits when no call waits and no listener is left', async () => {
   const { path } = temporaryStore();
   const other = start(path, 'other');
-  await other.hear('ready');
-  other.tell({ kind: 'waitAndLeave' });
+  await other.waitFor('ready');
+  other.send({ kind: 'waitAndLeave' });
   await other.exited;
   expect(other.errors).toBe('');
 });
@@ -79,9 +79,9 @@ it('listeners get a changed hint when another process writes', async () => {
   const { path, open } = temporaryStore();
   const provider = await open();
   const other = start(path, 'other');
-  await other.hear('ready');
+  await other.waitFor('ready');
   const heard = new Promise((resolve) => provider.hints(resolve));
-  other.tell({ kind: 'create', instanceId: 'i' });
+  other.send({ kind: 'create', instanceId: 'i' });
   expect(await heard).toEqual({ kind: 'changed' });
   await other.stop();
 });

@@ -4,7 +4,7 @@ import { activity, orchestration, Perdure, type Logger } from '../../src/index.t
 import { serve } from '../../src/server/serve.ts';
 import { createToken } from '../../src/server/access/tokens.ts';
 import { newInstance } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const step = activity('step', async (_ctx, n: number) => n + 1);
 const steps = orchestration('steps', (ctx, n: number) => ctx.call(step, n));

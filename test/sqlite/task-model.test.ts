@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { it } from 'vitest';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { step, TaskPair } from './task-pair.ts';
+import { step, TaskPair } from './helpers/task-pair.ts';
 
 it('random steps on task runs give the same results and hints as the model', async () => {
   await fc.assert(

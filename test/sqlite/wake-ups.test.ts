@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const watchers = (): number =>
   process.getActiveResourcesInfo().filter((kind) => kind === 'FSEventWrap').length;

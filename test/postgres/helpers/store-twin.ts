@@ -58,7 +58,7 @@ export class StoreTwin {
         turn: turnOf(item),
       })),
     );
-    return results.map(said);
+    return results.map(toComparable);
   }
 
   async abandon(place: number, delayMs: number, buildId: string | undefined): Promise<unknown> {
@@ -74,7 +74,7 @@ export class StoreTwin {
     const results = await this.provider.ackWorkItems(
       places.map((place) => ({ lockToken: this.#token(place), outcome })),
     );
-    return results.map(said);
+    return results.map(toComparable);
   }
 
   retryWork(place: number, delayMs: number): Promise<unknown> {
@@ -131,7 +131,7 @@ export class StoreTwin {
   }
 
   /** What operators read; bytes differ. */
-  async figures(): Promise<unknown> {
+  async metrics(): Promise<unknown> {
     const {
       storageBytes: _all,
       reclaimableBytes: _some,
@@ -176,7 +176,7 @@ function auditOf(ids: readonly string[]): AuditEntry {
   return { auditId: ids.join(), action: 'delete', actor: null, filter: '{}' };
 }
 
-function said(result: CommitResult): unknown {
+function toComparable(result: CommitResult): unknown {
   return result.ok
     ? result.claimed.map(({ operation }) => operation)
     : (result.error as { readonly code?: string }).code;

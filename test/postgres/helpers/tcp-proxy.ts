@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 
 /** What becomes of bytes on their way to the server. */
-type Verdict =
+type ProxyAction =
   | 'pass'
   /** Neither they nor anything after them arrive. */
   | 'cut'
@@ -22,14 +22,14 @@ export interface TcpProxy {
    * Lets nothing through until `speak`, and reports nothing: clients connect and send, and get no answer. Connections of
    * that time, and those from before, stay silent for ever, and the server keeps its side of them open.
    */
-  fallSilent(): void;
-  speak(): void;
+  stall(): void;
+  resume(): void;
   /** Resolves when the next client has been refused. */
   refusal(): Promise<void>;
   /** Has bytes take this long each way from now on, as to a server far away. */
   slow(ms: number): void;
   /** Judges what clients send from now on. */
-  judge(verdict: (bytes: Buffer) => Verdict): void;
+  intercept(verdict: (bytes: Buffer) => ProxyAction): void;
   /** Replaces what the server sends from now on, chunk by chunk. */
   alterAnswers(alter: (bytes: Buffer) => Buffer): void;
   close(): Promise<void>;
@@ -50,7 +50,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     if (latencyMs === 0) send();
     else setTimeout(send, latencyMs);
   };
-  let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
+  let verdictOn: (bytes: Buffer) => ProxyAction = () => 'pass';
   let alterAnswer = (bytes: Buffer): Buffer => bytes;
 
   const server = createServer((client) => {
@@ -122,18 +122,18 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     open() {
       isOpen = true;
     },
-    fallSilent() {
+    stall() {
       isSilent = true;
       for (const socket of sockets) silenced.add(socket);
     },
-    speak() {
+    resume() {
       isSilent = false;
     },
     refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
     slow(ms) {
       latencyMs = ms;
     },
-    judge(verdict) {
+    intercept(verdict) {
       verdictOn = verdict;
     },
     alterAnswers(alter) {

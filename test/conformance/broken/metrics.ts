@@ -1,6 +1,6 @@
 import type { BrokenProvider } from './broken-provider.ts';
 
-export const brokenFigures: readonly BrokenProvider[] = [
+export const brokenMetrics: readonly BrokenProvider[] = [
   {
     fault: 'listChildren() ignores the order of its ids',
     rejectedBy: 'family/children-come-in-the-order-asked',

@@ -1,6 +1,6 @@
-import { type InstanceStatus, isTerminal } from '../../src/model/status.ts';
-import type { OnFailState } from '../../src/providers/contract/tasks.ts';
-import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
+import { type InstanceStatus, isTerminal } from '../../../src/model/status.ts';
+import type { OnFailState } from '../../../src/providers/contract/tasks.ts';
+import type { WorkOutcome } from '../../../src/providers/contract/work-queue.ts';
 
 export const lockMs = 20;
 

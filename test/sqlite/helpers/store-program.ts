@@ -1,9 +1,9 @@
 /** A process of its own on a store: it creates instances, or ends whatever it can claim, until told to stop. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import type { OrchestrationItem } from '../../src/providers/contract/orchestration-queue.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import type { OrchestrationItem } from '../../../src/providers/contract/orchestration-queue.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
 
 export type Command =
   | { readonly kind: 'create'; readonly instanceId: string }
@@ -28,11 +28,11 @@ const ended: string[] = [];
 const running: Promise<void>[] = [];
 
 process.on('message', (command: Command) => {
-  running.push(obey(command).catch((error: unknown) => void errors.push(String(error))));
+  running.push(execute(command).catch((error: unknown) => void errors.push(String(error))));
 });
 report({ kind: 'ready' });
 
-async function obey(command: Command): Promise<void> {
+async function execute(command: Command): Promise<void> {
   switch (command.kind) {
     case 'create': {
       await store.createInstances([newInstance(command.instanceId)]);

@@ -23,12 +23,12 @@ export class StoreProcess {
     this.exited = once(this.#process, 'exit').then(() => undefined);
   }
 
-  tell(command: Command): void {
+  send(command: Command): void {
     this.#process.send(command);
   }
 
   /** The next report of a kind; rejects when the process exits without it. */
-  hear<K extends Kind>(kind: K): Promise<Of<K>> {
+  waitFor<K extends Kind>(kind: K): Promise<Of<K>> {
     return new Promise((resolve, reject) => {
       const listen = (report: Report): void => {
         if (report.kind !== kind) return;
@@ -41,8 +41,8 @@ export class StoreProcess {
   }
 
   async stop(): Promise<Of<'done'>> {
-    const done = this.hear('done');
-    this.tell({ kind: 'stop' });
+    const done = this.waitFor('done');
+    this.send({ kind: 'stop' });
     const report = await done;
     await this.exited;
     return report;

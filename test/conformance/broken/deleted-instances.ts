@@ -63,7 +63,7 @@ function inheritMessages({ provider, db }: Intact): Partial<Provider> {
   };
 }
 
-export const brokenFormerLives: readonly BrokenProvider[] = [
+export const brokenDeletedInstances: readonly BrokenProvider[] = [
   ...['delete/leaves-the-id-free', 'former-life/a-canceling-instance-stays-gone'].map(
     (rejectedBy): BrokenProvider => ({
       fault: `a reused id inherits the messages of the deleted instance (${rejectedBy})`,

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { isTerminal } from '../../src/model/status.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { expectInAnyOrder } from '../../src/testing/conformance/expectations.ts';
-import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
-import type { FakeClock } from '../../src/testing/fake-clock.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { expectInAnyOrder } from '../../../src/testing/conformance/expectations.ts';
+import { newTask, outcomes } from '../../../src/testing/conformance/task-moves.ts';
+import type { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { lockMs, TaskModel, type HandBack, type NewRun } from './task-model.ts';
 
 const stop = { reason: 'x', actor: null };
