@@ -28,7 +28,7 @@ async function open(url = database.url): Promise<Perdure> {
 }
 
 /** Makes the process believe that the database's clock is ahead of the machine's by so long. */
-function misjudge(ms: number): void {
+function skewEstimate(ms: number): void {
   vi.spyOn(StoreClock.prototype, 'now').mockImplementation(() => systemClock.now() + ms);
 }
 
@@ -46,7 +46,7 @@ async function timesOf(perdure: Perdure, id: string) {
 describe.each([hourMs, -hourMs])('with a clock estimate that is off by %d ms', (ms) => {
   it('delays and expiries of tasks and jobs count from the database clock', async () => {
     const perdure = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     const { client } = perdure;
     await client.runTask(work, 'a', { id: 'a', delay: '10m', expiresIn: '1m' });
     await client.runTask(work, 'b', { id: 'b', expiresIn: '2m' });
@@ -59,7 +59,7 @@ describe.each([hourMs, -hourMs])('with a clock estimate that is off by %d ms', (
 
   it('first ticks and ticks after a pause are planned by the database clock', async () => {
     const { client } = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     const every = { every: '10m', task: work, input: 'x' } as const;
     const { nextAt, createdAt } = await client.schedules.put('often', every);
     expect(nextAt).toBe(createdAt + 600_000);
@@ -74,7 +74,7 @@ describe.each([hourMs, -hourMs])('with a clock estimate that is off by %d ms', (
 
   it('sleeps and wait timeouts last their full duration', async () => {
     const perdure = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     const step = activity('step', () => undefined);
     const naps = orchestration('naps', async (ctx) => {
       await ctx.sleep(300);
@@ -91,7 +91,7 @@ describe.each([hourMs, -hourMs])('with a clock estimate that is off by %d ms', (
 
   it('a schedule with an interval of one second starts its task', async () => {
     const perdure = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     await perdure.startWorker({ tasks: [work] });
     await perdure.client.schedules.put('soon', { every: '1s', task: work, input: 'x' });
     const isThere = async () => (await perdure.client.list({ idPrefix: 'soon@' })).items.length;

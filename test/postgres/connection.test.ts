@@ -76,12 +76,12 @@ function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
 }
 
 /** Judges the first bytes that a test is about, and lets all others pass. */
-function judgeOnce(matches: (bytes: Buffer) => boolean, verdict: 'cut' | 'cutAnswer'): void {
+function interceptOnce(matches: (bytes: Buffer) => boolean, action: 'cut' | 'cutAnswer'): void {
   let isDone = false;
   proxy.intercept((bytes) => {
     if (isDone || !matches(bytes)) return 'pass';
     isDone = true;
-    return verdict;
+    return action;
   });
 }
 
@@ -131,7 +131,7 @@ describe('Connections.transaction()', () => {
   });
 
   it('transaction() retries on another connection when its own is lost before COMMIT', async () => {
-    judgeOnce(isInsert, 'cut');
+    interceptOnce(isInsert, 'cut');
     await open().transaction('write', (tx) => tx.execute(insert, ['a']));
     expect(await notes()).toBe(1);
   });
@@ -170,8 +170,8 @@ describe('Connections.transaction()', () => {
 
   it.each(['cut', 'cutAnswer'] as const)(
     'transaction() does not retry after a lost COMMIT (%s) and sets outcomeUnknown',
-    async (verdict) => {
-      judgeOnce(isCommit, verdict);
+    async (action) => {
+      interceptOnce(isCommit, action);
       let runs = 0;
       const failing = open().transaction('write', async (tx) => {
         runs += 1;
@@ -184,7 +184,7 @@ describe('Connections.transaction()', () => {
       });
       expect(runs).toBe(1);
       // Both can be: with the same error the server has committed in one case and not in the other.
-      await vi.waitUntil(async () => (await notes()) === (verdict === 'cut' ? 0 : 1), {
+      await vi.waitUntil(async () => (await notes()) === (action === 'cut' ? 0 : 1), {
         timeout: 15_000,
       });
     },
@@ -221,7 +221,7 @@ describe('Connections.statement()', () => {
   });
 
   it('statement() does not retry after a lost answer and sets outcomeUnknown', async () => {
-    judgeOnce(isInsert, 'cutAnswer');
+    interceptOnce(isInsert, 'cutAnswer');
     await expect(open().statement('write', insert, ['a'])).rejects.toMatchObject({
       retryable: true,
       outcomeUnknown: true,

@@ -19,21 +19,21 @@ const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as
 const continued = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
 
 /** A store, and a connection of a rival who works on its rows. */
-async function openWithRival() {
+async function openWithBlocker() {
   const { open, url } = await temporaryStore();
   const clock = new FakeClock();
-  const rival = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
-  rival.on('error', () => undefined);
+  const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  blocker.on('error', () => undefined);
   const provider = await open({ clock, listen: false });
-  await rival.connect();
-  onTestFinished(() => rival.end());
-  const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
-  const untilSomebodyWaits = async (): Promise<void> => {
+  await blocker.connect();
+  onTestFinished(() => blocker.end());
+  const rows = async (sql: string) => (await blocker.query<Record<string, unknown>>(sql)).rows;
+  const untilLockWait = async (): Promise<void> => {
     const waiting = `SELECT 1 FROM pg_stat_activity
       WHERE wait_event_type = 'Lock' AND datname = current_database()`;
     await expect.poll(() => rows(waiting)).toHaveLength(1);
   };
-  return { provider, clock, open, rows, untilSomebodyWaits };
+  return { provider, clock, open, rows, untilLockWait };
 }
 
 async function forceDelete(provider: Provider, instanceIds: readonly string[]) {
@@ -69,7 +69,7 @@ const tables = `SELECT table_name AS name,
 it.each([10, 9_000])(
   'deletion and reclaim of %i events leave only the audit record',
   async (events) => {
-    const { provider, clock, rows } = await openWithRival();
+    const { provider, clock, rows } = await openWithBlocker();
     const instanceIds = await createTree(provider, events);
     expect(await forceDelete(provider, instanceIds)).toEqual({
       kind: 'deleted',
@@ -92,12 +92,12 @@ it.each([10, 9_000])(
 );
 
 it('a deletion waits for a running turn and returns orphan for its new child', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([newInstance('a'), newInstance('b')]);
   await rows('BEGIN');
   await rows(`SELECT FROM instances WHERE instance_id = 'a' FOR NO KEY UPDATE`);
   const deletion = forceDelete(provider, ['a']);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'b'`);
   await rows('COMMIT');
   expect(await deletion).toEqual({ kind: 'orphan', instanceId: 'b', parentInstanceId: 'a' });
@@ -107,7 +107,7 @@ it('a deletion waits for a running turn and returns orphan for its new child', a
 });
 
 it('a deletion returns running when its instance resumes while the deletion waits', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   const firstTurn = newTurn({
     events: [event('x')],
     outcome: { status: 'completed', payload: null },
@@ -116,61 +116,61 @@ it('a deletion returns running when its instance resumes while the deletion wait
   await rows('BEGIN');
   await rows(`UPDATE instances SET status = 'running', ended_at = NULL, completed_at = NULL`);
   const deletion = provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: false }]);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await deletion).toEqual([{ kind: 'running', instanceId: 'a', status: 'running' }]);
 });
 
 it('a worker that claims an item during its deletion gets a cancel hint', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([
     newInstance('a', { firstTurn: newTurn({ events: [event('x')], workItems: [workItem(1)] }) }),
   ]);
-  const told: string[] = [];
+  const flagged: string[] = [];
   provider.hints((hint) => {
-    if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
+    if (hint.kind === 'cancelRequested') flagged.push(...hint.lockTokens);
   });
   await rows('BEGIN');
   const [item] =
     await rows(`UPDATE worker_queue SET lock_token = 'mine', locked_until = next_at + 60000,
     next_at = next_at + 60000 RETURNING item_key`);
   const deletion = forceDelete(provider, ['a']);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await deletion).toMatchObject({ counts: { queueMessagesDeleted: 1 } });
   const lockToken = `${String(item?.['item_key'])}.mine`;
-  expect(told).toEqual([lockToken]);
+  expect(flagged).toEqual([lockToken]);
   expect(await provider.renewWorkItemLocks([{ lockToken }], 60_000)).toEqual([
     { held: false, deleted: true },
   ]);
 });
 
 it('enqueueMessages() returns missing when its instance is deleted while it waits', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([newInstance('a')]);
   await rows('BEGIN');
   await rows('DELETE FROM orchestrator_queue; DELETE FROM instance_locks; DELETE FROM instances');
   const raising = provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await raising).toEqual(['missing']);
   expect(await rows('SELECT FROM orchestrator_queue')).toEqual([]);
 });
 
 it('createInstances() waits for a deletion of its id and creates a new instance', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([newInstance('a')]);
   await rows('BEGIN');
   await rows('DELETE FROM orchestrator_queue; DELETE FROM instance_locks; DELETE FROM instances');
   const starting = provider.createInstances([newInstance('a')]);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await starting).toMatchObject([{ kind: 'created' }]);
   expect(await provider.fetchOrchestrationItems({ max: 9, lockMs: 1, waitMs: 0 })).toHaveLength(1);
 });
 
 it('concurrent reclaimDeleted() calls reclaim every row once', async () => {
-  const { provider, open, rows } = await openWithRival();
+  const { provider, open, rows } = await openWithBlocker();
   const ids = Array.from({ length: 30 }, (_, n) => `i${n}`);
   const events = Array.from({ length: 300 }, (_, n) => event(`${n}`));
   await provider.createInstances(
@@ -196,7 +196,7 @@ it('concurrent reclaimDeleted() calls reclaim every row once', async () => {
 });
 
 it('takeLease() succeeds for exactly one of three concurrent callers', async () => {
-  const { provider, clock, open } = await openWithRival();
+  const { provider, clock, open } = await openWithBlocker();
   const others = [provider, await open({ clock }), await open({ clock })];
   for (let round = 0; round < 10; round += 1) {
     const lease = { name: `lease ${round}`, leaseMs: 60_000 };
@@ -208,7 +208,7 @@ it('takeLease() succeeds for exactly one of three concurrent callers', async () 
 });
 
 it('deleting a tree of 2,001 instances takes no more statements than two', async () => {
-  const { provider } = await openWithRival();
+  const { provider } = await openWithBlocker();
   const sent = watchStatements();
   const statements: number[] = [];
   for (const size of [1, 2_000]) {

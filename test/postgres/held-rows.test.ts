@@ -12,24 +12,24 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 
 const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };
 
-async function openWithRival() {
+async function openWithBlocker() {
   const { open, url } = await temporaryStore();
-  const rival = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
   const provider = await open({ listen: false });
-  await rival.connect();
-  onTestFinished(() => rival.end());
-  const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
-  const untilSomebodyWaits = async (): Promise<void> => {
+  await blocker.connect();
+  onTestFinished(() => blocker.end());
+  const rows = async (sql: string) => (await blocker.query<Record<string, unknown>>(sql)).rows;
+  const untilLockWait = async (): Promise<void> => {
     const waiting = `SELECT 1 FROM pg_stat_activity
       WHERE wait_event_type = 'Lock' AND datname = current_database()`;
     await expect.poll(() => rows(waiting), { timeout: 15_000 }).toHaveLength(1);
   };
-  return { provider, rows, untilSomebodyWaits };
+  return { provider, rows, untilLockWait };
 }
 
 /** A run that is claimed, and a rival who holds its row. */
 async function openWithHeldRun() {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createTasks([newTask('a')]);
   const [item] = await provider.fetchWorkItems(fetch);
   const lockToken = item?.lockToken ?? '';
@@ -38,7 +38,7 @@ async function openWithHeldRun() {
     await rows(`SELECT FROM instances FOR NO KEY UPDATE`);
     const outcome = { kind: 'completed', payload: '1' } as const;
     const acking = provider.ackWorkItems([{ lockToken, outcome }]);
-    await untilSomebodyWaits();
+    await untilLockWait();
     await rows(change);
     await rows('COMMIT');
     const [result] = await acking;
@@ -87,7 +87,7 @@ it('an ack returns LOCK_LOST when another worker claims the run while it waits',
 
 /** An instance whose activity is over, and the ack of the turn that ends it, made while a rival holds a row. */
 async function openWithTurn() {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   const [created] = await provider.createInstances([
     newInstance('a', {
       incarnation: 'a',
@@ -116,7 +116,7 @@ async function openWithTurn() {
         }),
       },
     ]);
-    await untilSomebodyWaits();
+    await untilLockWait();
     await rows(change);
     await rows('COMMIT');
     const [result] = await acking;
@@ -156,7 +156,7 @@ it.each(['instances', 'worker_queue'])(
 );
 
 it('batched renewals hold no row lock while they wait for another row', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createTasks([newTask('a'), newTask('b')]);
   await provider.createInstances([newInstance('c'), newInstance('d')]);
   const items = await provider.fetchWorkItems(fetch);
@@ -180,7 +180,7 @@ it('batched renewals hold no row lock while they wait for another row', async ()
     await rows('BEGIN');
     await rows(`SELECT FROM ${table} ORDER BY ${key} LIMIT 1 FOR UPDATE`);
     const renewing = Promise.all(renewals());
-    await untilSomebodyWaits();
+    await untilLockWait();
     try {
       await rows(`SELECT FROM ${table} ORDER BY ${key} FOR UPDATE`);
     } finally {

@@ -34,16 +34,16 @@ it('dueSchedules() skips its query while no schedule is due and nothing changed'
   };
   expect(await ask()).toEqual({ due: [], nextAt: null, statements: 1 });
   // A look for work tells when the next one is due, too.
-  const look = () => provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
-  await look();
+  const poll = () => provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
+  await poll();
   expect(await ask()).toEqual({ due: [], nextAt: null, statements: 0 });
   const soon = Date.now() + 3_600_000;
   await provider.putSchedule({ ...write, nextAt: soon });
   expect(await ask()).toEqual({ due: [], nextAt: soon, statements: 1 });
-  await look();
+  await poll();
   expect(await ask()).toEqual({ due: [], nextAt: soon, statements: 0 });
   await provider.putSchedule({ ...write, nextAt: 1 });
-  await look();
+  await poll();
   expect(await ask()).toMatchObject({ due: ['later'], statements: 1 });
 });
 

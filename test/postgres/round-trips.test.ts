@@ -22,7 +22,7 @@ function ids(prefix: string, count: number): readonly string[] {
 }
 
 /** A life of several instances, as batches of one size; answers how many statements each kind of call took. */
-async function liveThrough(
+async function runLifecycle(
   provider: Provider,
   sent: () => readonly unknown[],
   { prefix, count }: { readonly prefix: string; readonly count: number },
@@ -95,9 +95,9 @@ it('the number of statements per call does not depend on the batch size', async 
   const provider = await open();
   const sent = watchStatements();
   // Names are made known once for each process.
-  await liveThrough(provider, sent, { prefix: 'first', count: 1 });
-  const one = await liveThrough(provider, sent, { prefix: 'one', count: 1 });
-  const many = await liveThrough(provider, sent, { prefix: 'many', count: 200 });
+  await runLifecycle(provider, sent, { prefix: 'first', count: 1 });
+  const one = await runLifecycle(provider, sent, { prefix: 'one', count: 1 });
+  const many = await runLifecycle(provider, sent, { prefix: 'many', count: 200 });
   expect(many).toEqual(one);
   expect(Math.max(...Object.values(many))).toBeLessThanOrEqual(20);
 }, 60_000);

@@ -10,7 +10,7 @@ import {
 import { temporaryStore } from './helpers/temporary-store.ts';
 
 // Ids and names with such characters are refused before they reach a store; payloads are the users' own.
-const nasty = [
+const unusualTexts = [
   'nul \0 inside',
   '\0',
   '\u0001',
@@ -50,7 +50,7 @@ async function stored(provider: Provider, text: string): Promise<readonly unknow
   ];
 }
 
-it.each(nasty)('PostgreSQL returns the stored text %j as SQLite does', async (text) => {
+it.each(unusualTexts)('PostgreSQL returns the stored text %j as SQLite does', async (text) => {
   const sqlite = await openSqlite({ path: ':memory:' });
   const { open } = await temporaryStore();
   expect(await stored(await open(), text)).toEqual(await stored(sqlite, text));

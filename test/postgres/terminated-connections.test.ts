@@ -15,10 +15,10 @@ it('a worker process completes instances while its connections are terminated fo
     if (worker.connected) worker.disconnect();
     if (worker.exitCode === null && worker.signalCode === null) await once(worker, 'exit');
   });
-  let lastWords = '';
-  worker.stderr?.on('data', (bytes) => (lastWords += String(bytes)));
+  let stderr = '';
+  worker.stderr?.on('data', (bytes) => (stderr += String(bytes)));
   const died = once(worker, 'exit').then(([code]) => {
-    throw new Error(`The worker process ended with code ${String(code)}: ${lastWords}`);
+    throw new Error(`The worker process ended with code ${String(code)}: ${stderr}`);
   });
   died.catch(() => undefined);
   await Promise.race([once(worker, 'message'), died]);

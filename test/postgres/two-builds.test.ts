@@ -56,14 +56,14 @@ async function startMeters(
   return (await Promise.all(handles)) as readonly Meter[];
 }
 
-async function tell(meters: readonly Meter[], isLast: boolean): Promise<void> {
+async function raiseNext(meters: readonly Meter[], isLast: boolean): Promise<void> {
   await Promise.all(meters.map((meter) => meter.raiseEvent(next, { isLast })));
 }
 
 /** Lets every instance go through one more execution, and waits until the next has begun. */
-async function turnOver(meters: readonly Meter[]): Promise<void> {
+async function advanceExecution(meters: readonly Meter[]): Promise<void> {
   const before = await Promise.all(meters.map((meter) => meter.status()));
-  await tell(meters, false);
+  await raiseNext(meters, false);
   await vi.waitFor(
     async () => {
       const now = await Promise.all(meters.map((meter) => meter.status()));
@@ -83,7 +83,7 @@ it('old and new builds run side by side without failed or blocked instances', as
   const { store, perdure } = await openClient();
   const oldBuild = await startBuild(store, 'old');
   const early = await startMeters(perdure, 'early');
-  await turnOver(early);
+  await advanceExecution(early);
 
   const newBuild = await startBuild(store, 'new');
   const late = [
@@ -92,11 +92,11 @@ it('old and new builds run side by side without failed or blocked instances', as
     ...(await startMeters(perdure, 'version 2', '2')),
   ];
   const meters = [...early, ...late];
-  for (let round = 0; round < 3; round++) await turnOver(meters);
+  for (let round = 0; round < 3; round++) await advanceExecution(meters);
 
   expect(await oldBuild.stop()).toBe(0);
-  await turnOver(meters);
-  await tell(meters, true);
+  await advanceExecution(meters);
+  await raiseNext(meters, true);
   const results = await resultsOf(meters);
   expect(await newBuild.stop()).toBe(0);
 
@@ -121,11 +121,11 @@ it('a version changed in place blocks its instances until the old build complete
   const { store, perdure } = await openClient();
   const before = await startBuild(store, 'old');
   const meters = await startMeters(perdure, 'early');
-  await turnOver(meters);
+  await advanceExecution(meters);
   await before.stop();
 
   const careless = await startBuild(store, 'careless');
-  await tell(meters, true);
+  await raiseNext(meters, true);
   await vi.waitFor(
     async () => {
       const now = await Promise.all(meters.map((meter) => meter.status()));

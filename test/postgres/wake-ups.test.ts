@@ -43,16 +43,16 @@ interface Parts {
   readonly answerMs?: number;
   readonly listen?: boolean;
   readonly pollMs?: number;
-  readonly look?: (since: number) => Promise<PolledTimes>;
+  readonly query?: (since: number) => Promise<PolledTimes>;
 }
 
 /** Wake-ups as those of one process, and the hints that they gave. */
-async function open({ listen = true, pollMs = 60_000, look, answerMs = 0 }: Parts = {}) {
+async function open({ listen = true, pollMs = 60_000, query, answerMs = 0 }: Parts = {}) {
   const { connection } = resolveOptions({ url: proxy.url });
   const wakeUps = new WakeUps({
     clock: systemClock,
     pollMs,
-    query: look ?? (() => Promise.resolve(nothing)),
+    query: query ?? (() => Promise.resolve(nothing)),
     notifications: listen ? { ...connection, channel, answerMs } : undefined,
   });
   opened.push(wakeUps);
@@ -130,10 +130,10 @@ describe('WakeUps with notifications', () => {
     const tokens = Array.from({ length: 2_000 }, (_, i) => `${i}.${'x'.repeat(22)}`);
     first.wakeUps.announce(effects({ cancelRequested: tokens }));
     await eventually(() => {
-      const told = second.hints.flatMap((hint) =>
+      const delivered = second.hints.flatMap((hint) =>
         hint.kind === 'cancelRequested' ? hint.lockTokens : [],
       );
-      expect(told).toEqual(tokens);
+      expect(delivered).toEqual(tokens);
     });
   });
 
@@ -173,77 +173,77 @@ describe('WakeUps with notifications', () => {
   });
 
   it('announce() sends nothing while no other process listens', async () => {
-    const eavesdropper = new pg.Client({ connectionString: database.url });
-    await eavesdropper.connect();
+    const listener = new pg.Client({ connectionString: database.url });
+    await listener.connect();
     try {
-      const heard: string[] = [];
-      eavesdropper.on('notification', ({ payload = '' }) => heard.push(payload));
-      await eavesdropper.query(`LISTEN ${channel}`);
+      const payloads: string[] = [];
+      listener.on('notification', ({ payload = '' }) => payloads.push(payload));
+      await listener.query(`LISTEN ${channel}`);
       const alone = await open();
       alone.wakeUps.announce(effects({ finished: ['a'] }));
       await alone.wakeUps.close();
-      await eavesdropper.query('SELECT 1');
-      expect(heard.map((payload) => (JSON.parse(payload) as { kind: string }).kind)).toEqual([
+      await listener.query('SELECT 1');
+      expect(payloads.map((payload) => (JSON.parse(payload) as { kind: string }).kind)).toEqual([
         'hello',
       ]);
     } finally {
-      await eavesdropper.end();
+      await listener.end();
     }
   });
 });
 
 describe('WakeUps without notifications', () => {
   it('WakeUps polls only while a caller waits or listens', async () => {
-    let looks = 0;
-    const look = () => {
-      looks += 1;
+    let queries = 0;
+    const query = () => {
+      queries += 1;
       return Promise.resolve(nothing);
     };
-    const { wakeUps, listen } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps, listen } = await open({ listen: false, pollMs: 5, query });
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(looks).toBe(0);
+    expect(queries).toBe(0);
     const stop = listen();
     const signal = AbortSignal.timeout(60_000);
     const waits = [1, 2, 3].map(() => wakeUps.wait({ topic: 'work', ...untilLate(), signal }));
-    await eventually(() => expect(looks >= 3).toBe(true));
+    await eventually(() => expect(queries >= 3).toBe(true));
     stop();
     await wakeUps.close();
     await Promise.all(waits);
-    const inTheEnd = looks;
+    const inTheEnd = queries;
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(looks).toBe(inTheEnd);
+    expect(queries).toBe(inTheEnd);
   });
 
   it('a poll that finds due work ends a wait', async () => {
-    const look = () =>
+    const query = () =>
       Promise.resolve({ ...nothing, nextAt: { orchestrations: Infinity, work: 1 } });
-    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, query });
     await wakeUps.wait({ topic: 'work', ...untilLate() });
   });
 
   it('repeated polls emit a cancel request once', async () => {
-    let looks = 0;
-    const look = () => {
-      looks += 1;
-      return Promise.resolve({ ...nothing, flagged: looks > 1 ? ['1.x'] : [] });
+    let queries = 0;
+    const query = () => {
+      queries += 1;
+      return Promise.resolve({ ...nothing, flagged: queries > 1 ? ['1.x'] : [] });
     };
-    const { hints, listen } = await open({ listen: false, pollMs: 5, look });
+    const { hints, listen } = await open({ listen: false, pollMs: 5, query });
     listen();
-    await eventually(() => expect(looks > 5).toBe(true));
+    await eventually(() => expect(queries > 5).toBe(true));
     const known = hints.filter(({ kind }) => kind !== 'missed');
     expect(known).toEqual([{ kind: 'cancelRequested', lockTokens: ['1.x'] }]);
   });
 
   it('a poll emits changed when a schedule becomes due earlier', async () => {
     const times = [Infinity, 500, 700, 400, 400];
-    let looks = 0;
-    const look = () => {
-      looks += 1;
-      return Promise.resolve({ ...nothing, nextScheduleAt: times[looks] ?? 400 });
+    let queries = 0;
+    const query = () => {
+      queries += 1;
+      return Promise.resolve({ ...nothing, nextScheduleAt: times[queries] ?? 400 });
     };
-    const { hints, listen } = await open({ listen: false, pollMs: 5, look });
+    const { hints, listen } = await open({ listen: false, pollMs: 5, query });
     listen();
-    await eventually(() => expect(looks > 6).toBe(true));
+    await eventually(() => expect(queries > 6).toBe(true));
     const known = hints.filter(({ kind }) => kind !== 'missed');
     expect(known).toEqual([{ kind: 'changed' }, { kind: 'changed' }]);
   });
@@ -256,25 +256,25 @@ describe('WakeUps without notifications', () => {
   });
 
   it('a wait continues after two polls that reject', async () => {
-    let looks = 0;
-    const look = () => {
-      looks += 1;
-      return looks < 3
+    let queries = 0;
+    const query = () => {
+      queries += 1;
+      return queries < 3
         ? Promise.reject(new Error('away'))
         : Promise.resolve({ ...nothing, nextAt: { orchestrations: 1, work: 1 } });
     };
-    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, query });
     await wakeUps.wait({ topic: 'work', ...untilLate() });
-    expect(looks).toBe(3);
+    expect(queries).toBe(3);
   });
 
   it('polls query cancel requests of at least the last ten seconds', async () => {
     const asked: number[] = [];
-    const look = (since: number) => {
+    const query = (since: number) => {
       asked.push(Date.now() - since);
       return Promise.resolve(nothing);
     };
-    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, query });
     const stop = wakeUps.listen(() => undefined);
     await expect.poll(() => asked.length, { interval: 5 }).toBeGreaterThan(2);
     stop();
@@ -294,11 +294,11 @@ describe('WakeUps in one process', () => {
     const { wakeUps } = await open({ listen: false });
     const nextAt = untilLate().until;
     const aheadMs = systemClock.now() - systemClock.monotonic();
-    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt, aheadMs } as const;
+    const snapshot = { topic: 'work', changes: wakeUps.changes('work'), nextAt, aheadMs } as const;
     expect(wakeUps.restoreIdle('names')).toBeUndefined();
-    wakeUps.saveIdle('names', rest);
+    wakeUps.saveIdle('names', snapshot);
     expect(wakeUps.restoreIdle('names')).toMatchObject({ nextAt });
-    wakeUps.saveIdle('names', rest);
+    wakeUps.saveIdle('names', snapshot);
     wakeUps.announce(effects({ workAt: 1 }));
     expect(wakeUps.restoreIdle('names')).toBeUndefined();
   });

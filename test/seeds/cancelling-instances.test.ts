@@ -231,11 +231,11 @@ it('operations that share the signal of a canceled activity stop with it', async
 it('canceling 100 instances with five activities each leaks no slot or timer', async () => {
   const running = gate(500);
   const again = gate(500);
-  let told = 0;
+  let aborted = 0;
   const hold = activity('hold', async (ctx) => {
     running.arrive();
     await ctx.canceled();
-    told += 1;
+    aborted += 1;
     ctx.throwIfCanceled();
   });
   // Ends only when all 500 of them run at once: every slot must be free again.
@@ -264,7 +264,7 @@ it('canceling 100 instances with five activities each leaks no slot or timer', a
   expect(answers.every(({ changed }) => changed)).toBe(true);
   const ends = await Promise.all(handles.map(({ id }) => env.client.wait(id)));
   expect(ends.map(({ status }) => status)).toEqual(ends.map(() => 'canceled'));
-  expect(told).toBe(500);
+  expect(aborted).toBe(500);
   await env.advance('1m');
   expect(env.clock.alarmCount).toBe(idleAlarms);
   const others = await Promise.all(Array.from({ length: 100 }, () => env.client.start(meets)));
@@ -288,14 +288,14 @@ it('cancel() reaches activities that hold all slots, and queued work then comple
     activities: [hold, quick],
     activityConcurrency: 4,
   });
-  const hogs = [await env.client.start(holds), await env.client.start(holds)];
+  const holders = [await env.client.start(holds), await env.client.start(holds)];
   await running.all;
   const queued = await Promise.all(
     Array.from({ length: 50 }, (_, n) => env.client.start(works, n)),
   );
   for (const { id } of queued) expect((await env.client.get(id))?.status).not.toBe('completed');
-  await Promise.all(hogs.map((hog) => hog.cancel()));
-  for (const hog of hogs) expect((await env.client.wait(hog.id)).status).toBe('canceled');
+  await Promise.all(holders.map((holder) => holder.cancel()));
+  for (const holder of holders) expect((await env.client.wait(holder.id)).status).toBe('canceled');
   const results = await Promise.all(queued.map((handle) => handle.result()));
   expect(results).toEqual(queued.map((_, n) => n));
 });

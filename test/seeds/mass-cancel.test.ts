@@ -40,7 +40,7 @@ async function noMoreStatements(): Promise<void> {
   }
 }
 
-interface Cancelled {
+interface Canceled {
   readonly statements: number;
   readonly ms: number;
   /** Activities that were started after all. */
@@ -48,7 +48,7 @@ interface Cancelled {
 }
 
 /** Schedules activities, and cancels all of them: those that a worker runs, and those that wait for it. */
-async function cancelMany(count: number, running: number): Promise<Cancelled> {
+async function cancelMany(count: number, running: number): Promise<Canceled> {
   const allRun = Promise.withResolvers<void>();
   // They hear of it at once; what it takes to tell of their ends is not counted.
   const mayEnd = Promise.withResolvers<void>();
@@ -75,10 +75,10 @@ async function cancelMany(count: number, running: number): Promise<Cancelled> {
   await noMoreStatements();
   const [before, begun] = [statements, performance.now()];
   expect(await handle.cancel()).toMatchObject({ changed: true, status: 'canceling' });
-  const cancelled = { statements: statements - before, ms: performance.now() - begun };
+  const canceled = { statements: statements - before, ms: performance.now() - begun };
   mayEnd.resolve();
   expect(await env.client.wait(handle.id)).toMatchObject({ status: 'canceled' });
-  return { ...cancelled, ran };
+  return { ...canceled, ran };
 }
 
 it('canceling 2,000 mostly queued activities takes as many statements as canceling 40', async () => {
@@ -112,7 +112,7 @@ function watchAcks(provider: Provider): { provider: Provider; acks: number[] } {
 }
 
 /** Lets a turn decide that many activities have lost a race: the statements of its one ack. */
-async function loseMany(count: number): Promise<number> {
+async function loseRace(count: number): Promise<number> {
   const { provider, acks } = watchAcks(await openSqlite({ path: ':memory:' }));
   await using perdure = await Perdure.open(provider);
   const wide = orchestration('wide', async (ctx) => {
@@ -132,8 +132,8 @@ async function loseMany(count: number): Promise<number> {
 }
 
 it('a turn that cancels 2,000 activities takes no statement per activity', async () => {
-  const few = await loseMany(40);
-  const many = await loseMany(2_000);
+  const few = await loseRace(40);
+  const many = await loseRace(2_000);
   expect(few).toBeGreaterThan(0);
   // Events and messages are written some hundreds at a time.
   expect(many).toBeLessThan(few + 20);

@@ -22,14 +22,14 @@ const go = event('go');
 /** An activity that runs until it is told to stop, with what it was told. */
 function untilStopped() {
   const started = Promise.withResolvers<void>();
-  const told = Promise.withResolvers<unknown>();
+  const aborted = Promise.withResolvers<unknown>();
   const hold = activity('hold', async (ctx) => {
     started.resolve();
     await ctx.canceled();
-    told.resolve(ctx.signal.reason);
+    aborted.resolve(ctx.signal.reason);
     ctx.throwIfCanceled();
   });
-  return { hold, started: started.promise, told: told.promise };
+  return { hold, started: started.promise, aborted: aborted.promise };
 }
 
 function recorder(): Logger & { readonly warnings: string[] } {
@@ -47,7 +47,7 @@ it('an activity starts with a signal that is not aborted', async () => {
 });
 
 it('a running activity is aborted when its instance completes without it', async () => {
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -58,11 +58,11 @@ it('a running activity is aborted when its instance completes without it', async
   await started;
   await handle.raiseEvent(go);
   expect(await handle.result()).toBe('done');
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
 it('a running activity is aborted when its instance fails', async () => {
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -73,11 +73,11 @@ it('a running activity is aborted when its instance fails', async () => {
   await started;
   await handle.raiseEvent(go);
   await expect(handle.result()).rejects.toThrow('enough');
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
 it('continue-as-new aborts activities of the old execution and ignores their results', async () => {
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx, round: number): Promise<string> => {
     if (round === 2)
       return `${String(await ctx.waitFor('answer'))} in execution ${ctx.executionId}`;
@@ -89,7 +89,7 @@ it('continue-as-new aborts activities of the old execution and ignores their res
   const handle = await env.client.start(run, 1);
   await started;
   await handle.raiseEvent(go);
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
   await env.settle();
   await handle.raiseEvent('answer', 'yes');
   expect(await env.result(handle)).toBe('yes in execution 2');
@@ -98,7 +98,7 @@ it('continue-as-new aborts activities of the old execution and ignores their res
 });
 
 it('an activity that loses a race is aborted while its instance continues', async () => {
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     await ctx.race([ctx.call(hold), ctx.waitFor(go)]);
     ctx.setCustomStatus('going on');
@@ -108,7 +108,7 @@ it('an activity that loses a race is aborted while its instance continues', asyn
   const handle = await env.client.start(run);
   await started;
   await handle.raiseEvent(go);
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
   await env.settle();
   expect(await handle.status()).toMatchObject({ status: 'running', customStatus: 'going on' });
 });
@@ -118,7 +118,7 @@ it('the next renewal aborts a running activity when every hint is lost', async (
   const provider = await openSqlite({ path: ':memory:', clock });
   const perdure = await Perdure.open(dropHints(provider, 1), { clock });
   cleanups.push(() => perdure.close());
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -134,16 +134,16 @@ it('the next renewal aborts a running activity when every hint is lost', async (
   await started;
   await handle.raiseEvent(go);
   await handle.result();
-  let isTold = false;
-  void told.then(() => (isTold = true));
+  let isAborted = false;
+  void aborted.then(() => (isAborted = true));
   await clock.advance('9s');
-  expect(isTold).toBe(false);
+  expect(isAborted).toBe(false);
   await clock.advance('1s');
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
 it('an aborted handler that stops within its grace causes no warning', async () => {
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -153,7 +153,7 @@ it('an aborted handler that stops within its grace causes no warning', async () 
   const handle = await env.client.start(run);
   await started;
   await handle.raiseEvent(go);
-  await told;
+  await aborted;
   await env.settle();
   await env.clock.advance('1m');
   expect(logger.warnings).toEqual([]);

@@ -16,7 +16,7 @@ async function openWithWork() {
   const instance = newInstance('a', { firstTurn: newTurn({ workItems }) });
   const [created] = await provider.createInstances([instance]);
   if (created?.kind !== 'created') throw new Error('Not created.');
-  const below = (sql: string): void => {
+  const execute = (sql: string): void => {
     const db = new Database(path);
     db.exec(sql);
     db.close();
@@ -27,12 +27,12 @@ async function openWithWork() {
     db.close();
     return count;
   };
-  return { provider, clock, below, countItems, lockToken: created.claimed[0]?.lockToken ?? '' };
+  return { provider, clock, execute, countItems, lockToken: created.claimed[0]?.lockToken ?? '' };
 }
 
 it('a fetch deletes the work items of a missing instance', async () => {
-  const { provider, clock, below, countItems } = await openWithWork();
-  below('DELETE FROM instances');
+  const { provider, clock, execute, countItems } = await openWithWork();
+  execute('DELETE FROM instances');
   expect(await provider.fetchWorkItems(fetch)).toEqual([]);
   expect(countItems()).toBe(1);
   await clock.advance(10_000);
@@ -41,32 +41,32 @@ it('a fetch deletes the work items of a missing instance', async () => {
 });
 
 it('an ack of running work of a missing instance enqueues no message', async () => {
-  const { provider, below, lockToken } = await openWithWork();
-  below('DELETE FROM instances');
+  const { provider, execute, lockToken } = await openWithWork();
+  execute('DELETE FROM instances');
   const outcome = { kind: 'canceled', leaked: true } as const;
   expect(await provider.ackWorkItems([{ lockToken, outcome }])).toMatchObject([{ ok: true }]);
   expect(await provider.fetchOrchestrationItems(fetch)).toEqual([]);
 });
 
 it('a renewal of a missing work item reports its lease as lost', async () => {
-  const { provider, below, lockToken } = await openWithWork();
-  below('DELETE FROM instances; DELETE FROM worker_queue');
+  const { provider, execute, lockToken } = await openWithWork();
+  execute('DELETE FROM instances; DELETE FROM worker_queue');
   expect(await provider.renewWorkItemLocks([{ lockToken }], 10_000)).toEqual([{ held: false }]);
   expect(await provider.markPointOfNoReturn(lockToken)).toEqual({ kind: 'lost' });
 });
 
 it('cancel and terminate of a missing instance return found: false', async () => {
-  const { provider, below } = await openWithWork();
-  below(`DELETE FROM instances`);
+  const { provider, execute } = await openWithWork();
+  execute(`DELETE FROM instances`);
   const nobody = { found: false, changed: false, status: null };
   expect(await provider.requestCancel([{ ...stop, cleanupMs: 1 }])).toEqual([nobody]);
   expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([nobody]);
 });
 
 it('a canceling instance without messages does not make a waiting fetch busy-poll', async () => {
-  const { provider, clock, below } = await openWithWork();
+  const { provider, clock, execute } = await openWithWork();
   await provider.requestCancel([{ ...stop, cleanupMs: 1_000 }]);
-  below('DELETE FROM orchestrator_queue');
+  execute('DELETE FROM orchestrator_queue');
   const waiting = provider.fetchOrchestrationItems({ ...fetch, runnable: [], waitMs: 5_000 });
   await clock.advance(1_000);
   expect(clock.alarmCount).toBe(1);

@@ -18,12 +18,12 @@ it('four processes create the file, share its work and report no BUSY error', as
   const provider = await open();
   const count = 50;
   const allEnded = new Promise<void>((resolve, reject) => {
-    const look = async (): Promise<void> => {
+    const check = async (): Promise<void> => {
       const filter = { status: ['completed'] } as const;
       const { length } = await provider.listInstances({ filter, limit: 1_000 });
       if (length === count * processes.length) resolve();
     };
-    provider.hints(() => void look().catch(reject));
+    provider.hints(() => void check().catch(reject));
   });
   for (const [index, each] of processes.entries()) {
     each.send({ kind: 'share', prefix: `p${index}`, count });

@@ -12,7 +12,7 @@ function beforeSettling({ provider, db }: Intact, sql: string): Partial<Provider
 }
 
 /** Changes something below the provider right before it looks what is due. */
-function beforeLooking({ provider, db }: Intact, sql: string): Partial<Provider> {
+function beforeDueSessions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     dueSessions(limit) {
       db.exec(sql);
@@ -52,13 +52,13 @@ export const brokenSessions: readonly BrokenProvider[] = [
     fault: 'a session with an expired lease is never due',
     rejectedBy: 'session/an-expired-lease-closes-it',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'open'`),
+      beforeDueSessions(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'open'`),
   },
   {
     fault: 'the lease of a draining session never expires',
     rejectedBy: 'session/an-expired-lease-closes-a-draining-one',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET expires_at = 1e15 WHERE state = 'draining'`),
+      beforeDueSessions(intact, `UPDATE sessions SET expires_at = 1e15 WHERE state = 'draining'`),
   },
   {
     fault: 'a graceful shutdown reverts a forceful one',
@@ -116,7 +116,7 @@ export const brokenSessions: readonly BrokenProvider[] = [
     fault: 'a session that ends is due for several workers at a time',
     rejectedBy: 'session/is-handed-to-one-settler-at-a-time',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET due_at = 0 WHERE state <> 'open'`),
+      beforeDueSessions(intact, `UPDATE sessions SET due_at = 0 WHERE state <> 'open'`),
   },
   {
     fault: 'dueSessions() returns no nextAt',
@@ -129,7 +129,7 @@ export const brokenSessions: readonly BrokenProvider[] = [
     fault: 'ended sessions are never deleted',
     rejectedBy: 'session/is-removed-a-day-later',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'ended'`),
+      beforeDueSessions(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'ended'`),
   },
   {
     fault: 'an ended session is renewed',

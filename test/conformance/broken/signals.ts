@@ -6,13 +6,13 @@ export const brokenSignals: readonly BrokenProvider[] = [
     rejectedBy: 'wait/a-new-instance-ends-it',
     override: ({ provider, clock }) => ({
       async fetchOrchestrationItems({ waitMs, ...params }) {
-        const look = () => provider.fetchOrchestrationItems({ ...params, waitMs: 0 });
-        const items = await look();
+        const fetchNow = () => provider.fetchOrchestrationItems({ ...params, waitMs: 0 });
+        const items = await fetchNow();
         if (items.length > 0 || waitMs === 0) return items;
         const { promise, resolve } = Promise.withResolvers<void>();
         clock.setTimer(waitMs, resolve);
         await promise;
-        return look();
+        return fetchNow();
       },
     }),
   },
@@ -21,13 +21,13 @@ export const brokenSignals: readonly BrokenProvider[] = [
     rejectedBy: 'wait/scheduled-work-ends-it',
     override: ({ provider, clock }) => ({
       async fetchWorkItems({ waitMs, ...params }) {
-        const look = () => provider.fetchWorkItems({ ...params, waitMs: 0 });
-        const items = await look();
+        const fetchNow = () => provider.fetchWorkItems({ ...params, waitMs: 0 });
+        const items = await fetchNow();
         if (items.length > 0 || waitMs === 0) return items;
         const { promise, resolve } = Promise.withResolvers<void>();
         clock.setTimer(waitMs, resolve);
         await promise;
-        return look();
+        return fetchNow();
       },
     }),
   },

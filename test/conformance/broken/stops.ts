@@ -23,7 +23,7 @@ function afterRequests({ provider, db }: Intact, sql: string): Partial<Provider>
 }
 
 /** Commits turns as if nobody had asked their instances to stop. */
-function overlookRequests(intact: Intact): Partial<Provider> {
+function ignoreRequests(intact: Intact): Partial<Provider> {
   const setStatus = intact.db.prepare(
     'UPDATE instances SET status = ? WHERE instance_key = ? AND status = ?',
   );
@@ -150,12 +150,12 @@ export const brokenStops: readonly BrokenProvider[] = [
   {
     fault: 'the work of a concurrent turn starts after the cancel',
     rejectedBy: 'under-way/its-work-never-starts',
-    override: overlookRequests,
+    override: ignoreRequests,
   },
   {
     fault: 'the children of a concurrent turn start after the cancel',
     rejectedBy: 'under-way/its-children-never-start',
-    override: overlookRequests,
+    override: ignoreRequests,
   },
   {
     fault: 'a canceling instance accepts fast turns',

@@ -19,7 +19,7 @@ function endingLeases({ db, clock }: Intact, condition: string, more = '') {
   };
 }
 
-const isOfTheDead = 'substr(lock_token, 1, 8) IN (SELECT value FROM json_each(:ids))';
+const isOfDeadProcess = 'substr(lock_token, 1, 8) IN (SELECT value FROM json_each(:ids))';
 
 export const brokenTakeovers: readonly BrokenProvider[] = [
   {
@@ -81,7 +81,7 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     fault: 'a takeover leaves the process in the list',
     rejectedBy: 'takeover/ends-the-claims-of-the-dead',
     override: (intact) => {
-      const end = endingLeases(intact, isOfTheDead);
+      const end = endingLeases(intact, isOfDeadProcess);
       return {
         async takeOverClaims(processIds) {
           const kept = intact.db.prepare<[], object>('SELECT * FROM processes').all();
@@ -103,14 +103,14 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     fault: 'a takeover decrements the claim count',
     rejectedBy: 'takeover/counts-as-an-expired-lease',
     override: (intact) => ({
-      takeOverClaims: endingLeases(intact, isOfTheDead, ', claims = claims - 1'),
+      takeOverClaims: endingLeases(intact, isOfDeadProcess, ', claims = claims - 1'),
     }),
   },
   {
     fault: 'a takeover ends only first claims',
     rejectedBy: 'takeover/takes-renewed-claims',
     override: (intact) => ({
-      takeOverClaims: endingLeases(intact, `${isOfTheDead} AND claims = 1`),
+      takeOverClaims: endingLeases(intact, `${isOfDeadProcess} AND claims = 1`),
     }),
   },
   {

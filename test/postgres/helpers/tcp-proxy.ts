@@ -29,7 +29,7 @@ export interface TcpProxy {
   /** Has bytes take this long each way from now on, as to a server far away. */
   slow(ms: number): void;
   /** Judges what clients send from now on. */
-  intercept(verdict: (bytes: Buffer) => ProxyAction): void;
+  intercept(action: (bytes: Buffer) => ProxyAction): void;
   /** Replaces what the server sends from now on, chunk by chunk. */
   alterAnswers(alter: (bytes: Buffer) => Buffer): void;
   close(): Promise<void>;
@@ -50,7 +50,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     if (latencyMs === 0) send();
     else setTimeout(send, latencyMs);
   };
-  let verdictOn: (bytes: Buffer) => ProxyAction = () => 'pass';
+  let actionFor: (bytes: Buffer) => ProxyAction = () => 'pass';
   let alterAnswer = (bytes: Buffer): Buffer => bytes;
 
   const server = createServer((client) => {
@@ -90,9 +90,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     client.on('data', (bytes) => {
       if (silenced.has(client)) return;
       unanswered.add(client);
-      const verdict = verdictOn(bytes);
-      if (verdict === 'cut') return end();
-      if (verdict === 'cutAnswer') {
+      const action = actionFor(bytes);
+      if (action === 'cut') return end();
+      if (action === 'cutAnswer') {
         upstream.removeAllListeners('data');
         // The server has taken them in once it answers.
         upstream.once('data', end);
@@ -133,8 +133,8 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     slow(ms) {
       latencyMs = ms;
     },
-    intercept(verdict) {
-      verdictOn = verdict;
+    intercept(action) {
+      actionFor = action;
     },
     alterAnswers(alter) {
       alterAnswer = alter;

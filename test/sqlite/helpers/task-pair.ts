@@ -68,23 +68,23 @@ export class TaskPair {
   readonly #clock: FakeClock;
   readonly #model: TaskModel;
   readonly #tokens: string[] = [];
-  #told: string[] = [];
+  #finishedHints: string[] = [];
 
   constructor(provider: Provider, clock: FakeClock) {
     this.#provider = provider;
     this.#clock = clock;
     this.#model = new TaskModel(clock.now());
     provider.hints((hint) => {
-      if (hint.kind === 'finished') this.#told.push(...hint.instanceIds);
+      if (hint.kind === 'finished') this.#finishedHints.push(...hint.instanceIds);
     });
   }
 
   async take(one: Step): Promise<void> {
-    this.#told = [];
+    this.#finishedHints = [];
     this.#model.finished = [];
     const { actual, expected } = await this.#answers(one);
     assert.deepEqual(actual, expected);
-    expectInAnyOrder(this.#told, this.#model.finished);
+    expectInAnyOrder(this.#finishedHints, this.#model.finished);
     const records = await this.#provider.listInstances({ filter: { kind: 'task' }, limit: 100 });
     const shown = records.map(({ instanceId, status, task, endedAt }) => ({
       id: instanceId,
