@@ -68,7 +68,7 @@ const brokenProviders: readonly BrokenProvider[] = [
 const files = new SqliteFiles();
 afterAll(() => files.remove());
 
-/** Takes one guard out of a provider that works. */
+/** Removes one guard from a provider. */
 function breakProvider(
   provider: Provider,
   { override }: BrokenProvider,
@@ -117,9 +117,9 @@ describe('the conformance suite rejects a provider in which', () => {
             return breakProvider(await reopen({ clock, first }), broken, clock);
           },
         }).catch((error: unknown) => error);
-        // An assertion of the case, not an accident in the broken provider.
+        // An assertion of the case, not an error of the broken provider.
         expect(rejection).toBeInstanceOf(assert.AssertionError);
-        // All of them run at once, so each may have to wait for all the others.
+        // All cases run concurrently, so each may wait for all others.
       },
       300_000,
     );

@@ -38,7 +38,7 @@ describe('batching of calls made in one event-loop turn', () => {
       ),
     );
     expect(results.flat().every(({ kind }) => kind === 'created')).toBe(true);
-    // 32, 32, and what came until one of them was done.
+    // Two transactions of 32 calls run at once; the third takes the calls that queued meanwhile.
     expect(begins(sent())).toBe(3);
   });
 
@@ -53,7 +53,7 @@ describe('batching of calls made in one event-loop turn', () => {
         ),
       ),
     );
-    // The first two calls are enough for a transaction each, and three more have 1,200.
+    // The first two calls fill one transaction each; the other three have 1,200 instances.
     expect(begins(sent())).toBe(4);
   });
 
@@ -79,7 +79,7 @@ describe('batching of calls made in one event-loop turn', () => {
     await provider.createInstances([newInstance('a')]);
     const labels = Array.from({ length: 60 }, (_, index) => `${index}`);
     const calls = labels.map(async (label, index) => {
-      // Some come while others are being written.
+      // Some calls arrive while a transaction runs.
       if (index % 20 === 19) await new Promise((resolve) => setImmediate(resolve));
       return provider.enqueueMessages([{ instanceId: 'a', message: raised(label) }]);
     });

@@ -27,14 +27,14 @@ async function open(url = database.url): Promise<Perdure> {
   return perdure;
 }
 
-/** Makes the process believe that the database's clock is ahead of the machine's by so long. */
+/** Makes the process estimate the database clock as `ms` ahead of its own. */
 function skewEstimate(ms: number): void {
   vi.spyOn(StoreClock.prototype, 'now').mockImplementation(() => systemClock.now() + ms);
 }
 
 const work = task('work', (_ctx, _input: string) => undefined);
 
-/** The times of a run, counted from its creation by the store. */
+/** The times of a run, relative to its creation. */
 async function timesOf(perdure: Perdure, id: string) {
   const info = await perdure.client.get(id);
   const { createdAt, task: run } = info ?? {};
@@ -116,8 +116,8 @@ it('delays and expiries shorter than the round trip count from the creation', as
 });
 
 /**
- * Has the database behave as a server whose clock is ahead by so long: new connections find another function of the
- * name that the store's statements call, and the old connections are ended, as a failover ends them.
+ * Simulates a failover to a server whose clock is `ms` ahead: new connections call another `statement_timestamp()`, and the
+ * existing connections are terminated.
  */
 async function failOver(ms: number): Promise<void> {
   const name = new URL(database.url).pathname.slice(1);
@@ -156,7 +156,7 @@ it('workers continue after a failover to a server whose clock is one hour behind
   const handle = await perdure.client.start(story);
   await started.promise;
   await failOver(-hourMs);
-  // Longer than a lease: another worker would have taken over what was not renewed.
+  // Longer than a lease: the other worker would claim the activity if its lease were not renewed.
   await delay(3_000);
   const fresh = await perdure.client.runTask(ended, undefined, { delay: 200 });
   expect(await fresh.result({ timeout: '30s' })).toBe('fresh');

@@ -15,7 +15,7 @@ const families = 12;
 const rounds = 12;
 const fetch = { max: 20, lockMs: 60_000, waitMs: 0 };
 
-/** A worker that takes one turn of everything it can claim, and settles all work that it can claim. */
+/** Runs one turn of every instance that it can claim, and acks all work items that it can claim. */
 async function work(provider: Provider): Promise<void> {
   const items = await provider.fetchOrchestrationItems(fetch);
   const acks = items.map((item) => {
@@ -48,7 +48,7 @@ async function work(provider: Provider): Promise<void> {
   ]);
 }
 
-/** A client that signals families, and stops one from above or below. */
+/** Signals several trees, and stops a root or a child. */
 async function signalAndStop(provider: Provider, round: number): Promise<void> {
   const parent = `family ${round % families}`;
   const ids = [`${parent}-2`, parent, `${parent}-1`, `family ${(round + 5) % families}`];
@@ -75,11 +75,12 @@ it('concurrent turns, acks, signals and stops of the same trees cause no deadloc
         for (let round = 0; round < rounds; round += 1) await work(provider);
       })(),
       (async () => {
-        for (let round = 0; round < rounds; round += 1) await signalAndStop(provider, round + index);
+        for (let round = 0; round < rounds; round += 1)
+          await signalAndStop(provider, round + index);
       })(),
     ]),
   );
-  // Every instance with messages can be claimed, and no other: what the queue says fits what is queued.
+  // The locks match the queued messages, and the history lengths match the histories.
   const inconsistent = await querySql(
     url,
     `SELECT instance_key FROM perdure.orchestrator_queue LEFT JOIN perdure.instance_locks USING (instance_key)
@@ -94,7 +95,7 @@ it('concurrent turns, acks, signals and stops of the same trees cause no deadloc
        WHERE history.instance_key = instance.instance_key AND history.execution_id = instance.execution_id)`,
   );
   expect(inconsistent).toEqual([]);
-  // The statistics are written when a connection ends.
+  // The server writes the statistics when a connection ends.
   for (const provider of providers) await provider.close();
   const [row] = await querySql<{ deadlocks: string }>(
     url,

@@ -67,7 +67,7 @@ const terminatedByAdministrator = errorResponse({
   M: 'terminating connection due to administrator command',
 });
 
-/** A message of the protocol: its fields, each with its letter. */
+/** An ErrorResponse message of the protocol. */
 function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
   const body = Object.entries(fields).map(([letter, value]) => `${letter}${value}\0`);
   const bytes = Buffer.from(`E\0\0\0\0${body.join('')}\0`);
@@ -75,7 +75,7 @@ function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
   return bytes;
 }
 
-/** Judges the first bytes that a test is about, and lets all others pass. */
+/** Applies an action to the first bytes that match. */
 function interceptOnce(matches: (bytes: Buffer) => boolean, action: 'cut' | 'cutAnswer'): void {
   let isDone = false;
   proxy.intercept((bytes) => {
@@ -141,7 +141,7 @@ describe('Connections.transaction()', () => {
     let runs = 0;
     await connections.transaction('write', async (tx) => {
       await tx.execute(insert, [`run ${++runs}`]);
-      // Nothing is read from the socket meanwhile, so that the COMMIT is sent before the end is heard of.
+      // Blocks the event loop, so that COMMIT is sent before the client reads the server's error.
       if (runs === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
     });
     expect(runs).toBe(2);
@@ -160,7 +160,7 @@ describe('Connections.transaction()', () => {
       connections.transaction('write', async (tx) => {
         await tx.query(lock, [first]);
         holding.add(first);
-        // Only the first time: the one that runs again meets nobody.
+        // Deadlocks only once: the retry has no competitor.
         await vi.waitUntil(() => holding.size === 2, { interval: 1, timeout: 15_000 });
         await tx.query(lock, [second]);
         return first;
@@ -183,7 +183,7 @@ describe('Connections.transaction()', () => {
         outcomeUnknown: true,
       });
       expect(runs).toBe(1);
-      // Both can be: with the same error the server has committed in one case and not in the other.
+      // The error is the same, but the server committed only in one case.
       await vi.waitUntil(async () => (await notes()) === (action === 'cut' ? 0 : 1), {
         timeout: 15_000,
       });
@@ -232,10 +232,10 @@ describe('Connections.statement()', () => {
 
 describe('Connections on a server that stops answering', () => {
   const answerTimeoutMs = 400;
-  /** Longer than any answer takes here, much shorter than a statement may take. */
+  /** Longer than any answer takes here, and much shorter than the statement timeout. */
   const soonMs = 15_000;
 
-  /** Uses several connections, all of which are idle then. */
+  /** Opens a pool with eight idle connections. */
   async function openWarm(): Promise<Connections> {
     const connections = open({ answerTimeoutMs });
     const read = () => connections.read('read', (tx) => tx.query(one, []));

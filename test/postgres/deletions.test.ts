@@ -1,4 +1,4 @@
-/** What deletions wait for on PostgreSQL, and what they leave; a rival holds rows still as another process would. */
+/** Deletions on PostgreSQL while another connection holds row locks, and the rows that they leave. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Provider } from '../../src/providers/contract/provider.ts';
@@ -18,7 +18,7 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
 const continued = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
 
-/** A store, and a connection of a rival who works on its rows. */
+/** A store, and a second connection that locks and changes its rows. */
 async function openWithBlocker() {
   const { open, url } = await temporaryStore();
   const clock = new FakeClock();
@@ -41,7 +41,7 @@ async function forceDelete(provider: Provider, instanceIds: readonly string[]) {
   return result;
 }
 
-/** Begins an instance with a child, work, a timer and several executions. */
+/** Creates an instance with a child, work items, a timer and two executions. */
 async function createTree(provider: Provider, events: number): Promise<readonly string[]> {
   await provider.createInstances([newInstance('root')]);
   const fetch = { max: 1, lockMs: 60_000, waitMs: 0 };
@@ -223,6 +223,6 @@ it('deleting a tree of 2,001 instances takes no more statements than two', async
     });
     statements.push(sent().length);
   }
-  // The first of them has a new audit record.
+  // The first deletion also inserts the audit record.
   expect(statements).toEqual([13, 12]);
 });

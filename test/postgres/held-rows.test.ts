@@ -1,4 +1,4 @@
-/** What becomes of calls that wait for rows which a rival holds, and changes, as another process would. */
+/** Calls that wait for row locks of another connection, which changes the rows before it commits. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import {
@@ -27,7 +27,7 @@ async function openWithBlocker() {
   return { provider, rows, untilLockWait };
 }
 
-/** A run that is claimed, and a rival who holds its row. */
+/** A claimed run whose row another connection locks. */
 async function openWithHeldRun() {
   const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createTasks([newTask('a')]);
@@ -85,7 +85,7 @@ it('an ack returns LOCK_LOST when another worker claims the run while it waits',
   expect(await state()).toEqual({ status: 'running', items: 1 });
 });
 
-/** An instance whose activity is over, and the ack of the turn that ends it, made while a rival holds a row. */
+/** An instance whose last turn is acked while another connection holds a row lock. */
 async function openWithTurn() {
   const { provider, rows, untilLockWait } = await openWithBlocker();
   const [created] = await provider.createInstances([

@@ -14,7 +14,7 @@ it('an idle worker sends at most one statement per second, schedules included', 
   const idle = orchestration('idle', () => Promise.resolve());
   await perdure.startWorker({ orchestrations: [idle] });
   await perdure.client.start(idle, undefined);
-  // It looks around for a moment, and the first poll tells it what it has to know.
+  // The first queries after a start are not counted.
   await delay(2_500);
   const sent = watchStatements();
   await delay(6_000);
@@ -33,7 +33,7 @@ it('dueSchedules() skips its query while no schedule is due and nothing changed'
     return { due: due.map(({ name }) => name), nextAt, statements: sent().length };
   };
   expect(await ask()).toEqual({ due: [], nextAt: null, statements: 1 });
-  // A look for work tells when the next one is due, too.
+  // A fetch of work also reads when the next schedule is due.
   const poll = () => provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
   await poll();
   expect(await ask()).toEqual({ due: [], nextAt: null, statements: 0 });

@@ -124,7 +124,7 @@ describe('migrate()', () => {
   });
 
   it('the checksums of released migrations do not change', () => {
-    // A released migration never changes: add a new one instead of editing what is listed here.
+    // Never edit a released migration; add a new one.
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', 'b7823c8a5b8e08c6'],
       ['jobs', 'b3a7288a653cd00b'],
@@ -211,7 +211,7 @@ describe('prepareSchema()', () => {
   );
 
   it('prepareSchema() waits until the server accepts connections', async () => {
-    // A connection slot that is not free yet is the same to a client as a server that is not ready yet.
+    // To a client, a missing connection slot looks like a server that is starting.
     const role = `busy_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
     const url = Object.assign(new URL(database.url), { username: role, password: 'x' }).href;
     await runSql(

@@ -49,7 +49,7 @@ describe('Perdure on PostgreSQL', () => {
   });
 
   it('result() resolves by notification when a worker of another Perdure completes it', async () => {
-    // Were it not told, nobody would find out in time.
+    // Polling is too slow for the timeout, so only a notification can end the wait.
     const options = { schema: 'apart', pollInterval: '1h' } as const;
     const [worker, client] = [await open(options), await open(options)];
     await worker.startWorker(definitions);

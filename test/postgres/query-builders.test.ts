@@ -49,33 +49,36 @@ const builders: Readonly<Record<string, (id: string, work: Work) => Promise<void
       ),
 };
 
-describe.each(Object.entries(builders))('withTransaction() with a transaction of %s', (name, transact) => {
-  it('withTransaction() starts instances and tasks on commit', async () => {
-    const id = `${name}-commits`;
-    await transact(id, async (transaction, insert) => {
-      await insert();
-      const within = perdure.client.withTransaction(transaction);
-      await within.start(hello, 'World', { id });
-      await within.start(hello, 'World', { id });
-      await within.runTask(job, 7, { id: `${id}-job` });
+describe.each(Object.entries(builders))(
+  'withTransaction() with a transaction of %s',
+  (name, transact) => {
+    it('withTransaction() starts instances and tasks on commit', async () => {
+      const id = `${name}-commits`;
+      await transact(id, async (transaction, insert) => {
+        await insert();
+        const within = perdure.client.withTransaction(transaction);
+        await within.start(hello, 'World', { id });
+        await within.start(hello, 'World', { id });
+        await within.runTask(job, 7, { id: `${id}-job` });
+      });
+      expect(await perdure.client.handle(hello, id).result()).toBe('Hello, World!');
+      expect(await perdure.client.handle(job, `${id}-job`).result()).toBe(7);
+      expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(1);
     });
-    expect(await perdure.client.handle(hello, id).result()).toBe('Hello, World!');
-    expect(await perdure.client.handle(job, `${id}-job`).result()).toBe(7);
-    expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(1);
-  });
 
-  it('withTransaction() starts nothing on rollback', async () => {
-    const id = `${name}-rolls-back`;
-    const undone = transact(id, async (transaction, insert) => {
-      await insert();
-      await perdure.client.withTransaction(transaction).start(hello, 'World', { id });
-      throw new Error('no');
+    it('withTransaction() starts nothing on rollback', async () => {
+      const id = `${name}-rolls-back`;
+      const undone = transact(id, async (transaction, insert) => {
+        await insert();
+        await perdure.client.withTransaction(transaction).start(hello, 'World', { id });
+        throw new Error('no');
+      });
+      await expect(undone).rejects.toThrow('no');
+      expect(await perdure.client.get(id)).toBeUndefined();
+      expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(0);
     });
-    await expect(undone).rejects.toThrow('no');
-    expect(await perdure.client.get(id)).toBeUndefined();
-    expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(0);
-  });
-});
+  },
+);
 
 describe('withTransaction() without a transaction', () => {
   it.each<[string, () => unknown]>([

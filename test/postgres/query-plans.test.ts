@@ -30,7 +30,7 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-// Between them, these send every statement of the provider.
+// Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
   'hold/keeps-what-waits-and-what-comes',
   'read/instances-end-at-their-bytes',
@@ -102,7 +102,7 @@ const cases: readonly string[] = [
   'record/is-kept-as-it-is',
 ];
 
-// What counts the whole store, on demand, reads it. So does a takeover, once per process that died.
+// Metrics count whole tables on demand, and a takeover scans them once per dead process.
 const walking = [
   'perdure_queue_depths',
   'perdure_system_metrics',
@@ -118,12 +118,12 @@ const sources = join(import.meta.dirname, '../../src/providers/postgres');
 
 let database: TestDatabase;
 let client: pg.Client;
-/** The first column of each index; of an expression none. */
+/** The first column of each index that does not begin with an expression. */
 let firstColumns: ReadonlyMap<string, string> = new Map();
 
 beforeAll(async () => {
   database = await createDatabase();
-  // With the settings of the provider's own connections.
+  // With the settings of the provider's connections.
   client = new pg.Client(resolveOptions({ url: database.url }).connection.client);
   client.on('error', () => undefined);
   await client.connect();
@@ -144,16 +144,16 @@ async function readFirstColumns(): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map(({ index, column }) => [index, column]));
 }
 
-/** Whether an index is asked for values of its first column; asked for others alone, it is read as a whole. */
+/** Whether the condition of an index scan has the first column. Otherwise the whole index is read. */
 function isSought({ 'Index Name': index = '', 'Index Cond': condition }: PlanNode): boolean {
   const column = firstColumns.get(index);
   return condition !== undefined && (column === undefined || condition.includes(`${column} `));
 }
 
-/** The parts of a plan that read a whole table, compare each row of a batch with each, or sort on disk. */
+/** The nodes of a plan that read a whole table, join row by row, or sort on disk. */
 function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   const { 'Node Type': type, 'Relation Name': table, 'Join Filter': joinFilter = '' } = node;
-  // Definitions are as few as an application has names.
+  // The table of definitions is small.
   const isScan = type.endsWith(' Scan') && table !== undefined && table !== 'definitions';
   const isBounded = isSought(node) || isLimited || /^(Bitmap Heap|Tid) Scan$/.test(type);
   const bad: string[] = [];
@@ -164,7 +164,7 @@ function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   return [...bad, ...(node.Plans ?? []).flatMap((plan) => unbounded(plan, limits))];
 }
 
-/** Explains a statement as it is run with these values. */
+/** The plan of a statement with these values. */
 async function explain(options: string, text: string, values: readonly unknown[] = []) {
   const { rows } = await client.query<{ 'QUERY PLAN': readonly [{ Plan: PlanNode }] }>({
     text: `EXPLAIN (${options}, FORMAT JSON) ${text}`,
@@ -175,7 +175,7 @@ async function explain(options: string, text: string, values: readonly unknown[]
   return plan;
 }
 
-/** Explains a statement for any values, as it is prepared on the provider's connections. */
+/** The generic plan of a prepared statement. */
 async function explainGenerically(text: string): Promise<PlanNode> {
   const count = Math.max(
     0,
@@ -190,7 +190,7 @@ async function explainGenerically(text: string): Promise<PlanNode> {
   }
 }
 
-/** What the cases do not send: by the database's clock, a start of known names, a message that is gone, and processes. */
+/** Sends the statements that no case sends: with the database clock, known names, a missing message, and processes. */
 async function sendTheRest(): Promise<void> {
   const provider = await openPostgres({ url: database.url, schema, listen: false });
   for (const id of ['one', 'two', 'three']) {
@@ -207,7 +207,7 @@ async function sendTheRest(): Promise<void> {
   await provider.close();
 }
 
-/** The names of all statements that the sources have; news to other processes and the end of a backend read no table. */
+/** The names of all statements in the sources, without those that read no table. */
 function namesInSources(): readonly string[] {
   return readdirSync(sources, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
@@ -220,7 +220,7 @@ function namesInSources(): readonly string[] {
     .filter((name) => !/^perdure_(notify|end_backend|migrations)/.test(name));
 }
 
-/** What is wrong with the plans of statements, as they are made now for any values. */
+/** The statements whose generic plans are unbounded. */
 async function badPlans(statements: Iterable<SentStatement>): Promise<readonly string[]> {
   const bad: string[] = [];
   for (const { name, text } of statements) {
@@ -262,7 +262,7 @@ describe('query plans for empty queues', () => {
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
-    // Nothing is live, so an index of what is live looks like the best way to find anything.
+    // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,
         history_length, input_hash, created_at, ended_at, completed_at)
       SELECT n, '', 1, 'completed', 1, 1, '', 0, 0, 0 FROM generate_series(1, 5000) AS n`);
@@ -280,14 +280,14 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     await fillQueues(client, full);
   }, 300_000);
 
-  /** The statements of a fetch that claims something. */
+  /** The statements of a fetch that claims 100 rows. */
   async function statementsOf(call: Queue): Promise<readonly SentStatement[]> {
     const sent = watchStatements();
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     const fetch = { max: 100, lockMs: 60_000, waitMs: 0 };
     sent();
     const names = ['mine', 'unknown'];
-    // Twice: where there was something, the next claim takes a shorter way.
+    // Twice: after a claim that found work, the next one uses a single statement.
     for (const _time of [1, 2]) {
       const claimed =
         call !== 'instances'
@@ -308,7 +308,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     return statements;
   }
 
-  /** Explains statements as they are run, and undoes that. */
+  /** Runs statements, rolls them back, and returns the number of buffers that they read. */
   async function buffersOf(statements: readonly SentStatement[]): Promise<number> {
     await client.query('BEGIN');
     let buffers = 0;

@@ -21,7 +21,7 @@ function ids(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${prefix} ${index}`);
 }
 
-/** A life of several instances, as batches of one size; answers how many statements each kind of call took. */
+/** Runs instances through every provider call in batches of `count`. Returns the number of statements per call. */
 async function runLifecycle(
   provider: Provider,
   sent: () => readonly unknown[],
@@ -94,7 +94,7 @@ it('the number of statements per call does not depend on the batch size', async 
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
-  // Names are made known once for each process.
+  // The first use of a name takes extra statements per process.
   await runLifecycle(provider, sent, { prefix: 'first', count: 1 });
   const one = await runLifecycle(provider, sent, { prefix: 'one', count: 1 });
   const many = await runLifecycle(provider, sent, { prefix: 'many', count: 200 });
@@ -175,7 +175,7 @@ it('creating, claiming and ending 300 tasks takes one statement each', async () 
     expect(items).toHaveLength(count);
     statements.push(sent().map(({ name }) => name));
   }
-  // The first makes the name known, and learns that there is something to do.
+  // The first round registers the name and finds the queue busy.
   for (const names of statements.slice(1)) {
     expect(names).toEqual([
       'perdure_create_tasks_plainly',
@@ -221,7 +221,7 @@ it('more than 70% of task row updates are HOT updates', async () => {
     const items = await provider.fetchWorkItems({ ...fetch, max: 100, names: [] });
     await provider.ackWorkItems(items.map(({ lockToken }) => ({ lockToken, outcome })));
   }
-  // The statistics are written when a connection ends, by PostgreSQL 14 a moment later.
+  // The server writes the statistics when a connection ends; PostgreSQL 14 writes them later.
   await provider.close();
   await vi.waitFor(
     async () => {

@@ -9,7 +9,7 @@ import {
 } from '../../src/testing/conformance/sample-data.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
-// Ids and names with such characters are refused before they reach a store; payloads are the users' own.
+// Ids and names with such characters are rejected before they reach a store. Payloads can contain any text.
 const unusualTexts = [
   'nul \0 inside',
   '\0',
@@ -19,7 +19,7 @@ const unusualTexts = [
   '\udc00 other half',
 ];
 
-/** All that comes back of a text that was stored in every place that takes any. */
+/** Stores a text in every field that accepts any text. Returns what is read back. */
 async function stored(provider: Provider, text: string): Promise<readonly unknown[]> {
   const message = { kind: text, executionId: null, operation: null, data: text, payload: text };
   await provider.createInstances([

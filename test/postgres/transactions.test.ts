@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 beforeEach(async () => {
-  // Were nobody told at the commit, nothing would happen for an hour.
+  // Polling is too slow for the test, so the commit must notify the worker.
   perdure = await Perdure.open(database.url, { pollInterval: '1h' });
   client = new pg.Client({ connectionString: database.url });
   await client.connect();
@@ -150,7 +150,7 @@ describe('client.withTransaction()', () => {
     await expect(transaction.start('same', 2, { id: 'twice' })).rejects.toMatchObject({
       code: 'INSTANCE_ALREADY_EXISTS',
     });
-    // The transaction is as good as before.
+    // The transaction is still usable.
     await client.query('INSERT INTO orders VALUES (2)');
     await client.query('ROLLBACK');
   });
@@ -207,8 +207,11 @@ it('withTransaction() on an SQLite store throws INVALID_INPUT', async () => {
   );
 });
 
-it.each([undefined, null, {}, 'BEGIN'])('withTransaction(%j) throws INVALID_INPUT', (connection) => {
-  expect(() => perdure.client.withTransaction(connection as pg.Client)).toThrow(
-    expect.objectContaining({ code: 'INVALID_INPUT' }),
-  );
-});
+it.each([undefined, null, {}, 'BEGIN'])(
+  'withTransaction(%j) throws INVALID_INPUT',
+  (connection) => {
+    expect(() => perdure.client.withTransaction(connection as pg.Client)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT' }),
+    );
+  },
+);

@@ -9,7 +9,7 @@ import { createDatabase } from './helpers/server.ts';
 /** A worker process of one build. */
 interface RunningBuild {
   readonly alarms: readonly string[];
-  /** Stops it in peace and answers its exit code. */
+  /** Stops the process gracefully and returns its exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -32,7 +32,7 @@ async function startBuild(store: string, build: BuildName): Promise<RunningBuild
   return { alarms, stop };
 }
 
-/** A client without a worker, on a database of its own. */
+/** A client without a worker, on a new database. */
 async function openClient(): Promise<{ readonly store: string; readonly perdure: Perdure }> {
   const database = await createDatabase();
   const perdure = await Perdure.open(database.url);
@@ -60,7 +60,7 @@ async function raiseNext(meters: readonly Meter[], isLast: boolean): Promise<voi
   await Promise.all(meters.map((meter) => meter.raiseEvent(next, { isLast })));
 }
 
-/** Lets every instance go through one more execution, and waits until the next has begun. */
+/** Advances every instance by one execution and waits until the next one has started. */
 async function advanceExecution(meters: readonly Meter[]): Promise<void> {
   const before = await Promise.all(meters.map((meter) => meter.status()));
   await raiseNext(meters, false);
@@ -106,11 +106,11 @@ it('old and new builds run side by side without failed or blocked instances', as
     ...late.map(() => 5),
   ]);
   const versions = results.map((rounds) => rounds.map(({ version }) => version).join(''));
-  // Up once, never down, and in the end nobody is left on the old version.
+  // Each instance upgrades once, never downgrades, and ends on the new version.
   for (const moves of versions) expect(moves).toMatch(/^1*2+$/);
   expect(versions.slice(0, early.length).every((moves) => moves.startsWith('1'))).toBe(true);
   expect(versions.slice(-15)).toEqual(Array.from({ length: 15 }, () => '22222'));
-  // Both took part while both were there.
+  // Both builds ran activities while both were up.
   const shared = results.slice(early.length).flatMap((rounds) => rounds.slice(0, 3));
   expect(new Set(shared.map(({ readBy }) => readBy))).toEqual(new Set(['old', 'new']));
   const { items } = await perdure.client.list({ name: 'meter' }, { limit: 100 });

@@ -46,7 +46,7 @@ interface Parts {
   readonly query?: (since: number) => Promise<PolledTimes>;
 }
 
-/** Wake-ups as those of one process, and the hints that they gave. */
+/** The wake-ups of one process, and the hints that they emit. */
 async function open({ listen = true, pollMs = 60_000, query, answerMs = 0 }: Parts = {}) {
   const { connection } = resolveOptions({ url: proxy.url });
   const wakeUps = new WakeUps({
@@ -61,7 +61,7 @@ async function open({ listen = true, pollMs = 60_000, query, answerMs = 0 }: Par
   return { wakeUps, hints, listen: () => wakeUps.listen((hint) => hints.push(hint)) };
 }
 
-/** Two processes that know of each other. */
+/** Two processes that have discovered each other. */
 async function openTwo() {
   const first = await open();
   const second = await open();
@@ -91,7 +91,7 @@ function effects(parts: {
   return sum;
 }
 
-/** Machines under load take their time. */
+/** Waits long enough for a machine under load. */
 function eventually(holds: () => void): Promise<void> {
   return vi.waitFor(holds, { timeout: 15_000, interval: 10 });
 }

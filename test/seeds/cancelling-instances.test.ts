@@ -1,4 +1,4 @@
-/** Cases of the seed documents about activities of an instance that is cancelled; docs/seed-tests.md maps them. */
+/** Seed cases about activities of a canceled instance; docs/seed-tests.md maps them. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import { activity, orchestration, Perdure, type Logger } from 'perdure';
@@ -24,7 +24,7 @@ function recorder(): Logger & { readonly warnings: string[] } {
   return { warnings, debug: quiet, info: quiet, warn, error: warn };
 }
 
-/** Resolves when as many have arrived as were announced. */
+/** `all` resolves after `expected` calls of `arrive`. */
 function gate(expected: number) {
   const all = Promise.withResolvers<void>();
   let count = 0;
@@ -86,7 +86,7 @@ it('a handler that polls isCanceled sees the cancel within one renewal', async (
   const handle = await perdure.client.start(run);
   await started.promise;
   await handle.cancel({ reason: 'leave' });
-  // Every hint is lost: the renewal at a third of the lease brings the news.
+  // Every hint is lost: the renewal at a third of the lease delivers the cancel.
   let hasLeft = false;
   void left.promise.then(() => (hasLeft = true));
   await clock.advance('9s');
@@ -146,7 +146,7 @@ it('a canceled handler that ignores its signal is logged, and its slot is freed'
   expect(logger.warnings).toEqual([expect.stringMatching(/still runs after its grace/)]);
   expect(await env.result(waiting)).toBe('ran');
   expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
-  // Nothing kills it; it just no longer counts.
+  // A leaked handler runs on, but no longer affects its instance.
   finish.resolve();
   await expect.poll(() => ends).toEqual(['went on']);
   expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
@@ -238,7 +238,7 @@ it('canceling 100 instances with five activities each leaks no slot or timer', a
     aborted += 1;
     ctx.throwIfCanceled();
   });
-  // Ends only when all 500 of them run at once: every slot must be free again.
+  // Completes only if all 500 run concurrently, so every slot must be free again.
   const meet = activity('meet', async () => {
     again.arrive();
     await again.all;

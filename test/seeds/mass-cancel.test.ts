@@ -1,4 +1,4 @@
-/** Cases of the seed documents about the cancel of many activities at once, counted at the driver. */
+/** Seed cases about the cancel of many activities, with statements counted at the driver; docs/seed-tests.md maps them. */
 import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -30,7 +30,7 @@ afterEach(() => {
   methods.forEach((name, index) => Object.assign(prototype, { [name]: originals[index] }));
 });
 
-/** Resolves when nothing has been sent for a while. */
+/** Resolves after 50 event-loop turns without a statement. */
 async function noMoreStatements(): Promise<void> {
   let seen = statements;
   for (let quiet = 0; quiet < 50; quiet++) {
@@ -43,14 +43,14 @@ async function noMoreStatements(): Promise<void> {
 interface Canceled {
   readonly statements: number;
   readonly ms: number;
-  /** Activities that were started after all. */
+  /** The number of activities that started. */
   readonly ran: number;
 }
 
-/** Schedules activities, and cancels all of them: those that a worker runs, and those that wait for it. */
+/** Schedules `count` activities, of which `running` start, and cancels all of them. */
 async function cancelMany(count: number, running: number): Promise<Canceled> {
   const allRun = Promise.withResolvers<void>();
-  // They hear of it at once; what it takes to tell of their ends is not counted.
+  // Handlers end after the count, so that their acks are not counted.
   const mayEnd = Promise.withResolvers<void>();
   let ran = 0;
   const hold = activity('hold', async (ctx) => {
@@ -71,7 +71,7 @@ async function cancelMany(count: number, running: number): Promise<Canceled> {
   });
   const handle = await env.client.start(wide);
   await allRun.promise;
-  // A fetch that was under way when they began hands back what there is no room for.
+  // A concurrent fetch may still release items that exceed the free slots.
   await noMoreStatements();
   const [before, begun] = [statements, performance.now()];
   expect(await handle.cancel()).toMatchObject({ changed: true, status: 'canceling' });
@@ -96,7 +96,7 @@ it('canceling 2,000 running activities takes as many statements as canceling 40'
   expect(many.ms).toBeLessThan(2_000);
 });
 
-/** The same store, and what each ack of a turn with cancels took. */
+/** Records the number of statements of each ack of turns with cancels. */
 function watchAcks(provider: Provider): { provider: Provider; acks: number[] } {
   const acks: number[] = [];
   const watched: Provider = {
@@ -111,7 +111,7 @@ function watchAcks(provider: Provider): { provider: Provider; acks: number[] } {
   return { provider: watched, acks };
 }
 
-/** Lets a turn decide that many activities have lost a race: the statements of its one ack. */
+/** Cancels `count` activities in one turn, as losers of a race. Returns the statements of its ack. */
 async function loseRace(count: number): Promise<number> {
   const { provider, acks } = watchAcks(await openSqlite({ path: ':memory:' }));
   await using perdure = await Perdure.open(provider);
@@ -135,6 +135,6 @@ it('a turn that cancels 2,000 activities takes no statement per activity', async
   const few = await loseRace(40);
   const many = await loseRace(2_000);
   expect(few).toBeGreaterThan(0);
-  // Events and messages are written some hundreds at a time.
+  // Events and messages are inserted in batches of some hundreds.
   expect(many).toBeLessThan(few + 20);
 });

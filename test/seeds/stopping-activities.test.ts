@@ -1,4 +1,4 @@
-/** Cases of the seed documents about activities that nobody waits for any more; docs/seed-tests.md maps them. */
+/** Seed cases about activities whose result is no longer needed; docs/seed-tests.md maps them. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import { activity, event, orchestration, Perdure, type Logger } from 'perdure';
@@ -19,7 +19,7 @@ async function open(options: TestEnvironmentOptions) {
 
 const go = event('go');
 
-/** An activity that runs until it is told to stop, with what it was told. */
+/** An activity that runs until its signal is aborted, and the reason of the abort. */
 function untilStopped() {
   const started = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<unknown>();

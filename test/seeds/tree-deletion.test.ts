@@ -1,4 +1,4 @@
-/** The seed case about deleting several instances: a tree is deleted whole or not at all; docs/seed-tests.md maps it. */
+/** The seed case about atomic deletions of several instances; docs/seed-tests.md maps it. */
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import type { Provider } from 'perdure';
@@ -7,7 +7,7 @@ import { runSql } from '../postgres/helpers/server.ts';
 import { temporaryStore as temporaryPostgres } from '../postgres/helpers/temporary-store.ts';
 import { temporaryStore as temporarySqlite } from '../sqlite/helpers/temporary-store.ts';
 
-/** A store, and statements that make it fail to delete the row of `root`, or let it again. */
+/** A store whose deletion of the row of `root` can be made to fail. */
 interface FailingStore {
   readonly provider: Provider;
   readonly fail: () => Promise<void>;

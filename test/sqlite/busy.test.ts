@@ -28,10 +28,10 @@ describe('while another connection holds the write lock', () => {
       await delay(1);
       longestMs = Math.max(longestMs, performance.now() - before);
     }
-    // Those that come meanwhile join the group, behind those that wait already.
+    // Later writes join the waiting group, after the earlier ones.
     const joined = provider.createInstances([newInstance('first'), newInstance('second')]);
     expect(settled).toEqual([]);
-    // A wait inside SQLite would have kept it for as long as the lock is held.
+    // A wait inside SQLite would block the event loop while the lock is held.
     expect(longestMs).toBeLessThan(5_000);
     release();
     expect(await created).toMatchObject([{ kind: 'created' }]);

@@ -12,7 +12,7 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 const outcome = { status: 'completed', payload: null } as const;
 const fetch = { max: 1_000, lockMs: 60_000, waitMs: 0 };
 
-/** A store whose instances all wait for a timer that is due. */
+/** A store whose instances all have a due timer. */
 async function openDue(instances: number) {
   let statements = 0;
   const db = new Database(':memory:', { verbose: () => void (statements += 1) });
@@ -33,7 +33,7 @@ async function openDue(instances: number) {
       return newInstance(id, { incarnation: id, firstTurn });
     }),
   );
-  /** The acks of the turns to which the timers lead. */
+  /** The acks of the turns that the timers trigger. */
   const turns = () =>
     created.map((result, index) => {
       const lastTurn = ids[index] ?? '';
@@ -55,7 +55,7 @@ async function openDue(instances: number) {
 it('ackTurns() that ends 400 instances takes about five statements per instance', async () => {
   const { provider, turns, count, counted } = await openDue(400);
   const statements = await counted(() => provider.ackTurns(turns()));
-  // Its row, its lock, its timer, its items and its new status: five for each.
+  // Five per instance: its row, lock, timer, items and new status.
   expect(statements).toBeLessThan(5 * 400 + 30);
   expect(count('history')).toBe(800);
   expect([count('orchestrator_queue'), count('instance_locks')]).toEqual([0, 0]);

@@ -14,7 +14,7 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 const completed = { status: 'completed', payload: null } as const;
 const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
 
-/** A store with a connection below it. */
+/** A store, and direct access to its database. */
 async function openWithDb() {
   const { open, path } = temporaryStore();
   const clock = new FakeClock();
@@ -30,7 +30,7 @@ async function openWithDb() {
   return { provider, clock, withDb, path };
 }
 
-/** How many rows each table has, without the empty ones. */
+/** The number of rows of each table that is not empty. */
 function rowCounts(db: Database.Database): Readonly<Record<string, number>> {
   const tables = db
     .prepare<[], string>(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
@@ -74,7 +74,7 @@ it.each([10, 6_000])(
       audit: 1,
       changes: 1,
     });
-    // The newest row of the change log stays, without ids.
+    // The newest row of the change log is kept, without ids.
     const changes = withDb((db) => db.prepare('SELECT finished, status_set FROM changes').all());
     expect(changes).toEqual([{ finished: null, status_set: null }]);
   },
@@ -108,7 +108,7 @@ it('a cycle of parents can be listed, and its deletion returns orphan', async ()
   expect(await provider.getInstances(ids)).toHaveLength(3);
 });
 
-// Without its guard this never comes back: nothing interrupts a transaction.
+// Without the guard, the transaction would never end.
 it('terminate() of a cyclic tree ends each instance once', async () => {
   const { provider, withDb } = await openWithDb();
   const ids = ['a', 'b'];

@@ -90,7 +90,7 @@ describe('group commit of calls made in one event-loop turn', () => {
   it('a refused instance is rolled back alone, and the rest of its group commits', async () => {
     const [before, bad, after, message] = await Promise.all([
       provider.createInstances([withFirstTurn('before', [1])]),
-      // Two items of one operation break a unique key in the middle of the writes.
+      // Two items of one operation violate a unique key between other writes.
       provider.createInstances([withFirstTurn('bad', [1, 1]), withFirstTurn('beside', [1])]),
       provider.createInstances([withFirstTurn('after', [1])]),
       provider.enqueueMessages([{ instanceId: 'before', message: raised('x') }]),

@@ -7,7 +7,7 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 const fetch = { max: 10, lockMs: 10_000, waitMs: 0 };
 const stop = { instanceId: 'a', reason: 'x', actor: null };
 
-/** A store with an instance that has a running and a queued item, and a connection below it. */
+/** A store with a running and a queued item of one instance, and direct access to its database. */
 async function openWithWork() {
   const { open, path } = temporaryStore();
   const clock = new FakeClock();

@@ -55,13 +55,13 @@ it.each(['busy', 'idle'])(
       expect(item?.instanceId).toBe(`i${i}`);
       lateMs.push(at - (await created).at);
     }
-    // The median, because a busy machine may keep either process waiting for a moment.
+    // The median, because a busy machine can delay either process.
     expect(lateMs.toSorted((a, b) => a - b)[4]).toBeLessThan(25);
     await other.stop();
   },
 );
 
-/** An idle store leaves the watching to the operating system. */
+/** An idle store uses a file watcher instead of polling. */
 async function isIdle(): Promise<void> {
   while (!process.getActiveResourcesInfo().includes('FSEventWrap')) await delay(5);
 }

@@ -28,7 +28,7 @@ function plan(db: Database.Database, sql: string): string {
     .join('; ');
 }
 
-/** The statements that are prepared meanwhile, as far as they read. */
+/** The statements that `work` prepares and that read rows. */
 function preparedBy<T>(db: Database.Database, work: () => T) {
   const prepare = db.prepare.bind(db);
   const prepared: string[] = [];
@@ -42,8 +42,8 @@ function preparedBy<T>(db: Database.Database, work: () => T) {
   return { value, statements: prepared.filter((sql) => reads.test(sql)) };
 }
 
-// A subquery, in brackets, ends at its own limit; json_each reads a list that the caller gave; what is to be reclaimed
-// is read from its front.
+// Allowed: subqueries, which have their own limit; json_each over a list of the caller; pending_reclaims, read from its
+// start.
 const readsAll = /SCAN (?!\(|json_each|CONSTANT ROW|pending_reclaims)|TEMP B-TREE/;
 
 it('no statement of the store scans a table or sorts in a temporary B-tree', async () => {
@@ -53,7 +53,7 @@ it('no statement of the store scans a table or sorts in a temporary B-tree', asy
     db,
     () => new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 }),
   );
-  // Operators who want to know how much there is have it counted.
+  // Metrics count whole tables on demand.
   const counts = new Set(preparedBy(db, () => new Metrics(db)).statements);
   // Runs only after the clock was set back.
   const rare = statements.filter((sql) =>
@@ -81,7 +81,7 @@ it('every prepared statement that cancels activities finds them by an index', as
       sql,
     ),
   );
-  // Reads of a turn's activities and of all of an instance, and the flags of both and of abandoned jobs.
+  // The reads of a turn's and of an instance's activities, and the flags of both and of abandoned jobs.
   expect(cancels.length).toBeGreaterThanOrEqual(4);
   for (const sql of cancels) {
     const steps = plan(db, sql);
@@ -110,7 +110,7 @@ it('every statement that a mass cancel executes finds its activities by key', as
   const ids = ['by a turn', 'by a request', 'by a termination', 'by an end'];
   const wide = ids.map((id) => newInstance(id, { firstTurn: newTurn({ workItems }) }));
   await provider.createInstances(wide);
-  // Claimed and queued items of all instances: a cancel flags the first and removes the others.
+  // Half of the items are claimed: a cancel flags those and removes the others.
   expect(await provider.fetchWorkItems({ ...fetch, max: 200 })).toHaveLength(200);
   for (const instanceId of ['by a turn', 'by an end']) {
     await provider.enqueueMessages([{ instanceId, message: raised('go') }]);

@@ -13,7 +13,7 @@ const definitions = { orchestrations: [steps, waits], activities: [step] };
 
 const isReplaced = { code: 'STORE_REPLACED', retryable: false };
 
-/** What an operator or a script may do to the files of a running process. */
+/** What an operator or a script can do to the files of an open database. */
 const faults: Readonly<Record<string, (path: string) => void>> = {
   'the file is deleted': (path) => rmSync(path),
   'all its files are deleted': (path) => {
@@ -77,7 +77,7 @@ describe.skipIf(process.platform === 'win32')(
         if (results === undefined) break;
         lastAcknowledgedAt = begunAt;
       }
-      // A write that begins later than that is always checked, however slow the machine is.
+      // Every write that begins later is checked, however slow the machine is.
       expect(lastAcknowledgedAt - deletedAt).toBeLessThanOrEqual(100);
       await expect(store.createInstances([newInstance('after')])).rejects.toMatchObject(isReplaced);
     });

@@ -15,7 +15,7 @@ it('a new database has the schema in schema.sql', async () => {
       .pluck()
       .all();
     const dump = `${statements.join('\n\n')}\n`;
-    // `npx vitest run test/sqlite/schema --update` regenerates it.
+    // Update it with `npx vitest run test/sqlite/schema --update`.
     await expect(dump).toMatchFileSnapshot(join(import.meta.dirname, 'schema.sql'));
   } finally {
     db.close();

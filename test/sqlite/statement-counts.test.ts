@@ -21,7 +21,7 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 const few = 40;
 const many = 2_000;
 
-/** A store in memory that counts the statements which reach the driver. */
+/** An in-memory store that counts the statements sent to the driver. */
 function openCounted() {
   let statements = 0;
   const db = new Database(':memory:', { verbose: () => void (statements += 1) });
@@ -43,7 +43,7 @@ function openCounted() {
   return { provider, count };
 }
 
-/** An instance with activities, of which some run, that has something to read. */
+/** An instance with `size` activities, half of them claimed. */
 async function beginWide(size: number) {
   const { provider, count } = openCounted();
   const operations = Array.from({ length: size }, (_, index) => index + 1);

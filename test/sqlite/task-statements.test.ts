@@ -12,7 +12,7 @@ import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
 
 const fetch = { max: 1_000, lockMs: 60_000, waitMs: 0 };
 
-/** A store in memory that counts the statements which reach the driver. */
+/** An in-memory store that counts the statements sent to the driver. */
 function openCounted() {
   let statements = 0;
   const db = new Database(':memory:', { verbose: () => void (statements += 1) });

@@ -7,7 +7,7 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 const watchers = (): number =>
   process.getActiveResourcesInfo().filter((kind) => kind === 'FSEventWrap').length;
 
-/** Closed handles go in a later turn of the event loop, and nobody is told. */
+/** Polls, because closed handles disappear in a later event-loop turn without an event. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await delay(1);
 }

@@ -10,7 +10,7 @@ function editTrees(
   return { deleteInstancesAtomic: (trees) => provider.deleteInstancesAtomic(trees.map(edit)) };
 }
 
-/** Writes a record for every entry, whatever became of it. */
+/** Writes a record for every entry, even if its deletion is refused. */
 function alwaysRecord({ provider, db }: Intact): Partial<Provider> {
   const insert = db.prepare(
     `INSERT OR IGNORE INTO audit (audit_id, action, filter, at) VALUES (?, 'delete', '{}', 0)`,

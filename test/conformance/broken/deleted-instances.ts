@@ -4,7 +4,7 @@ import { beforeTokens, lockedKey, type BrokenProvider, type Intact } from './bro
 
 const far = 9_007_199_254_740_991;
 
-/** Makes a token of a former life hold the work item that has its row now. */
+/** Lets the token of a deleted item hold the work item that now has its row. */
 function passOnItem(db: Database.Database): (lockToken: string) => void {
   const update = db.prepare(
     'UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ? WHERE item_key = ?',
@@ -15,7 +15,7 @@ function passOnItem(db: Database.Database): (lockToken: string) => void {
   };
 }
 
-/** Makes a token of a former life hold the newest instance; answers the token that does. */
+/** Lets the token of a deleted instance hold the newest one. Returns the token to use. */
 function passOnInstance({ db }: Intact): (lockToken: string) => string {
   const isKnown = db.prepare('SELECT 1 FROM instances WHERE instance_key = ?');
   const newest = db.prepare<[], number>('SELECT max(instance_key) FROM instance_locks').pluck();
@@ -30,7 +30,7 @@ function passOnInstance({ db }: Intact): (lockToken: string) => string {
   };
 }
 
-/** Hands the messages of deleted instances to the next life of their ids. */
+/** Gives the messages of deleted instances to new instances with their ids. */
 function inheritMessages({ provider, db }: Intact): Partial<Provider> {
   db.exec(
     `CREATE TEMP TABLE left_behind AS

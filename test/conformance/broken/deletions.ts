@@ -8,12 +8,12 @@ import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 type Tree = TreeDeletion;
 
-/** Changes what a deletion is asked. */
+/** Changes the arguments of a deletion. */
 function editTrees({ provider }: Intact, edit: (tree: Tree) => Tree): Partial<Provider> {
   return { deleteInstancesAtomic: (trees) => provider.deleteInstancesAtomic(trees.map(edit)) };
 }
 
-/** Does something below the provider right before a deletion. */
+/** Runs SQL on the database right before a deletion. */
 function beforeDeletions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     deleteInstancesAtomic(trees) {
@@ -23,7 +23,7 @@ function beforeDeletions({ provider, db }: Intact, sql: string): Partial<Provide
   };
 }
 
-/** Does something below the provider right after a deletion. */
+/** Runs SQL on the database right after a deletion. */
 function afterDeletions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async deleteInstancesAtomic(trees) {
@@ -34,7 +34,7 @@ function afterDeletions({ provider, db }: Intact, sql: string): Partial<Provider
   };
 }
 
-/** Leaves the rows of a table behind. */
+/** Restores the deleted rows of a table. */
 function keeping(intact: Intact, table: string): Partial<Provider> {
   const { provider, db } = intact;
   return {
@@ -47,7 +47,7 @@ function keeping(intact: Intact, table: string): Partial<Provider> {
   };
 }
 
-/** Changes what a deletion answers. */
+/** Changes the results of a deletion. */
 function editResults(
   { provider }: Intact,
   edit: (result: TreeDeletionResult, tree: Tree) => TreeDeletionResult,

@@ -3,7 +3,7 @@ import { beforeTokens, lockedKey, type BrokenProvider, type Intact } from './bro
 
 const farFuture = 9_000_000_000_000;
 
-/** Brings the lock of an instance back to life if the token is the last that was given for it. */
+/** Extends an expired lock if the token is the last one of its row. */
 function revive({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   const key = table === 'instance_locks' ? 'instance_key' : 'item_key';
   const statement = db.prepare(
@@ -12,7 +12,7 @@ function revive({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   return (lockToken: string) => void statement.run(farFuture, farFuture, lockToken);
 }
 
-/** The token that now locks the row which this token once locked. */
+/** The current token of the row that this token locked. */
 function current({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   const key = table === 'instance_locks' ? 'instance_key' : 'item_key';
   const statement = db
@@ -21,7 +21,7 @@ function current({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   return (lockToken: string) => statement.get(lockedKey(lockToken)) ?? lockToken;
 }
 
-/** Any token that locks anything. */
+/** Any token that currently holds a lock. */
 function any({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   const key = table === 'instance_locks' ? 'instance_key' : 'item_key';
   const statement = db

@@ -2,7 +2,7 @@ import type { InstanceDetails, PendingItem } from 'perdure/provider';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 
-/** Changes each pending item of what is read. */
+/** Changes each pending item that inspectInstance() returns. */
 function withItems(
   provider: Provider,
   change: (item: PendingItem) => PendingItem,

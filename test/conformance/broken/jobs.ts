@@ -2,7 +2,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { JobKey } from '../../../src/providers/contract/sessions.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Takes every key of an id for the one that is there. */
+/** The key of the existing job with this id. */
 function byIdAlone({ db }: Intact, { instanceId }: JobKey): JobKey | undefined {
   return db
     .prepare<[string], JobKey>(
@@ -12,7 +12,7 @@ function byIdAlone({ db }: Intact, { instanceId }: JobKey): JobKey | undefined {
     .get(instanceId);
 }
 
-/** Changes something below the provider right before jobs are abandoned. */
+/** Runs SQL on the database right before jobs are abandoned. */
 function beforeAbandoning({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     abandonJobs(jobs) {
@@ -22,7 +22,7 @@ function beforeAbandoning({ provider, db }: Intact, sql: string): Partial<Provid
   };
 }
 
-/** Jobs, each with one guard taken out. */
+/** Jobs, each with one guard removed. */
 export const brokenJobs: readonly BrokenProvider[] = [
   {
     fault: 'a session that ends accepts jobs',

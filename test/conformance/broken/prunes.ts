@@ -2,7 +2,7 @@ import type { ExecutionPrune } from '../../../src/providers/contract/management.
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Changes what a prune is asked. */
+/** Changes the arguments of a prune. */
 function editPrunes(
   { provider }: Intact,
   edit: (prune: ExecutionPrune) => ExecutionPrune,
@@ -10,7 +10,7 @@ function editPrunes(
   return { pruneExecutionsAtomic: (prunes) => provider.pruneExecutionsAtomic(prunes.map(edit)) };
 }
 
-/** Does something below the provider right after a prune. */
+/** Runs SQL on the database right after a prune. */
 function afterPrunes({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async pruneExecutionsAtomic(prunes) {
@@ -21,7 +21,7 @@ function afterPrunes({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Leaves the rows of a table behind. */
+/** Restores the deleted rows of a table. */
 function keeping({ provider, db }: Intact, table: string): Partial<Provider> {
   return {
     async pruneExecutionsAtomic(prunes) {

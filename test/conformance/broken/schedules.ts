@@ -2,7 +2,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { ScheduleTick } from '../../../src/providers/contract/schedules.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Does something below the provider right after ticks. */
+/** Runs SQL on the database right after ticks. */
 function afterTicks({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async tickSchedules(ticks) {
@@ -13,7 +13,7 @@ function afterTicks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Makes each tick for the revision that the schedule has now. */
+/** Ticks with the current revision of the schedule. */
 function unfenced({ provider, db }: Intact): Partial<Provider> {
   const revision = db
     .prepare<[string], number>('SELECT revision FROM schedules WHERE name = ?')
@@ -32,7 +32,7 @@ function unfenced({ provider, db }: Intact): Partial<Provider> {
   };
 }
 
-/** Schedules, each with one guard taken out. */
+/** Schedules, each with one guard removed. */
 export const brokenSchedules: readonly BrokenProvider[] = [
   {
     fault: 'a schedule is planned by the clock of the process',

@@ -1,7 +1,7 @@
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Changes something below the provider right before sessions are settled. */
+/** Runs SQL on the database right before sessions are settled. */
 function beforeSettling({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     settleSession(sessionId, limit) {
@@ -11,7 +11,7 @@ function beforeSettling({ provider, db }: Intact, sql: string): Partial<Provider
   };
 }
 
-/** Changes something below the provider right before it looks what is due. */
+/** Runs SQL on the database right before due sessions are read. */
 function beforeDueSessions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     dueSessions(limit) {
@@ -21,7 +21,7 @@ function beforeDueSessions({ provider, db }: Intact, sql: string): Partial<Provi
   };
 }
 
-/** Sessions, each with one guard taken out. */
+/** Sessions, each with one guard removed. */
 export const brokenSessions: readonly BrokenProvider[] = [
   {
     fault: 'openSession() replaces an existing session',

@@ -36,7 +36,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     rejectedBy: 'wait/a-due-timer-ends-it',
     override: ({ provider, db, clock }) => ({
       async fetchOrchestrationItems({ waitMs, ...params }) {
-        // Until the clock has passed the end of the wait, what is not yet due is kept out of sight.
+        // Hides messages that are not yet due until after the wait.
         const hide = db.prepare(
           'UPDATE orchestrator_queue SET visible_at = visible_at + ? WHERE visible_at > ?',
         );

@@ -1,7 +1,7 @@
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { aroundTurns, type BrokenProvider, type Intact } from './broken-provider.ts';
 
-/** Does something below the provider right before a cancel request. */
+/** Runs SQL on the database right before a cancel request. */
 function beforeRequests({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     requestCancel(requests) {
@@ -11,7 +11,7 @@ function beforeRequests({ provider, db }: Intact, sql: string): Partial<Provider
   };
 }
 
-/** Does something below the provider right after a cancel request. */
+/** Runs SQL on the database right after a cancel request. */
 function afterRequests({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async requestCancel(requests) {
@@ -22,7 +22,7 @@ function afterRequests({ provider, db }: Intact, sql: string): Partial<Provider>
   };
 }
 
-/** Commits turns as if nobody had asked their instances to stop. */
+/** Commits turns of canceling instances as if they were running. */
 function ignoreRequests(intact: Intact): Partial<Provider> {
   const setStatus = intact.db.prepare(
     'UPDATE instances SET status = ? WHERE instance_key = ? AND status = ?',

@@ -1,6 +1,6 @@
 import type { BrokenProvider } from './broken-provider.ts';
 
-/** Streams, each with one guard taken out. */
+/** Streams, each with one guard removed. */
 export const brokenStreams: readonly BrokenProvider[] = [
   {
     fault: 'chunks are stored in reverse order',

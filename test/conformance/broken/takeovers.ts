@@ -1,6 +1,6 @@
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Ends leases below the provider, by a condition on the rows, and forgets the processes. */
+/** Ends the leases of rows that match a condition, and deletes the processes. */
 function endingLeases({ db, clock }: Intact, condition: string, more = '') {
   return async (processIds: readonly string[]): Promise<number> => {
     let ended = 0;

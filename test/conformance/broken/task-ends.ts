@@ -2,7 +2,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { WorkOutcome } from '../../../src/providers/contract/work-queue.ts';
 import { lockedKey, type BrokenProvider, type Intact } from './broken-provider.ts';
 
-/** Does something below the provider right before acks. */
+/** Runs SQL on the database right before acks. */
 function beforeAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     ackWorkItems(acks) {
@@ -12,7 +12,7 @@ function beforeAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Does something below the provider right after acks. */
+/** Runs SQL on the database right after acks. */
 function afterAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async ackWorkItems(acks) {
@@ -23,7 +23,7 @@ function afterAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Stores other outcomes than those that workers bring. */
+/** Changes the outcomes that workers ack. */
 function editOutcomes(
   { provider }: Intact,
   edit: (outcome: WorkOutcome) => WorkOutcome,
@@ -34,7 +34,7 @@ function editOutcomes(
   };
 }
 
-/** Acks, stops and handlers for failures of task runs, each with one guard taken out. */
+/** Acks, stops and on-fail handlers of task runs, each with one guard removed. */
 export const brokenTaskEnds: readonly BrokenProvider[] = [
   {
     fault: 'a run abandoned as unstarted counts as started',

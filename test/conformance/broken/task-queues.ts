@@ -8,7 +8,7 @@ function editTasks({ provider }: Intact, edit: (task: NewTask) => NewTask): Part
   return { createTasks: (tasks) => provider.createTasks(tasks.map(edit)) };
 }
 
-/** Changes what became of tasks after they were created. */
+/** Changes the results of createTasks(). */
 function editResults(
   { provider }: Intact,
   edit: (result: CreateTaskResult, task: NewTask) => CreateTaskResult,
@@ -24,7 +24,7 @@ function editResults(
   };
 }
 
-/** Does something below the provider right after a fetch of work. */
+/** Runs SQL on the database right after a fetch of work. */
 function afterFetches({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async fetchWorkItems(params) {
@@ -35,7 +35,7 @@ function afterFetches({ provider, db }: Intact, sql: string): Partial<Provider> 
   };
 }
 
-/** Creation, claims, priorities, keys and expiry of task runs, each with one guard taken out. */
+/** Creation, claims, priorities, keys and expiry of task runs, each with one guard removed. */
 export const brokenTaskQueues: readonly BrokenProvider[] = [
   {
     fault: 'a delay counts from the clock of the process',

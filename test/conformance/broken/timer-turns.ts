@@ -4,7 +4,7 @@ import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 const later = 1_000_000_000;
 
-/** Runs acks after a statement for each timer that they take. */
+/** Runs a statement for each timer of the acks before them. */
 function beforeTimers({ provider, db }: Intact, sql: string) {
   return {
     ackTurns(acks: readonly TurnAck[]) {

@@ -10,12 +10,12 @@ import {
 } from '../../../src/testing/conformance/task-moves.ts';
 import type { FencedStatement } from './fence.ts';
 
-/** A claim that follows one that found something: only then the single statement is tried. */
+/** A case whose last claim follows a claim that found work, because only then the single statement is used. */
 function busy(id: string, run: (store: StoreUnderTest) => Promise<void>): ConformanceCase {
   return { id, title: id, run };
 }
 
-/** Claims a run and settles it, so that the next claim of the same kind uses the single statement. */
+/** Claims and acks a run, so that the next claim of the same kind uses the single statement. */
 async function keepBusy(store: StoreUnderTest): Promise<void> {
   const { lockToken } = await startTask(store, 'first');
   await store.ackWork(lockToken);
@@ -31,7 +31,7 @@ const flagged = busy('a flagged run is claimed before all others', async (store)
   assert.equal(item?.instanceId, held.instanceId);
 });
 
-/** Like `keepBusy`, beside a run that is due: priority brings the new one first. */
+/** Like `keepBusy`, but while another run is due: the new run has a higher priority. */
 async function keepBusyBeside(store: StoreUnderTest): Promise<void> {
   await createTasks(store, [newTask('urgent', { priority: 100 })]);
   const { lockToken, instanceId } = (await store.claimWork({ max: 1 }))[0] ?? assert.fail();
@@ -92,7 +92,7 @@ const limited = busy('a claim returns at most max runs', async (store) => {
   assert.equal((await store.claimWork({ max: 1 })).length, 1);
 });
 
-/** Claims of work items while there is plenty. */
+/** Claims of work items from a busy queue. */
 export const claimFences: FencedStatement = {
   name: 'perdure_claim_plainly',
   sentBy: held,

@@ -3,7 +3,7 @@ import type { ConformanceCase } from '../../../src/testing/conformance/conforman
 import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
 import type { FencedStatement } from './fence.ts';
 
-/** The path needs names that its process knows, so a first instance comes before. */
+/** The first instance registers the name, because the path is used only for known names. */
 const takenId: ConformanceCase = {
   id: 'a start with a first turn and a taken id',
   title: 'the second start of an id returns exists',

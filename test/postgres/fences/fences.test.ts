@@ -1,6 +1,6 @@
 /**
- * The single-statement paths with one condition taken out at a time: a case must fail for each. A path without its fences
- * could otherwise commit what the longer path rejects.
+ * Removes the conditions of the single-statement paths one by one: a case must fail without each. A path without a fence
+ * could commit what the multi-statement path rejects.
  */
 import assert from 'node:assert/strict';
 import { afterAll, describe, expect, it } from 'vitest';

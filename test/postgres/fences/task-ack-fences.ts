@@ -18,8 +18,8 @@ export const taskAckFences: FencedStatement = {
       rejectedBy: 'task-ack/needs-the-current-token',
     },
     {
-      // A cancel writes both, so either of them would do. The status also excludes on-fail handlers, whose runs have ended;
-      // a constraint of the table rejects those too, but with an error in the log of the server.
+      // A cancel writes both, so each alone is sufficient. The status also excludes on-fail handlers, whose runs have ended;
+      // a table constraint rejects those too, but logs an error on the server.
       demands: 'a run without a cancel request',
       find: /\(run\.status = 'pending'\) IS TRUE|NOT cancel_requested/,
       times: 2,

@@ -2,7 +2,7 @@ import type { FencedStatement } from './fence.ts';
 
 const ok = String.raw`WHERE \(SELECT ok FROM verdict\)`;
 
-/** Turns that only record events, schedule activities and end, with the items that they settle. */
+/** Turns that only record events, schedule activities and end, with the items that they ack. */
 export const turnFences: FencedStatement = {
   name: 'perdure_commit_plain_turns',
   sentBy: 'turn-ack/follows-another',

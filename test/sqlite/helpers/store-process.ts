@@ -6,7 +6,7 @@ import type { Command, Report } from './store-program.ts';
 type Kind = Report['kind'];
 type Of<K extends Kind> = Extract<Report, { kind: K }>;
 
-/** A process that runs the store program on a file. */
+/** A child process that runs `store-program.ts` on a file. */
 export class StoreProcess {
   readonly #process: ChildProcess;
   readonly exited: Promise<void>;
@@ -48,7 +48,7 @@ export class StoreProcess {
     return report;
   }
 
-  /** For the end of a test that failed. */
+  /** Kills the process after a failed test. */
   kill(): void {
     this.#process.kill('SIGKILL');
   }

@@ -1,4 +1,4 @@
-/** A process of its own on a store: it creates instances, or ends whatever it can claim, until told to stop. */
+/** A child process on a store: creates instances, or completes all that it can claim, until it gets `stop`. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import type { OrchestrationItem } from '../../../src/providers/contract/orchestration-queue.ts';
@@ -8,7 +8,7 @@ import { event, newInstance, newTurn } from '../../../src/testing/conformance/sa
 export type Command =
   | { readonly kind: 'create'; readonly instanceId: string }
   | { readonly kind: 'share'; readonly prefix: string; readonly count: number }
-  /** Waits and listens until the store is idle, stops both, and leaves the store open. */
+  /** Waits and listens until the store is idle, then stops both and leaves the store open. */
   | { readonly kind: 'waitAndLeave' }
   | { readonly kind: 'stop' };
 
@@ -40,7 +40,7 @@ async function execute(command: Command): Promise<void> {
       return;
     }
     case 'share':
-      // Lanes that want the same ids and the same work, so that also calls of one process meet.
+      // Concurrent loops on the same ids and work, so that calls of one process race too.
       await Promise.all([create(command), create(command), endAll(store), endAll(store)]);
       return;
     case 'waitAndLeave': {

@@ -10,7 +10,7 @@ import { lockMs, TaskModel, type HandBack, type NewRun } from './task-model.ts';
 const stop = { reason: 'x', actor: null };
 const id = fc.constantFrom('a', 'b', 'c');
 const delayMs = fc.constantFrom(0, 0, 5, lockMs);
-/** Which of the tokens handed out so far, counted from the newest: those are the ones that are still good. */
+/** The index of a lock token, counted from the newest, because recent tokens are most often valid. */
 const which = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 
 const create = fc.record({
@@ -38,7 +38,7 @@ const handBack = fc.record({
   how: fc.constantFrom<HandBack>('retry', 'abandon', 'giveBack', 'unstarted'),
 });
 
-/** Something that happens to task runs, at random. */
+/** A random step on task runs. */
 export const step = fc.oneof(
   { weight: 4, arbitrary: create },
   { weight: 6, arbitrary: claim },
@@ -62,7 +62,7 @@ export const step = fc.oneof(
 
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** A store and the model of it, which take the same steps and must show the same. */
+/** Runs the same steps on a store and on the model, and compares their results. */
 export class TaskPair {
   readonly #provider: Provider;
   readonly #clock: FakeClock;
