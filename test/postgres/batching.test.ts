@@ -38,7 +38,7 @@ describe('batching of calls made in one event-loop turn', () => {
       ),
     );
     expect(results.flat().every(({ kind }) => kind === 'created')).toBe(true);
-    // Two transactions of 32 calls run at once; the third takes the calls that queued meanwhile.
+    // Two transactions of 32 calls run concurrently; the third takes the calls that queued meanwhile.
     expect(begins(sent())).toBe(3);
   });
 

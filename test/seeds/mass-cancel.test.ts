@@ -116,7 +116,7 @@ async function loseRace(count: number): Promise<number> {
   const { provider, acks } = watchAcks(await openSqlite({ path: ':memory:' }));
   await using perdure = await Perdure.open(provider);
   const wide = orchestration('wide', async (ctx) => {
-    const many = Array.from({ length: count }, () => ctx.call('nobody has it'));
+    const many = Array.from({ length: count }, () => ctx.call('unregistered'));
     await ctx.race([...many, ctx.waitFor('go')]);
     await ctx.waitFor('end');
   });

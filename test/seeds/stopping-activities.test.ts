@@ -40,9 +40,9 @@ function recorder(): Logger & { readonly warnings: string[] } {
 }
 
 it('an activity starts with a signal that is not aborted', async () => {
-  const look = activity('look', async (ctx) => [ctx.signal.aborted, ctx.isCanceled]);
-  const run = orchestration('run', async (ctx) => ctx.call(look));
-  const env = await open({ orchestrations: [run], activities: [look] });
+  const readSignal = activity('read-signal', async (ctx) => [ctx.signal.aborted, ctx.isCanceled]);
+  const run = orchestration('run', async (ctx) => ctx.call(readSignal));
+  const env = await open({ orchestrations: [run], activities: [readSignal] });
   expect(await env.result(await env.client.start(run))).toEqual([false, false]);
 });
 

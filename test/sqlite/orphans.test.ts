@@ -58,9 +58,9 @@ it('a renewal of a missing work item reports its lease as lost', async () => {
 it('cancel and terminate of a missing instance return found: false', async () => {
   const { provider, execute } = await openWithWork();
   execute(`DELETE FROM instances`);
-  const nobody = { found: false, changed: false, status: null };
-  expect(await provider.requestCancel([{ ...stop, cleanupMs: 1 }])).toEqual([nobody]);
-  expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([nobody]);
+  const notFound = { found: false, changed: false, status: null };
+  expect(await provider.requestCancel([{ ...stop, cleanupMs: 1 }])).toEqual([notFound]);
+  expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([notFound]);
 });
 
 it('a canceling instance without messages does not make a waiting fetch busy-poll', async () => {

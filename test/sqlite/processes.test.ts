@@ -80,8 +80,8 @@ it('listeners get a changed hint when another process writes', async () => {
   const provider = await open();
   const other = start(path, 'other');
   await other.waitFor('ready');
-  const heard = new Promise((resolve) => provider.hints(resolve));
+  const hint = new Promise((resolve) => provider.hints(resolve));
   other.send({ kind: 'create', instanceId: 'i' });
-  expect(await heard).toEqual({ kind: 'changed' });
+  expect(await hint).toEqual({ kind: 'changed' });
   await other.stop();
 });

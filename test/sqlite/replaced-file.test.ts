@@ -34,7 +34,7 @@ async function startUntilRejected(
   const deadline = performance.now() + 20_000;
   for (let acknowledged = 0; performance.now() < deadline; acknowledged++) {
     try {
-      await perdure.client.start('nobody-runs-this');
+      await perdure.client.start('unregistered');
     } catch (error) {
       return { acknowledged, error };
     }
@@ -54,11 +54,11 @@ describe.skipIf(process.platform === 'win32')(
     it.each(Object.keys(faults))('every call rejects with STORE_REPLACED once %s', async (name) => {
       const { path } = temporaryStore();
       const perdure = await open(path);
-      const handle = await perdure.client.start('nobody-runs-this');
+      const handle = await perdure.client.start('unregistered');
       faults[name]?.(path);
       const { error } = await startUntilRejected(perdure);
       expect(error).toMatchObject(isReplaced);
-      await expect(perdure.client.start('nobody-runs-this')).rejects.toMatchObject(isReplaced);
+      await expect(perdure.client.start('unregistered')).rejects.toMatchObject(isReplaced);
       await expect(handle.status()).rejects.toMatchObject(isReplaced);
       await expect(handle.cancel()).rejects.toMatchObject(isReplaced);
       await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject(isReplaced);
@@ -87,7 +87,7 @@ describe.skipIf(process.platform === 'win32')(
       const store = await openStore();
       const fetching = store.fetchWorkItems({ max: 1, lockMs: 1_000, waitMs: 60_000 });
       const perdure = await open(path);
-      const handle = await perdure.client.start('nobody-runs-this');
+      const handle = await perdure.client.start('unregistered');
       const waiting = handle.result({ timeout: '60s' });
       rmSync(path);
       await Promise.all([
@@ -107,7 +107,7 @@ describe.skipIf(process.platform === 'win32')(
       onTestFinished(() => server.close());
       const remote = await Perdure.connect(server.url, { token });
       onTestFinished(() => remote.close());
-      const handle = await remote.client.start('nobody-runs-this');
+      const handle = await remote.client.start('unregistered');
       const waiting = handle.result({ timeout: '60s' });
       rmSync(path);
       await expect(waiting).rejects.toMatchObject(isReplaced);
@@ -141,12 +141,12 @@ describe.skipIf(process.platform === 'win32')(
     it('close() leaves the files of the replacement database intact', async () => {
       const { path } = temporaryStore();
       const first = await Perdure.open(path);
-      await first.client.start('nobody-runs-this', undefined, { id: 'old' });
+      await first.client.start('unregistered', undefined, { id: 'old' });
       for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix);
       const second = await open(path);
-      await second.client.start('nobody-runs-this', undefined, { id: 'new' });
+      await second.client.start('unregistered', undefined, { id: 'new' });
       await first.close();
-      await second.client.start('nobody-runs-this', undefined, { id: 'newer' });
+      await second.client.start('unregistered', undefined, { id: 'newer' });
       const third = await open(path);
       expect((await third.client.list()).items.map(({ id }) => id)).toEqual(['newer', 'new']);
     });

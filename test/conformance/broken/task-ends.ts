@@ -267,7 +267,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     fault: 'the on-fail handler changes its run to completed',
     rejectedBy: 'on-fail/follows-a-failure',
     override: ({ db }) => {
-      db.exec(`CREATE TRIGGER mend AFTER UPDATE ON instances WHEN NEW.on_fail = 'completed' AND NEW.status = 'failed'
+      db.exec(`CREATE TRIGGER overwrite AFTER UPDATE ON instances WHEN NEW.on_fail = 'completed' AND NEW.status = 'failed'
         BEGIN UPDATE instances SET status = 'completed', failed_at = NULL, completed_at = ended_at
               WHERE instance_key = NEW.instance_key; END`);
       return {};
