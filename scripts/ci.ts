@@ -23,7 +23,6 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:walks',
     'check:docs',
     'check:api',
-    'check:seeds',
     'check:format',
     'check:unused',
   ],

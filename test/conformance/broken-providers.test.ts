@@ -10,8 +10,8 @@ import { brokenAudits } from './broken/audits.ts';
 import { brokenClaims } from './broken/claims.ts';
 import { brokenDeletions } from './broken/deletions.ts';
 import { brokenFences } from './broken/fences.ts';
-import { brokenFigures } from './broken/figures.ts';
-import { brokenFormerLives } from './broken/former-lives.ts';
+import { brokenMetrics } from './broken/metrics.ts';
+import { brokenDeletedInstances } from './broken/deleted-instances.ts';
 import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
@@ -47,12 +47,12 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenInstances,
   ...brokenSignals,
   ...brokenDeletions,
-  ...brokenFormerLives,
+  ...brokenDeletedInstances,
   ...brokenPrunes,
   ...brokenAudits,
   ...brokenReclaims,
   ...brokenScans,
-  ...brokenFigures,
+  ...brokenMetrics,
   ...brokenLeases,
   ...brokenTakeovers,
   ...brokenTaskQueues,
@@ -68,7 +68,7 @@ const brokenProviders: readonly BrokenProvider[] = [
 const files = new SqliteFiles();
 afterAll(() => files.remove());
 
-/** Takes one guard out of a provider that works. */
+/** Removes one guard from a provider. */
 function breakProvider(
   provider: Provider,
   { override }: BrokenProvider,
@@ -117,17 +117,17 @@ describe('the conformance suite rejects a provider in which', () => {
             return breakProvider(await reopen({ clock, first }), broken, clock);
           },
         }).catch((error: unknown) => error);
-        // An assertion of the case, not an accident in the broken provider.
+        // An assertion of the case, not an error of the broken provider.
         expect(rejection).toBeInstanceOf(assert.AssertionError);
-        // All of them run at once, so each may have to wait for all the others.
+        // All cases run concurrently, so each may wait for all others.
       },
       300_000,
     );
   }
 });
 
-describe('the broken providers', () => {
-  it('are different from each other', () => {
+describe('the list of broken providers', () => {
+  it('every broken provider has a distinct fault', () => {
     const faults = brokenProviders.map(({ fault }) => fault);
     expect(new Set(faults).size).toBe(faults.length);
     expect(faults.length).toBeGreaterThanOrEqual(20);

@@ -11,14 +11,14 @@ const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: rea
     workItems: { table: 'worker_queue', columns: ['options', 'payload'] },
   };
 
-/** Schemas in a database of their own, which can be reached below their providers. */
+/** Schemas in a separate database, which tests can corrupt and reopen. */
 export class PostgresDatabases {
   readonly #schemas = new WeakMap<Provider, string>();
   readonly #pool = new SchemaPool('case');
   #last: string | undefined;
 
   readonly create = async ({ clock }: { readonly clock: Clock }): Promise<Provider> => {
-    // A case has one store: with the next one its own is over.
+    // A case has one store, so a new store means that the previous case has ended.
     if (this.#last !== undefined) this.#pool.release(this.#last);
     this.#last = await this.#pool.take();
     return this.#open(this.#last, clock);
@@ -32,7 +32,7 @@ export class PostgresDatabases {
     readonly first: Provider;
   }): Promise<Provider> => this.#open(this.#schemaOf(first), clock);
 
-  /** Overwrites text with what nobody wrote; the server takes no bytes that are not text. */
+  /** Overwrites text with invalid JSON, because the server accepts no invalid UTF-8. */
   readonly corrupt = async (
     provider: Provider,
     { instanceId, rows }: CorruptRows,

@@ -3,7 +3,7 @@ import { describeProvider } from '../../src/testing/conformance/describe-provide
 import { PostgresDatabases } from './postgres-databases.ts';
 
 const databases = new PostgresDatabases();
-// Hundreds of schemas take a while to drop.
+// Dropping hundreds of schemas is slow.
 afterAll(() => databases.remove(), 120_000);
 
 describeProvider(

@@ -14,7 +14,7 @@ const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: rea
     workItems: { table: 'worker_queue', columns: ['options', 'payload'] },
   };
 
-/** SQLite files in a directory of their own, which can be reached below their providers. */
+/** SQLite files in a temporary directory, which tests can corrupt and reopen. */
 export class SqliteFiles {
   readonly #directory = mkdtempSync(join(tmpdir(), 'perdure-conformance-'));
   readonly #paths = new WeakMap<Provider, string>();
@@ -49,7 +49,7 @@ export class SqliteFiles {
     }
   };
 
-  /** Makes `pathOf` and `reopen` know a provider that wraps one of these files. */
+  /** Registers a provider that wraps one of these files for `pathOf` and `reopen`. */
   add(provider: Provider, path: string): void {
     this.#paths.set(provider, path);
   }
@@ -65,7 +65,7 @@ export class SqliteFiles {
   }
 
   async #open(path: string, clock: Clock): Promise<Provider> {
-    // What a power cut would lose is not looked at here, and fsync is what costs most.
+    // These tests simulate no power loss, and fsync is slow.
     const provider = await openSqlite({ path, clock, synchronous: 'normal' });
     this.#paths.set(provider, path);
     return provider;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Perdure } from '../../src/index.ts';
-import { temporaryStore } from '../sqlite/temporary-store.ts';
+import { temporaryStore } from '../sqlite/helpers/temporary-store.ts';
 import type { StubbornOptions, StubbornReport } from './programs/stubborn-program.ts';
 
 const leaseMs = 1_000;

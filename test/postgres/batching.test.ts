@@ -15,8 +15,8 @@ function begins(statements: readonly { readonly text: string }[]): number {
   return statements.filter(({ text }) => text.startsWith('BEGIN')).length;
 }
 
-describe('calls of one turn of the event loop', () => {
-  it('share one transaction', async () => {
+describe('batching of calls made in one event-loop turn', () => {
+  it('31 concurrent createInstances() calls share one transaction', async () => {
     const { open } = await temporaryStore();
     const provider = await open();
     const sent = watchStatements();
@@ -27,7 +27,7 @@ describe('calls of one turn of the event loop', () => {
     expect(begins(sent())).toBe(1);
   });
 
-  it('wait for no others when they are enough, and for a free transaction when two are under way', async () => {
+  it('200 concurrent createInstances() calls share three transactions', async () => {
     const { open } = await temporaryStore();
     const provider = await open();
     await provider.createInstances([newInstance('warm up')]);
@@ -38,11 +38,11 @@ describe('calls of one turn of the event loop', () => {
       ),
     );
     expect(results.flat().every(({ kind }) => kind === 'created')).toBe(true);
-    // 32, 32, and what came until one of them was done.
+    // Two transactions of 32 calls run concurrently; the third takes the calls that queued meanwhile.
     expect(begins(sent())).toBe(3);
   });
 
-  it('share transactions of a bounded size', async () => {
+  it('concurrent calls with 2,000 instances are split into four transactions', async () => {
     const { open } = await temporaryStore();
     const provider = await open();
     const sent = watchStatements();
@@ -53,11 +53,11 @@ describe('calls of one turn of the event loop', () => {
         ),
       ),
     );
-    // The first two calls are enough for a transaction each, and three more have 1,200.
+    // The first two calls fill one transaction each; the other three have 1,200 instances.
     expect(begins(sent())).toBe(4);
   });
 
-  it('do not suffer from one that cannot be written, which alone is refused', async () => {
+  it('a call that violates a constraint is refused alone, and its batch commits', async () => {
     const { open } = await temporaryStore();
     const provider = await open();
     const results = await Promise.all(
@@ -73,13 +73,13 @@ describe('calls of one turn of the event loop', () => {
     expect(records).toHaveLength(8);
   });
 
-  it('keep the order of messages to one instance, also over transactions that follow each other', async () => {
+  it('concurrent enqueueMessages() calls keep their order across batched transactions', async () => {
     const { open } = await temporaryStore();
     const provider = await open();
     await provider.createInstances([newInstance('a')]);
     const labels = Array.from({ length: 60 }, (_, index) => `${index}`);
     const calls = labels.map(async (label, index) => {
-      // Some come while others are being written.
+      // Some calls arrive while a transaction runs.
       if (index % 20 === 19) await new Promise((resolve) => setImmediate(resolve));
       return provider.enqueueMessages([{ instanceId: 'a', message: raised(label) }]);
     });

@@ -27,14 +27,14 @@ async function open(url = database.url): Promise<Perdure> {
   return perdure;
 }
 
-/** Makes the process believe that the database's clock is ahead of the machine's by so long. */
-function misjudge(ms: number): void {
+/** Makes the process estimate the database clock as `ms` ahead of its own. */
+function skewEstimate(ms: number): void {
   vi.spyOn(StoreClock.prototype, 'now').mockImplementation(() => systemClock.now() + ms);
 }
 
 const work = task('work', (_ctx, _input: string) => undefined);
 
-/** The times of a run, counted from its creation by the store. */
+/** The times of a run, relative to its creation. */
 async function timesOf(perdure: Perdure, id: string) {
   const info = await perdure.client.get(id);
   const { createdAt, task: run } = info ?? {};
@@ -43,10 +43,10 @@ async function timesOf(perdure: Perdure, id: string) {
   return { runAt: since(run?.runAt), expiresAt: since(run?.expiresAt) };
 }
 
-describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by %d ms', (ms) => {
-  it('delays and expiries of tasks and jobs count from the clock of the database', async () => {
+describe.each([hourMs, -hourMs])('with a clock estimate that is off by %d ms', (ms) => {
+  it('delays and expiries of tasks and jobs count from the database clock', async () => {
     const perdure = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     const { client } = perdure;
     await client.runTask(work, 'a', { id: 'a', delay: '10m', expiresIn: '1m' });
     await client.runTask(work, 'b', { id: 'b', expiresIn: '2m' });
@@ -57,9 +57,9 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
     expect(await timesOf(perdure, 'c')).toEqual({ runAt: 180_000, expiresAt: 420_000 });
   });
 
-  it('the first tick of an interval, and that after a pause, come from the clock of the database', async () => {
+  it('first ticks and ticks after a pause are planned by the database clock', async () => {
     const { client } = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     const every = { every: '10m', task: work, input: 'x' } as const;
     const { nextAt, createdAt } = await client.schedules.put('often', every);
     expect(nextAt).toBe(createdAt + 600_000);
@@ -72,9 +72,9 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
     expect(resumed?.nextAt).toBe((Math.floor((resumed?.updatedAt ?? 0) / hourMs) + 1) * hourMs);
   });
 
-  it('a sleep lasts as long as it says, on every path', async () => {
+  it('sleeps and wait timeouts last their full duration', async () => {
     const perdure = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     const step = activity('step', () => undefined);
     const naps = orchestration('naps', async (ctx) => {
       await ctx.sleep(300);
@@ -89,9 +89,9 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
     expect(performance.now() - before).toBeGreaterThanOrEqual(890);
   });
 
-  it('schedules tick', async () => {
+  it('a schedule with an interval of one second starts its task', async () => {
     const perdure = await open();
-    misjudge(ms);
+    skewEstimate(ms);
     await perdure.startWorker({ tasks: [work] });
     await perdure.client.schedules.put('soon', { every: '1s', task: work, input: 'x' });
     const isThere = async () => (await perdure.client.list({ idPrefix: 'soon@' })).items.length;
@@ -99,7 +99,7 @@ describe.each([hourMs, -hourMs])('with an estimate of the clock that is wrong by
   });
 });
 
-it('a task that expires sooner than the database answers is not born expired', async () => {
+it('delays and expiries shorter than the round trip count from the creation', async () => {
   const proxy = await startTcpProxy(database.url);
   try {
     const perdure = await open(proxy.url);
@@ -116,8 +116,8 @@ it('a task that expires sooner than the database answers is not born expired', a
 });
 
 /**
- * Has the database behave as a server whose clock is ahead by so long: new connections find another function of the
- * name that the store's statements call, and the old connections are ended, as a failover ends them.
+ * Simulates a failover to a server whose clock is `ms` ahead: new connections call another `statement_timestamp()`, and the
+ * existing connections are terminated.
  */
 async function failOver(ms: number): Promise<void> {
   const name = new URL(database.url).pathname.slice(1);
@@ -132,7 +132,7 @@ async function failOver(ms: number): Promise<void> {
   );
 }
 
-it('work goes on after a failover to a server whose clock is behind by more than a lease', async () => {
+it('workers continue after a failover to a server whose clock is one hour behind', async () => {
   const perdure = await open();
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
@@ -156,7 +156,7 @@ it('work goes on after a failover to a server whose clock is behind by more than
   const handle = await perdure.client.start(story);
   await started.promise;
   await failOver(-hourMs);
-  // Longer than a lease: another worker would have taken over what was not renewed.
+  // Longer than a lease: the other worker would claim the activity if its lease were not renewed.
   await delay(3_000);
   const fresh = await perdure.client.runTask(ended, undefined, { delay: 200 });
   expect(await fresh.result({ timeout: '30s' })).toBe('fresh');

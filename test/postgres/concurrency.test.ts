@@ -15,14 +15,14 @@ const families = 12;
 const rounds = 12;
 const fetch = { max: 20, lockMs: 60_000, waitMs: 0 };
 
-/** A worker that takes one turn of everything it can claim, and settles all work that it can claim. */
+/** Runs one turn of every instance that it can claim, and acks all work items that it can claim. */
 async function work(provider: Provider): Promise<void> {
   const items = await provider.fetchOrchestrationItems(fetch);
   const acks = items.map((item) => {
     const isFirst = item.historyLength === 0;
     const isParent = item.parent === null;
     const isDone = item.historyLength > 3;
-    const tellsParent = item.parent !== null && (isFirst || isDone);
+    const notifiesParent = item.parent !== null && (isFirst || isDone);
     return {
       lockToken: item.lockToken,
       messageKeys: item.messages.map(({ messageKey }) => messageKey),
@@ -32,7 +32,7 @@ async function work(provider: Provider): Promise<void> {
         workItems: isFirst ? [workItem(1), workItem(2)] : [],
         children:
           isFirst && isParent ? [1, 2, 3].map((n) => child(`${item.instanceId}-${n}`, 10 + n)) : [],
-        messages: tellsParent
+        messages: notifiesParent
           ? [{ instanceId: item.parent?.instanceId ?? '', message: raised('from a child') }]
           : [],
         outcome: isDone ? { status: 'completed', payload: '1' } : { status: 'running' },
@@ -48,8 +48,8 @@ async function work(provider: Provider): Promise<void> {
   ]);
 }
 
-/** A client that signals families, and stops one from above or below. */
-async function meddle(provider: Provider, round: number): Promise<void> {
+/** Signals several trees, and stops a root or a child. */
+async function signalAndStop(provider: Provider, round: number): Promise<void> {
   const parent = `family ${round % families}`;
   const ids = [`${parent}-2`, parent, `${parent}-1`, `family ${(round + 5) % families}`];
   const stop = { reason: 'x', actor: null, cleanupMs: 60_000 };
@@ -62,7 +62,7 @@ async function meddle(provider: Provider, round: number): Promise<void> {
   ]);
 }
 
-it('processes that turn, settle, signal and stop the same families never wait for each other in a circle', async () => {
+it('concurrent turns, acks, signals and stops of the same trees cause no deadlock', async () => {
   const { open, url } = await temporaryStore();
   const providers = await Promise.all([open(), open(), open()]);
   const [first] = providers;
@@ -75,12 +75,13 @@ it('processes that turn, settle, signal and stop the same families never wait fo
         for (let round = 0; round < rounds; round += 1) await work(provider);
       })(),
       (async () => {
-        for (let round = 0; round < rounds; round += 1) await meddle(provider, round + index);
+        for (let round = 0; round < rounds; round += 1)
+          await signalAndStop(provider, round + index);
       })(),
     ]),
   );
-  // Every instance with messages can be claimed, and no other: what the queue says fits what is queued.
-  const torn = await querySql(
+  // The locks match the queued messages, and the history lengths match the histories.
+  const inconsistent = await querySql(
     url,
     `SELECT instance_key FROM perdure.orchestrator_queue LEFT JOIN perdure.instance_locks USING (instance_key)
      WHERE instance_locks.instance_key IS NULL
@@ -93,8 +94,8 @@ it('processes that turn, settle, signal and stop the same families never wait fo
      WHERE history_length <> (SELECT count(*) FROM perdure.history
        WHERE history.instance_key = instance.instance_key AND history.execution_id = instance.execution_id)`,
   );
-  expect(torn).toEqual([]);
-  // The statistics are written when a connection ends.
+  expect(inconsistent).toEqual([]);
+  // The server writes the statistics when a connection ends.
   for (const provider of providers) await provider.close();
   const [row] = await querySql<{ deadlocks: string }>(
     url,

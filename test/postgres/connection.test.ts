@@ -33,10 +33,10 @@ afterAll(async () => {
 
 beforeEach(async () => {
   opened = [];
-  proxy.judge(() => 'pass');
+  proxy.intercept(() => 'pass');
   proxy.alterAnswers((bytes) => bytes);
   proxy.open();
-  proxy.speak();
+  proxy.resume();
   proxy.cut();
   await runSql(database.url, 'DROP TABLE IF EXISTS notes; CREATE TABLE notes (note text UNIQUE)');
 });
@@ -67,7 +67,7 @@ const terminatedByAdministrator = errorResponse({
   M: 'terminating connection due to administrator command',
 });
 
-/** A message of the protocol: its fields, each with its letter. */
+/** An ErrorResponse message of the protocol. */
 function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
   const body = Object.entries(fields).map(([letter, value]) => `${letter}${value}\0`);
   const bytes = Buffer.from(`E\0\0\0\0${body.join('')}\0`);
@@ -75,18 +75,18 @@ function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
   return bytes;
 }
 
-/** Judges the first bytes that a test is about, and lets all others pass. */
-function judgeOnce(matches: (bytes: Buffer) => boolean, verdict: 'cut' | 'cutAnswer'): void {
+/** Applies an action to the first bytes that match. */
+function interceptOnce(matches: (bytes: Buffer) => boolean, action: 'cut' | 'cutAnswer'): void {
   let isDone = false;
-  proxy.judge((bytes) => {
+  proxy.intercept((bytes) => {
     if (isDone || !matches(bytes)) return 'pass';
     isDone = true;
-    return verdict;
+    return action;
   });
 }
 
-describe('a transaction', () => {
-  it('commits what its work has written, and answers what that returned', async () => {
+describe('Connections.transaction()', () => {
+  it('transaction() commits the writes of its callback and returns its result', async () => {
     const answer = await open().transaction('write', async (tx) => {
       await tx.execute(insert, ['a']);
       return tx.query<{ count: number }>(count, []);
@@ -95,7 +95,7 @@ describe('a transaction', () => {
     expect(await notes()).toBe(1);
   });
 
-  it('keeps nothing when its work throws, and says why in the terms of the contract', async () => {
+  it('transaction() rolls back and rejects with a ProviderError when a statement fails', async () => {
     const failing = open().transaction('write', async (tx) => {
       await tx.execute(insert, ['a']);
       await tx.execute(insert, ['a']);
@@ -109,7 +109,7 @@ describe('a transaction', () => {
     expect(await notes()).toBe(0);
   });
 
-  it('fails where its work has swallowed the error of a statement, for nothing was kept', async () => {
+  it('transaction() rejects when its callback swallows the error of a statement', async () => {
     const failing = open().transaction('write', async (tx) => {
       await tx.execute(insert, ['a']);
       await tx.execute(insert, ['a']).catch(() => undefined);
@@ -118,7 +118,7 @@ describe('a transaction', () => {
     expect(await notes()).toBe(0);
   });
 
-  it('gives its connection back to the pool after an error', async () => {
+  it('transaction() returns its connection to the pool after an error', async () => {
     const connections = open({ poolSize: 1 });
     const pid = () => connections.read('read', (tx) => tx.query<{ pid: number }>(backend, []));
     const before = await pid();
@@ -130,25 +130,25 @@ describe('a transaction', () => {
     expect(await pid()).toEqual(before);
   });
 
-  it('runs again on another connection when its own is lost before the commit', async () => {
-    judgeOnce(isInsert, 'cut');
+  it('transaction() retries on another connection when its own is lost before COMMIT', async () => {
+    interceptOnce(isInsert, 'cut');
     await open().transaction('write', (tx) => tx.execute(insert, ['a']));
     expect(await notes()).toBe(1);
   });
 
-  it('runs again when the server has ended it because its process stood still', async () => {
+  it('transaction() retries when the server ends it by the idle-in-transaction timeout', async () => {
     const connections = open({ idleInTransactionTimeoutMs: 50 });
     let runs = 0;
     await connections.transaction('write', async (tx) => {
       await tx.execute(insert, [`run ${++runs}`]);
-      // Nothing is read from the socket meanwhile, so that the COMMIT is sent before the end is heard of.
+      // Blocks the event loop, so that COMMIT is sent before the client reads the server's error.
       if (runs === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
     });
     expect(runs).toBe(2);
     expect(await notes()).toBe(1);
   });
 
-  it('runs again when it was the victim of a deadlock', async () => {
+  it('transaction() retries when the server aborts it to resolve a deadlock', async () => {
     await runSql(database.url, `INSERT INTO notes VALUES ('a'), ('b')`);
     const connections = open();
     const lock: Statement = {
@@ -160,7 +160,7 @@ describe('a transaction', () => {
       connections.transaction('write', async (tx) => {
         await tx.query(lock, [first]);
         holding.add(first);
-        // Only the first time: the one that runs again meets nobody.
+        // Deadlocks only once: the retry has no competitor.
         await vi.waitUntil(() => holding.size === 2, { interval: 1, timeout: 15_000 });
         await tx.query(lock, [second]);
         return first;
@@ -169,9 +169,9 @@ describe('a transaction', () => {
   });
 
   it.each(['cut', 'cutAnswer'] as const)(
-    'does not run again when its connection is lost during the commit (%s): whether it happened is unknown',
-    async (verdict) => {
-      judgeOnce(isCommit, verdict);
+    'transaction() does not retry after a lost COMMIT (%s) and sets outcomeUnknown',
+    async (action) => {
+      interceptOnce(isCommit, action);
       let runs = 0;
       const failing = open().transaction('write', async (tx) => {
         runs += 1;
@@ -183,14 +183,14 @@ describe('a transaction', () => {
         outcomeUnknown: true,
       });
       expect(runs).toBe(1);
-      // Both can be: with the same error the server has committed in one case and not in the other.
-      await vi.waitUntil(async () => (await notes()) === (verdict === 'cut' ? 0 : 1), {
+      // The error is the same, but the server committed only in one case.
+      await vi.waitUntil(async () => (await notes()) === (action === 'cut' ? 0 : 1), {
         timeout: 15_000,
       });
     },
   );
 
-  it('gives up when the server stays away for longer than the budget, with an error worth a retry', async () => {
+  it('transaction() rejects with a retryable error when an outage outlasts retryMs', async () => {
     const connections = open({ retryMs: 200 });
     await connections.read('read', (tx) => tx.query(one, []));
     proxy.shut();
@@ -202,7 +202,7 @@ describe('a transaction', () => {
     expect(await notes()).toBe(1);
   });
 
-  it('goes on as soon as the server is back', async () => {
+  it('transaction() succeeds once the server accepts connections again', async () => {
     const connections = open();
     await connections.read('read', (tx) => tx.query(one, []));
     proxy.shut();
@@ -214,14 +214,14 @@ describe('a transaction', () => {
   });
 });
 
-describe('a single statement', () => {
-  it('is its own transaction', async () => {
+describe('Connections.statement()', () => {
+  it('statement() commits its own transaction', async () => {
     await open().statement('write', insert, ['a']);
     expect(await notes()).toBe(1);
   });
 
-  it('is not run again when its answer is lost', async () => {
-    judgeOnce(isInsert, 'cutAnswer');
+  it('statement() does not retry after a lost answer and sets outcomeUnknown', async () => {
+    interceptOnce(isInsert, 'cutAnswer');
     await expect(open().statement('write', insert, ['a'])).rejects.toMatchObject({
       retryable: true,
       outcomeUnknown: true,
@@ -230,12 +230,12 @@ describe('a single statement', () => {
   });
 });
 
-describe('a server that goes silent', () => {
+describe('Connections on a server that stops answering', () => {
   const answerTimeoutMs = 400;
-  /** Longer than any answer takes here, much shorter than a statement may take. */
+  /** Longer than any answer takes here, and much shorter than the statement timeout. */
   const soonMs = 15_000;
 
-  /** Uses several connections, all of which are idle then. */
+  /** Opens a pool with eight idle connections. */
   async function openWarm(): Promise<Connections> {
     const connections = open({ answerTimeoutMs });
     const read = () => connections.read('read', (tx) => tx.query(one, []));
@@ -244,24 +244,24 @@ describe('a server that goes silent', () => {
     return connections;
   }
 
-  it('leaves the outcome of a statement unknown after the answer timeout', async () => {
+  it('statement() rejects with outcomeUnknown after answerTimeoutMs', async () => {
     const connections = await openWarm();
-    proxy.fallSilent();
+    proxy.stall();
     const begun = performance.now();
     await expect(connections.statement('ackWorkItems', insert, ['a'])).rejects.toMatchObject({
       retryable: true,
       outcomeUnknown: true,
       message: expect.stringContaining('did not respond for 400 ms'),
     });
-    proxy.speak();
+    proxy.resume();
     expect(performance.now() - begun).toBeLessThan(soonMs);
     expect(await notes()).toBe(0);
   });
 
-  it('costs one answer timeout, however many connections of the pool are dead', async () => {
+  it('transaction() needs one retry although all eight pooled connections are dead', async () => {
     const connections = await openWarm();
-    proxy.fallSilent();
-    proxy.speak();
+    proxy.stall();
+    proxy.resume();
     let runs = 0;
     await connections.transaction('ackWorkItems', async (tx) => {
       runs += 1;
@@ -271,7 +271,7 @@ describe('a server that goes silent', () => {
     expect(await notes()).toBe(1);
   });
 
-  it('holds no rows for longer: the transaction of the silent connection is ended', async () => {
+  it('a retried transaction gets the row locks of its dead connection', async () => {
     await runSql(database.url, `INSERT INTO notes VALUES ('a')`);
     const connections = open({ answerTimeoutMs });
     const lock: Statement = { name: 'lock', text: 'SELECT note FROM notes FOR UPDATE' };
@@ -281,8 +281,8 @@ describe('a server that goes silent', () => {
       runs += 1;
       await tx.query(lock, []);
       if (runs === 1) {
-        proxy.fallSilent();
-        proxy.speak();
+        proxy.stall();
+        proxy.resume();
       }
       await tx.query(one, []);
     });
@@ -290,7 +290,7 @@ describe('a server that goes silent', () => {
     expect(performance.now() - begun).toBeLessThan(soonMs);
   });
 
-  it('is not mistaken for one that is at a long statement of an operator', async () => {
+  it('answerTimeoutMs applies to fetchWorkItems and not to systemMetrics', async () => {
     const sleep: Statement = { name: 'sleep', text: 'SELECT pg_sleep(1)' };
     const connections = open({ answerTimeoutMs: 100, retryMs: 0 });
     await connections.read('systemMetrics', (tx) => tx.query(sleep, []));
@@ -299,7 +299,7 @@ describe('a server that goes silent', () => {
     ).rejects.toMatchObject({ retryable: true, message: expect.stringContaining('100 ms') });
   });
 
-  it('is not mistaken for one that sends a large answer slowly', async () => {
+  it('answerTimeoutMs does not end a large answer that arrives slowly', async () => {
     const slowly: Statement = {
       name: 'slowly',
       text: `SELECT repeat('x', 100000) AS x FROM generate_series(1, 8) AS n, pg_sleep(n * 0 + 0.1)`,
@@ -310,8 +310,8 @@ describe('a server that goes silent', () => {
   });
 });
 
-describe('a pool', () => {
-  it('survives the end of clients that nobody uses', async () => {
+describe('the connection pool', () => {
+  it('the pool replaces an idle connection that the server terminates', async () => {
     const connections = open();
     const pids = await connections.read('read', (tx) => tx.query<{ pid: number }>(backend, []));
     await runSql(database.url, `SELECT pg_terminate_backend(${pids[0]?.pid})`);
@@ -321,7 +321,7 @@ describe('a pool', () => {
     ]);
   });
 
-  it('uses another connection when the server ends one in the packet that makes it ready', async () => {
+  it('the pool replaces a connection that is terminated together with ReadyForQuery', async () => {
     let ended = 0;
     proxy.alterAnswers((bytes) => {
       if (ended === 3 || !bytes.subarray(-readyForQuery.length).equals(readyForQuery)) return bytes;
@@ -335,7 +335,7 @@ describe('a pool', () => {
     expect(ended).toBe(3);
   });
 
-  it('sets the timeouts and the name of every connection', async () => {
+  it('the pool sets the timeouts and the application name of every connection', async () => {
     const settings: Statement = {
       name: 'settings',
       text: `SELECT current_setting('statement_timeout') AS statement,
@@ -358,7 +358,7 @@ describe('a pool', () => {
     }
   });
 
-  it('keeps its own settings beside those of the URL', async () => {
+  it('the pool keeps its own settings next to the options of the URL', async () => {
     const url = new URL(proxy.url);
     url.searchParams.set('options', '-c work_mem=7MB');
     const settings: Statement = {
@@ -370,7 +370,7 @@ describe('a pool', () => {
     ]);
   });
 
-  it('prepares statements unless it is told not to', async () => {
+  it('the pool prepares statements unless prepare is false', async () => {
     const prepared: Statement = {
       name: 'prepared',
       text: 'SELECT count(*) AS count FROM pg_prepared_statements',
@@ -385,7 +385,7 @@ describe('a pool', () => {
     expect(await ask(open({ prepare: false }))).toBe(0);
   });
 
-  it('prepares anew what a change of a table has outdated', async () => {
+  it('the pool prepares a statement again after its table changes', async () => {
     const connections = open({ poolSize: 1 });
     const all: Statement = { name: 'all', text: 'SELECT * FROM notes' };
     await connections.read('read', (tx) => tx.query(all, []));
@@ -398,7 +398,7 @@ describe('a pool', () => {
     ]);
   });
 
-  it('ends a statement that takes too long', async () => {
+  it('read() rejects with a retryable error when a statement exceeds statementTimeoutMs', async () => {
     const sleep: Statement = { name: 'sleep', text: 'SELECT pg_sleep(30)' };
     await expect(
       open({ statementTimeoutMs: 50 }).read('read', (tx) => tx.query(sleep, [])),
@@ -408,7 +408,7 @@ describe('a pool', () => {
     });
   });
 
-  it('finishes what is under way when it is closed, and refuses what comes later', async () => {
+  it('close() completes the running transaction and rejects later calls with CLOSED', async () => {
     const connections = open();
     let isClosing = (): void => undefined;
     const closing = new Promise<void>((resolve) => (isClosing = resolve));
@@ -428,7 +428,7 @@ describe('a pool', () => {
     await vi.waitUntil(() => proxy.connections === 0, { timeout: 15_000 });
   });
 
-  it('reports a read-only server as what it is, and uses another connection next time', async () => {
+  it('transaction() rejects as retryable on a read-only server and then reconnects', async () => {
     const connections = open({ retryMs: 0, poolSize: 1 });
     await connections.read('read', (tx) => tx.query(one, []));
     await runSql(

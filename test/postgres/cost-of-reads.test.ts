@@ -1,4 +1,4 @@
-/** Statements whose cost must not grow with how many runs wait at one time, or of how many definitions they are. */
+/** Statements whose cost must not grow with the number of simultaneous runs or of definitions. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { ListInstancesParams } from '../../src/providers/contract/instances.ts';
@@ -9,11 +9,11 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 
 interface Queue {
   readonly provider: Provider;
-  /** How many blocks a statement reads, which is rolled back. */
+  /** The number of blocks that a statement reads. It is rolled back. */
   readonly blocksOf: (statement: SentStatement | undefined) => Promise<number>;
 }
 
-/** A queue of runs of one definition out of some; `apart` is the time between two of them. */
+/** A queue with runs of one of several definitions; `apart` is the time between two runs. */
 async function fillQueue(params: {
   readonly definitions: number;
   readonly runs: number;
@@ -56,7 +56,7 @@ async function fillQueue(params: {
   };
 }
 
-/** The blocks that a claim of ten reads. */
+/** The number of blocks that a claim of ten runs reads. */
 async function blocksOfClaim(apart: number): Promise<number> {
   const { provider, blocksOf } = await fillQueue({ definitions: 1, runs: 30_000, apart });
   const sent = watchStatements();
@@ -71,13 +71,13 @@ async function blocksOfClaim(apart: number): Promise<number> {
   return most;
 }
 
-it('a claim costs the same whether runs are due one after the other or all at one time', async () => {
+it('a claim reads no more blocks when 30,000 runs are due simultaneously', async () => {
   const apart = await blocksOfClaim(1);
   expect(await blocksOfClaim(0)).toBeLessThan(2 * apart + 100);
 }, 60_000);
 
 it.each(['pending', 'running'] as const)(
-  'a list of task runs that are %s reads the queue once, however many definitions there are',
+  'listInstances() of %s tasks reads the queue once for ten definitions',
   async (status) => {
     const queue = await fillQueue({ definitions: 10, runs: 20_000, apart: 1 });
     const sent = watchStatements();

@@ -1,4 +1,4 @@
-/** Deletions, prunes and starts from several processes, while others turn, settle, signal and stop the same families. */
+/** Concurrent deletions, prunes and starts, while workers run, ack, signal and stop the same trees. */
 import { expect, it } from 'vitest';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { TurnOutcome } from '../../src/providers/contract/turn.ts';
@@ -27,8 +27,8 @@ function outcomeOf(historyLength: number, executionId: number): TurnOutcome {
 }
 
 /**
- * A worker that takes one turn of everything it can claim, and settles all work that it can claim; answers how many
- * children its turns have started.
+ * Runs one turn of every instance that it can claim, and acks all work items that it can claim. Returns the number of
+ * children that its turns started.
  */
 async function work(provider: Provider): Promise<number> {
   const items = await provider.fetchOrchestrationItems(fetch);
@@ -71,7 +71,7 @@ async function treeOf(provider: Provider, id: string): Promise<readonly string[]
   return [...below.flat(), id];
 }
 
-/** Starts, signals, cancels, deletes and prunes; answers what was created and deleted. */
+/** Starts, signals, cancels, deletes and prunes. Returns what was created and deleted. */
 async function manage(provider: Provider, round: number) {
   const [id, other] = [nameOf(round), nameOf(round + 3)];
   const stop = { reason: 'x', actor: null, cleanupMs: 60_000 };
@@ -99,7 +99,7 @@ async function manage(provider: Provider, round: number) {
   };
 }
 
-// Rows of instances that are not there, and histories that are shorter or longer than they should be.
+// Rows of missing instances, and histories whose length is wrong.
 const remains = `
   SELECT 'orphan' AS what, instance_id AS which FROM perdure.instances AS child
   WHERE parent_instance_id IS NOT NULL
@@ -127,7 +127,7 @@ const remains = `
   WHERE lock_token IS NULL AND next_at IS DISTINCT FROM greatest(held_until,
     (SELECT min(visible_at) FROM perdure.orchestrator_queue AS message WHERE message.instance_key = lock.instance_key))`;
 
-it('deletions that race leave no orphan and nothing of what they took, and count exactly that', async () => {
+it('racing deletions leave no orphans and no rows, and return exact counts', async () => {
   const { open, url } = await temporaryStore();
   const providers = await Promise.all([open(), open(), open()]);
   const [first] = providers;

@@ -1,4 +1,4 @@
-/** What deletions wait for on PostgreSQL, and what they leave; a rival holds rows still as another process would. */
+/** Deletions on PostgreSQL while another connection holds row locks, and the rows that they leave. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Provider } from '../../src/providers/contract/provider.ts';
@@ -18,22 +18,22 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
 const continued = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
 
-/** A store, and a connection of a rival who works on its rows. */
-async function openWithRival() {
+/** A store, and a second connection that locks and changes its rows. */
+async function openWithBlocker() {
   const { open, url } = await temporaryStore();
   const clock = new FakeClock();
-  const rival = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
-  rival.on('error', () => undefined);
+  const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  blocker.on('error', () => undefined);
   const provider = await open({ clock, listen: false });
-  await rival.connect();
-  onTestFinished(() => rival.end());
-  const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
-  const untilSomebodyWaits = async (): Promise<void> => {
+  await blocker.connect();
+  onTestFinished(() => blocker.end());
+  const rows = async (sql: string) => (await blocker.query<Record<string, unknown>>(sql)).rows;
+  const untilLockWait = async (): Promise<void> => {
     const waiting = `SELECT 1 FROM pg_stat_activity
       WHERE wait_event_type = 'Lock' AND datname = current_database()`;
     await expect.poll(() => rows(waiting)).toHaveLength(1);
   };
-  return { provider, clock, open, rows, untilSomebodyWaits };
+  return { provider, clock, open, rows, untilLockWait };
 }
 
 async function forceDelete(provider: Provider, instanceIds: readonly string[]) {
@@ -41,7 +41,7 @@ async function forceDelete(provider: Provider, instanceIds: readonly string[]) {
   return result;
 }
 
-/** Begins an instance with a child, work, a timer and several executions. */
+/** Creates an instance with a child, work items, a timer and two executions. */
 async function createTree(provider: Provider, events: number): Promise<readonly string[]> {
   await provider.createInstances([newInstance('root')]);
   const fetch = { max: 1, lockMs: 60_000, waitMs: 0 };
@@ -67,9 +67,9 @@ const tables = `SELECT table_name AS name,
   FROM information_schema.tables WHERE table_schema = 'perdure'`;
 
 it.each([10, 9_000])(
-  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit',
+  'deletion and reclaim of %i events leave only the audit record',
   async (events) => {
-    const { provider, clock, rows } = await openWithRival();
+    const { provider, clock, rows } = await openWithBlocker();
     const instanceIds = await createTree(provider, events);
     expect(await forceDelete(provider, instanceIds)).toEqual({
       kind: 'deleted',
@@ -91,13 +91,13 @@ it.each([10, 9_000])(
   },
 );
 
-it('a deletion waits for a turn under way, and refuses to leave the child that it starts', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+it('a deletion waits for a running turn and returns orphan for its new child', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([newInstance('a'), newInstance('b')]);
   await rows('BEGIN');
   await rows(`SELECT FROM instances WHERE instance_id = 'a' FOR NO KEY UPDATE`);
   const deletion = forceDelete(provider, ['a']);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'b'`);
   await rows('COMMIT');
   expect(await deletion).toEqual({ kind: 'orphan', instanceId: 'b', parentInstanceId: 'a' });
@@ -106,8 +106,8 @@ it('a deletion waits for a turn under way, and refuses to leave the child that i
   });
 });
 
-it('a deletion sees what it waited for: an instance that has gone on is running', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+it('a deletion returns running when its instance resumes while the deletion waits', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   const firstTurn = newTurn({
     events: [event('x')],
     outcome: { status: 'completed', payload: null },
@@ -116,61 +116,61 @@ it('a deletion sees what it waited for: an instance that has gone on is running'
   await rows('BEGIN');
   await rows(`UPDATE instances SET status = 'running', ended_at = NULL, completed_at = NULL`);
   const deletion = provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: false }]);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await deletion).toEqual([{ kind: 'running', instanceId: 'a', status: 'running' }]);
 });
 
-it('whoever claims an item while it is being deleted is told so', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+it('a worker that claims an item during its deletion gets a cancel hint', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([
     newInstance('a', { firstTurn: newTurn({ events: [event('x')], workItems: [workItem(1)] }) }),
   ]);
-  const told: string[] = [];
+  const flagged: string[] = [];
   provider.hints((hint) => {
-    if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
+    if (hint.kind === 'cancelRequested') flagged.push(...hint.lockTokens);
   });
   await rows('BEGIN');
   const [item] =
     await rows(`UPDATE worker_queue SET lock_token = 'mine', locked_until = next_at + 60000,
     next_at = next_at + 60000 RETURNING item_key`);
   const deletion = forceDelete(provider, ['a']);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await deletion).toMatchObject({ counts: { queueMessagesDeleted: 1 } });
   const lockToken = `${String(item?.['item_key'])}.mine`;
-  expect(told).toEqual([lockToken]);
+  expect(flagged).toEqual([lockToken]);
   expect(await provider.renewWorkItemLocks([{ lockToken }], 60_000)).toEqual([
     { held: false, deleted: true },
   ]);
 });
 
-it('whoever waits for an instance that is being deleted finds nobody', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+it('enqueueMessages() returns missing when its instance is deleted while it waits', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([newInstance('a')]);
   await rows('BEGIN');
   await rows('DELETE FROM orchestrator_queue; DELETE FROM instance_locks; DELETE FROM instances');
   const raising = provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await raising).toEqual(['missing']);
   expect(await rows('SELECT FROM orchestrator_queue')).toEqual([]);
 });
 
-it('a start waits for the deletion of the one that had its id, and comes after it', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+it('createInstances() waits for a deletion of its id and creates a new instance', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createInstances([newInstance('a')]);
   await rows('BEGIN');
   await rows('DELETE FROM orchestrator_queue; DELETE FROM instance_locks; DELETE FROM instances');
   const starting = provider.createInstances([newInstance('a')]);
-  await untilSomebodyWaits();
+  await untilLockWait();
   await rows('COMMIT');
   expect(await starting).toMatchObject([{ kind: 'created' }]);
   expect(await provider.fetchOrchestrationItems({ max: 9, lockMs: 1, waitMs: 0 })).toHaveLength(1);
 });
 
-it('processes that reclaim at the same time share it out', async () => {
-  const { provider, open, rows } = await openWithRival();
+it('concurrent reclaimDeleted() calls reclaim every row once', async () => {
+  const { provider, open, rows } = await openWithBlocker();
   const ids = Array.from({ length: 30 }, (_, n) => `i${n}`);
   const events = Array.from({ length: 300 }, (_, n) => event(`${n}`));
   await provider.createInstances(
@@ -195,8 +195,8 @@ it('processes that reclaim at the same time share it out', async () => {
   expect(await rows('SELECT FROM history')).toEqual([]);
 });
 
-it('one of many processes gets a lease', async () => {
-  const { provider, clock, open } = await openWithRival();
+it('takeLease() succeeds for exactly one of three concurrent callers', async () => {
+  const { provider, clock, open } = await openWithBlocker();
   const others = [provider, await open({ clock }), await open({ clock })];
   for (let round = 0; round < 10; round += 1) {
     const lease = { name: `lease ${round}`, leaseMs: 60_000 };
@@ -207,8 +207,8 @@ it('one of many processes gets a lease', async () => {
   }
 });
 
-it('a tree of thousands goes in as many statements as a small one', async () => {
-  const { provider } = await openWithRival();
+it('deleting a tree of 2,001 instances takes no more statements than two', async () => {
+  const { provider } = await openWithBlocker();
   const sent = watchStatements();
   const statements: number[] = [];
   for (const size of [1, 2_000]) {
@@ -223,6 +223,6 @@ it('a tree of thousands goes in as many statements as a small one', async () => 
     });
     statements.push(sent().length);
   }
-  // The first of them has a new audit record.
+  // The first deletion also inserts the audit record.
   expect(statements).toEqual([13, 12]);
 });

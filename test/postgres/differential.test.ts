@@ -19,7 +19,7 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 const operations = 250;
 const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
 
-/** Numbers that look random and are the same for a seed. */
+/** A seeded pseudo-random generator. */
 function randomFrom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -30,7 +30,7 @@ function randomFrom(seed: number): (below: number) => number {
   };
 }
 
-/** A turn with a bit of everything, the same for the same dice and instance. */
+/** A turn that depends only on the dice and the instance. */
 function turnOf(item: OrchestrationItem, dice: readonly number[], now: number): Turn {
   const [kind = 0, a = 0, b = 0, c = 0] = dice;
   const { historyLength, instanceId, executionId } = item;
@@ -69,13 +69,13 @@ function turnOf(item: OrchestrationItem, dice: readonly number[], now: number): 
     activityCancels: c % 3 === 0 ? [activityCancel(base - 9), activityCancel(base - 10)] : [],
     childCancels: b % 6 === 0 ? [{ instanceId: `${instanceId}${a % 4}`, reason: 'no' }] : [],
     ...(a % 3 === 0 && { customStatus: `"${c}"` }),
-    // Many go on as new, so that there is something to prune.
+    // Many turns continue as new, so that there are executions to prune.
     outcome: (kind < 8 ? outcomes[Math.min(kind, 3)] : undefined) ?? { status: 'running' },
   });
 }
 
 it.each([1, 2, 3, 4])(
-  'PostgreSQL answers as SQLite does to the same operations (seed %i)',
+  'PostgreSQL and SQLite return the same for random operations (seed %i)',
   async (seed) => {
     const clock = new FakeClock();
     const { open } = await temporaryStore();
@@ -90,11 +90,11 @@ it.each([1, 2, 3, 4])(
     const someId = () => (random(2) === 0 ? anId() : `${anId()}${random(4)}`);
     const aKnownId = async () => {
       const known = await sqlite.provider.listInstances({ filter: {}, limit: 1_000 });
-      // Those with many executions are worth a prune.
+      // Instances with many executions first: they have something to prune.
       const ordered = known.toSorted((a, b) => b.executionId - a.executionId);
       return ordered[random(random(2) === 0 ? 3 : 20)]?.instanceId ?? anId();
     };
-    // Mostly of the newest, now and then one that is long over.
+    // Mostly a recent claim, sometimes an old one.
     const place = (count: number) => Math.max(0, count - 1 - random(random(5) === 0 ? 20 : 4));
 
     for (let step = 0; step < operations; step += 1) {
@@ -211,7 +211,7 @@ it.each([1, 2, 3, 4])(
       }
       if (step % 10 !== 9) continue;
       await both(`the state after step ${step}`, (twin) => twin.snapshot());
-      await both(`the figures after step ${step}`, (twin) => twin.figures());
+      await both(`the figures after step ${step}`, (twin) => twin.metrics());
     }
     await sqlite.provider.close();
   },

@@ -1,4 +1,4 @@
-/** What becomes of calls that wait for rows which a rival holds, and changes, as another process would. */
+/** Calls that wait for row locks of another connection, which changes the rows before it commits. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import {
@@ -12,24 +12,24 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 
 const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };
 
-async function openWithRival() {
+async function openWithBlocker() {
   const { open, url } = await temporaryStore();
-  const rival = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
   const provider = await open({ listen: false });
-  await rival.connect();
-  onTestFinished(() => rival.end());
-  const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
-  const untilSomebodyWaits = async (): Promise<void> => {
+  await blocker.connect();
+  onTestFinished(() => blocker.end());
+  const rows = async (sql: string) => (await blocker.query<Record<string, unknown>>(sql)).rows;
+  const untilLockWait = async (): Promise<void> => {
     const waiting = `SELECT 1 FROM pg_stat_activity
       WHERE wait_event_type = 'Lock' AND datname = current_database()`;
     await expect.poll(() => rows(waiting), { timeout: 15_000 }).toHaveLength(1);
   };
-  return { provider, rows, untilSomebodyWaits };
+  return { provider, rows, untilLockWait };
 }
 
-/** A run that is claimed, and a rival who holds its row. */
+/** A claimed run whose row another connection locks. */
 async function openWithHeldRun() {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createTasks([newTask('a')]);
   const [item] = await provider.fetchWorkItems(fetch);
   const lockToken = item?.lockToken ?? '';
@@ -38,7 +38,7 @@ async function openWithHeldRun() {
     await rows(`SELECT FROM instances FOR NO KEY UPDATE`);
     const outcome = { kind: 'completed', payload: '1' } as const;
     const acking = provider.ackWorkItems([{ lockToken, outcome }]);
-    await untilSomebodyWaits();
+    await untilLockWait();
     await rows(change);
     await rows('COMMIT');
     const [result] = await acking;
@@ -52,7 +52,7 @@ async function openWithHeldRun() {
   return { ackAround, state };
 }
 
-it('the end of a run is written to a row that has moved meanwhile', async () => {
+it('an ack completes a run whose row is updated while the ack waits', async () => {
   const { ackAround, state } = await openWithHeldRun();
   expect(await ackAround(`UPDATE instances SET custom_status = 'x'`)).toMatchObject({
     ok: true,
@@ -61,7 +61,7 @@ it('the end of a run is written to a row that has moved meanwhile', async () => 
   expect(await state()).toEqual({ status: 'completed', items: 0 });
 });
 
-it('a run that is asked to stop while its end waits has stopped', async () => {
+it('an ack ends a run as canceled when a cancel commits while it waits', async () => {
   const { ackAround, state } = await openWithHeldRun();
   const cancel = `UPDATE instances SET status = 'canceling', cancel_requested_at = 1, cancel_reason = 'x';
     UPDATE worker_queue SET cancel_requested = TRUE, cancel_requested_at = 1, cancel_trigger = 'cancel', cancel_reason = 'x'`;
@@ -69,14 +69,14 @@ it('a run that is asked to stop while its end waits has stopped', async () => {
   expect(await state()).toEqual({ status: 'canceled', items: 0 });
 });
 
-it('a request to stop that only the item knows of counts as well', async () => {
+it('an ack ends a run as canceled when only its work item is flagged', async () => {
   const { ackAround, state } = await openWithHeldRun();
   const flag = `UPDATE worker_queue SET cancel_requested = TRUE, cancel_requested_at = 1, cancel_trigger = 'cancel', cancel_reason = 'x'`;
   expect(await ackAround(flag)).toMatchObject({ ok: true, ended: 'canceled' });
   expect(await state()).toEqual({ status: 'canceled', items: 0 });
 });
 
-it('a run that another worker claims while its end waits is not ended', async () => {
+it('an ack returns LOCK_LOST when another worker claims the run while it waits', async () => {
   const { ackAround, state } = await openWithHeldRun();
   expect(await ackAround(`UPDATE worker_queue SET lock_token = 'other'`)).toMatchObject({
     ok: false,
@@ -85,9 +85,9 @@ it('a run that another worker claims while its end waits is not ended', async ()
   expect(await state()).toEqual({ status: 'running', items: 1 });
 });
 
-/** An instance whose activity is over, and the ack of the turn that ends it, made while a rival holds a row. */
+/** An instance whose last turn is acked while another connection holds a row lock. */
 async function openWithTurn() {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   const [created] = await provider.createInstances([
     newInstance('a', {
       incarnation: 'a',
@@ -116,7 +116,7 @@ async function openWithTurn() {
         }),
       },
     ]);
-    await untilSomebodyWaits();
+    await untilLockWait();
     await rows(change);
     await rows('COMMIT');
     const [result] = await acking;
@@ -127,7 +127,7 @@ async function openWithTurn() {
   return { ackAround, state };
 }
 
-it('a turn is committed to rows that have moved meanwhile, and takes no item before its instance', async () => {
+it('a turn ack locks its instance before its items and commits to updated rows', async () => {
   const { ackAround, state } = await openWithTurn();
   const move = `SELECT FROM worker_queue FOR UPDATE NOWAIT; UPDATE worker_queue SET heartbeat = '1';
     UPDATE instances SET custom_status = 'x'`;
@@ -136,7 +136,7 @@ it('a turn is committed to rows that have moved meanwhile, and takes no item bef
   expect(await state()).toEqual([{ status: 'completed', items: 0 }]);
 });
 
-it('a turn is committed once its item, which a rival holds, has moved', async () => {
+it('a turn ack commits after another transaction updates its locked work item', async () => {
   const { ackAround, state } = await openWithTurn();
   const move = `UPDATE worker_queue SET heartbeat = '1'`;
   expect(await ackAround('SELECT FROM worker_queue FOR UPDATE', move)).toMatchObject({ ok: true });
@@ -144,7 +144,7 @@ it('a turn is committed once its item, which a rival holds, has moved', async ()
 });
 
 it.each(['instances', 'worker_queue'])(
-  'a turn whose activity another worker claims while it waits for %s is not committed',
+  'a turn ack that waits for %s fails when another worker claims its activity',
   async (table) => {
     const { ackAround, state } = await openWithTurn();
     const claim = `UPDATE worker_queue SET lock_token = 'other'`;
@@ -155,8 +155,8 @@ it.each(['instances', 'worker_queue'])(
   },
 );
 
-it('renewals that are made together hold nothing that others want while they wait', async () => {
-  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+it('batched renewals hold no row lock while they wait for another row', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
   await provider.createTasks([newTask('a'), newTask('b')]);
   await provider.createInstances([newInstance('c'), newInstance('d')]);
   const items = await provider.fetchWorkItems(fetch);
@@ -180,7 +180,7 @@ it('renewals that are made together hold nothing that others want while they wai
     await rows('BEGIN');
     await rows(`SELECT FROM ${table} ORDER BY ${key} LIMIT 1 FOR UPDATE`);
     const renewing = Promise.all(renewals());
-    await untilSomebodyWaits();
+    await untilLockWait();
     try {
       await rows(`SELECT FROM ${table} ORDER BY ${key} FOR UPDATE`);
     } finally {

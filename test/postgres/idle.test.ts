@@ -8,13 +8,13 @@ import { temporaryStore } from './helpers/temporary-store.ts';
 
 const write = { name: 'later', definition: '{}', nextAt: null };
 
-it('a worker with nothing to do sends one statement per interval, schedules included', async () => {
+it('an idle worker sends at most one statement per second, schedules included', async () => {
   const { url } = await temporaryStore();
   await using perdure = await Perdure.open(url);
   const idle = orchestration('idle', () => Promise.resolve());
   await perdure.startWorker({ orchestrations: [idle] });
   await perdure.client.start(idle, undefined);
-  // It looks around for a moment, and the first poll tells it what it has to know.
+  // The first queries after a start are not counted.
   await delay(2_500);
   const sent = watchStatements();
   await delay(6_000);
@@ -23,7 +23,7 @@ it('a worker with nothing to do sends one statement per interval, schedules incl
   expect(names.length).toBeLessThanOrEqual(6);
 }, 30_000);
 
-it('which schedules are due is known without a statement only while none is, and nothing changed', async () => {
+it('dueSchedules() skips its query while no schedule is due and nothing changed', async () => {
   const { open } = await temporaryStore();
   const provider = await open({ listen: false, pollMs: 60_000 });
   const sent = watchStatements();
@@ -33,21 +33,21 @@ it('which schedules are due is known without a statement only while none is, and
     return { due: due.map(({ name }) => name), nextAt, statements: sent().length };
   };
   expect(await ask()).toEqual({ due: [], nextAt: null, statements: 1 });
-  // A look for work tells when the next one is due, too.
-  const look = () => provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
-  await look();
+  // A fetch of work also reads when the next schedule is due.
+  const poll = () => provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
+  await poll();
   expect(await ask()).toEqual({ due: [], nextAt: null, statements: 0 });
   const soon = Date.now() + 3_600_000;
   await provider.putSchedule({ ...write, nextAt: soon });
   expect(await ask()).toEqual({ due: [], nextAt: soon, statements: 1 });
-  await look();
+  await poll();
   expect(await ask()).toEqual({ due: [], nextAt: soon, statements: 0 });
   await provider.putSchedule({ ...write, nextAt: 1 });
-  await look();
+  await poll();
   expect(await ask()).toMatchObject({ due: ['later'], statements: 1 });
 });
 
-it('what was known of schedules is not believed for long', async () => {
+it('dueSchedules() queries again when its cached result is older than pollMs', async () => {
   const { open } = await temporaryStore();
   const pollMs = 20;
   const [provider, other] = [await open({ listen: false, pollMs }), await open({ listen: false })];
@@ -57,7 +57,7 @@ it('what was known of schedules is not believed for long', async () => {
   expect((await provider.dueSchedules(9)).due).toHaveLength(1);
 });
 
-it('a canceled run that somebody has claimed in order to end it keeps no other worker busy', async () => {
+it('a canceled run that a worker holds does not make other fetches busy-poll', async () => {
   const { open } = await temporaryStore();
   const provider = await open({ listen: false });
   await provider.createTasks([newTask('a')]);

@@ -1,4 +1,4 @@
-/** Jobs of a few sessions that several processes submit, run, read, take, give up, delete and end at once. */
+/** Two stores submit, run, read, take, abandon, delete and end the jobs of three sessions concurrently. */
 import { expect, it } from 'vitest';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { JobKey, SubmitJobResult } from '../../src/providers/contract/sessions.ts';
@@ -14,7 +14,7 @@ const limits = { maxChunks: 4, maxBytes: 1_000 };
 
 const sessionOf = (round: number): string => sessions[round % sessions.length] ?? 'one';
 
-/** A worker that emits for whatever it can claim, and completes it. */
+/** Emits chunks for every job that it can claim, and completes it. */
 async function work(provider: Provider): Promise<void> {
   const items = await provider.fetchWorkItems({ max: 10, lockMs: 60_000, waitMs: 0 });
   await provider.appendChunks(
@@ -25,7 +25,7 @@ async function work(provider: Provider): Promise<void> {
   );
 }
 
-/** A client whose jobs end in every way. */
+/** Submits jobs, then takes, abandons and deletes them concurrently. */
 async function submit(
   provider: Provider,
   { round, answers }: { readonly round: number; readonly answers: SubmitJobResult['kind'][] },
@@ -69,7 +69,7 @@ async function untilEnded(provider: Provider, sessionId: string): Promise<void> 
   }
 }
 
-it('leave no job, no chunk and no session behind, and no call fails', async () => {
+it('racing job calls succeed and leave no open jobs, runs or orphaned chunks', async () => {
   const store = await temporaryStore();
   const [first, second] = [await store.open(), await store.open()];
   for (const id of sessions) await first.openSession(newSession(id));

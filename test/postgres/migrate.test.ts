@@ -46,25 +46,25 @@ async function tables(): Promise<readonly string[]> {
   return rows.map(({ name }) => name);
 }
 
-describe('migrate', () => {
-  it('numbers its migrations 1, 2, 3, … without a gap', () => {
+describe('migrate()', () => {
+  it('migrations are numbered 1, 2, 3, … without gaps', () => {
     expect(migrations.map(({ number }) => number)).toEqual(migrations.map((_, index) => index + 1));
   });
 
-  it('makes the schema and applies every migration to it', async () => {
+  it('migrate() creates the schema and applies every migration', async () => {
     await migrate(client, target);
     expect(await applied()).toEqual(migrations.map(({ name }) => name));
     expect(await tables()).toContain('instances');
   });
 
-  it('leaves the search path of the connection as it was', async () => {
+  it('migrate() restores the search path of the connection', async () => {
     const path = async () => (await client.query('SHOW search_path')).rows as unknown;
     const before = await path();
     await migrate(client, target);
     expect(await path()).toEqual(before);
   });
 
-  it('changes nothing the second time', async () => {
+  it('migrate() called twice changes nothing the second time', async () => {
     await migrate(client, target);
     const all = async () =>
       (await client.query('SELECT * FROM perdure.perdure_migrations')).rows as unknown;
@@ -73,14 +73,14 @@ describe('migrate', () => {
     expect(await all()).toEqual(before);
   });
 
-  it('applies only what is missing', async () => {
+  it('migrate() applies only missing migrations', async () => {
     await migrate(client, target);
     await migrate(client, target, [...migrations, addNotes]);
     expect(await applied()).toEqual([...migrations.map(({ name }) => name), 'notes']);
     expect(await tables()).toContain('notes');
   });
 
-  it('refuses a schema in which a newer version has applied more', async () => {
+  it('migrate() rejects a schema of a newer version with STORE_TOO_NEW', async () => {
     await migrate(client, target, [...migrations, addNotes]);
     await expect(migrate(client, target)).rejects.toMatchObject({
       code: 'STORE_TOO_NEW',
@@ -89,7 +89,7 @@ describe('migrate', () => {
     });
   });
 
-  it('refuses a schema with another form of a migration as incompatible, not as damaged', async () => {
+  it('migrate() rejects a changed migration with STORE_INCOMPATIBLE', async () => {
     await migrate(client, target);
     const edited = migrations.map((each) => ({ ...each, sql: `${each.sql}-- edited` }));
     await expect(migrate(client, target, edited)).rejects.toMatchObject({
@@ -98,13 +98,13 @@ describe('migrate', () => {
     });
   });
 
-  it('detects a record with a hole in it', async () => {
+  it('migrate() rejects a gap in the applied migrations with STORE_DAMAGED', async () => {
     await migrate(client, target);
     await client.query('DELETE FROM perdure.perdure_migrations WHERE number = 1');
     await expect(migrate(client, target)).rejects.toMatchObject({ code: 'STORE_DAMAGED' });
   });
 
-  it('keeps nothing of a migration that fails half-way, and succeeds when it is repaired', async () => {
+  it('migrate() rolls back a migration that fails and applies it once fixed', async () => {
     const broken = { ...addNotes, sql: `${addNotes.sql} CREATE TABLE notes (note text);` };
     await expect(migrate(client, target, [...migrations, broken])).rejects.toThrow(
       'already exists',
@@ -114,7 +114,7 @@ describe('migrate', () => {
     expect(await applied()).toHaveLength(migrations.length + 1);
   });
 
-  it('refuses a schema that holds tables of somebody else', async () => {
+  it('migrate() rejects a schema with foreign tables with STORE_DAMAGED', async () => {
     await client.query('CREATE SCHEMA perdure; CREATE TABLE perdure.customers (id int)');
     await expect(migrate(client, target)).rejects.toMatchObject({
       code: 'STORE_DAMAGED',
@@ -123,8 +123,8 @@ describe('migrate', () => {
     expect(await tables()).toEqual(['customers']);
   });
 
-  it('keeps the checksum of every released migration', () => {
-    // A released migration never changes: add a new one instead of editing what is listed here.
+  it('the checksums of released migrations do not change', () => {
+    // Never edit a released migration; add a new one.
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '4e274f5e033c4961'],
       ['jobs', 'a39d5afb8f2fffb9'],
@@ -132,16 +132,16 @@ describe('migrate', () => {
   });
 });
 
-describe('opening a store', () => {
+describe('prepareSchema()', () => {
   const options = (parts: { readonly migrate?: boolean; readonly url?: string } = {}) =>
     resolveOptions({ url: database.url, ...parts });
 
-  it('lets twelve processes migrate at once', async () => {
+  it('twelve concurrent prepareSchema() calls apply each migration once', async () => {
     await Promise.all(Array.from({ length: 12 }, () => prepareSchema(options())));
     expect(await applied()).toEqual(migrations.map(({ name }) => name));
   });
 
-  it('refuses a missing schema when it is not to migrate, and says what to do', async () => {
+  it('prepareSchema() with migrate: false rejects a missing schema and names migratePostgres()', async () => {
     await expect(prepareSchema(options({ migrate: false }))).rejects.toMatchObject({
       code: 'PROVIDER',
       operation: 'open',
@@ -153,7 +153,7 @@ describe('opening a store', () => {
     await prepareSchema(options({ migrate: false }));
   });
 
-  it('needs no right to create anything once the schema is there', async () => {
+  it('prepareSchema() needs no CREATE privilege once the schema exists', async () => {
     const role = `app_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
     const url = Object.assign(new URL(database.url), { username: role, password: 'pw-4711' }).href;
     await runSql(database.url, `CREATE ROLE ${role} LOGIN PASSWORD 'pw-4711'`);
@@ -177,7 +177,7 @@ describe('opening a store', () => {
     }
   });
 
-  it('says what to do about a wrong password, and never repeats it', async () => {
+  it('prepareSchema() rejects a wrong password with advice and without the password', async () => {
     const url = Object.assign(new URL(database.url), { password: 'hunter2' }).href;
     const error: unknown = await prepareSchema(options({ url })).catch((error: unknown) => error);
     expect(error).toMatchObject({
@@ -188,7 +188,7 @@ describe('opening a store', () => {
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');
   });
 
-  it('says what to do about a database that does not exist', async () => {
+  it('prepareSchema() rejects a missing database with advice to create it', async () => {
     const url = Object.assign(new URL(database.url), { pathname: '/nowhere' }).href;
     await expect(prepareSchema(options({ url }))).rejects.toMatchObject({
       retryable: false,
@@ -197,7 +197,7 @@ describe('opening a store', () => {
   });
 
   it.each(['postgres://u:hunter2@127.0.0.1:1/db', 'postgres://u:hunter2@no-such-host.invalid/db'])(
-    'says at once that the host of %s cannot be reached',
+    'prepareSchema() rejects as retryable when the host of %s is unreachable',
     async (url) => {
       const error: unknown = await prepareSchema(options({ url })).catch((error: unknown) => error);
       expect(error).toMatchObject({
@@ -210,8 +210,8 @@ describe('opening a store', () => {
     },
   );
 
-  it('waits for a server that is starting', async () => {
-    // A connection slot that is not free yet is the same to a client as a server that is not ready yet.
+  it('prepareSchema() waits until the server accepts connections', async () => {
+    // To a client, a missing connection slot looks like a server that is starting.
     const role = `busy_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
     const url = Object.assign(new URL(database.url), { username: role, password: 'x' }).href;
     await runSql(

@@ -16,9 +16,9 @@ const definitions = { orchestrations: [steps, waits], activities: [step] };
 
 let database: TestDatabase;
 let proxy: TcpProxy;
-/** Reaches the database undisturbed. */
+/** Connects directly. */
 let direct: Perdure;
-/** Reaches it by way of the proxy. */
+/** Connects through the proxy. */
 let disturbed: Perdure;
 
 beforeAll(async () => {
@@ -34,37 +34,37 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  proxy.judge(() => 'pass');
+  proxy.intercept(() => 'pass');
   proxy.open();
   await Promise.all([direct.close(), disturbed.close()]);
   await proxy.close();
 });
 
-/** Lets the next commit of the disturbed process happen, and its answer be lost. */
+/** Forwards the next COMMIT through the proxy and drops its answer. */
 function loseNextAnswer(): void {
   let isLost = false;
-  proxy.judge((bytes) => {
+  proxy.intercept((bytes) => {
     if (isLost || !bytes.includes('COMMIT\0')) return 'pass';
     isLost = true;
     return 'cutAnswer';
   });
 }
 
-it('a start whose answer was lost is one instance all the same', async () => {
+it('start() resolves although the answer to its COMMIT is lost', async () => {
   await direct.startWorker(definitions);
   loseNextAnswer();
   const handle = await disturbed.client.start(steps, 3, { id: 'once' });
   expect(await handle.result({ timeout: '15s' })).toBe(3);
 });
 
-it('a start in the process of a worker is one instance all the same, too', async () => {
+it('start() in a worker process resolves although the answer to its COMMIT is lost', async () => {
   await disturbed.startWorker({ ...definitions, activityLease: 1_000, orchestrationLease: 1_000 });
   loseNextAnswer();
   const handle = await disturbed.client.start(steps, 3);
   expect(await handle.result({ timeout: '15s' })).toBe(3);
 });
 
-it('an event whose answer was lost says that it may have been raised', async () => {
+it('raiseEvent() rejects with outcomeUnknown when the answer to its COMMIT is lost', async () => {
   const handle = await disturbed.client.start(waits);
   loseNextAnswer();
   await expect(handle.raiseEvent('go', 1)).rejects.toMatchObject({
@@ -76,7 +76,7 @@ it('an event whose answer was lost says that it may have been raised', async () 
   expect(await handle.result({ timeout: '15s' })).toBe(1);
 });
 
-it('an outage fails no instance: what was under way goes on when the server is back', async () => {
+it('instances complete although the server refuses connections three times', async () => {
   const leases = { activityLease: 2_000, orchestrationLease: 2_000 };
   await disturbed.startWorker({ ...definitions, ...leases });
   const handles = await Promise.all(
@@ -94,7 +94,7 @@ it('an outage fails no instance: what was under way goes on when the server is b
   expect(results).toEqual(handles.map(() => 40));
 }, 60_000);
 
-it('a connection that goes silent costs a lease, not a statement timeout', async () => {
+it('instances complete within 20 s after connections stopped answering three times', async () => {
   const provider = await openPostgres({
     url: proxy.url,
     answerTimeoutMs: 500,
@@ -107,24 +107,24 @@ it('a connection that goes silent costs a lease, not a statement timeout', async
     const handles = await Promise.all(
       Array.from({ length: 10 }, () => direct.client.start(steps, 100)),
     );
-    // Connections are silent in the middle of claims, acks, commits and waits.
+    // Connections stall during claims, acks, commits and waits.
     for (let outage = 0; outage < 3; outage++) {
       await delay(200);
-      proxy.fallSilent();
+      proxy.stall();
       await delay(300);
-      proxy.speak();
+      proxy.resume();
     }
     const spoken = performance.now();
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: '40s' })));
     expect(results).toEqual(handles.map(() => 100));
-    // A second to notice, a second for the leases, the rest for a slow machine; it took 35 s and more.
+    // One second to detect, one second for the leases, the rest for a slow machine. Without the fix: 35 s.
     expect(performance.now() - spoken).toBeLessThan(20_000);
   } finally {
     await perdure.close();
   }
 }, 60_000);
 
-it('work goes on within two seconds of the return of a server that was away for longer than any call waits', async () => {
+it('a worker resumes within two seconds after an outage of twelve seconds', async () => {
   await disturbed.startWorker(definitions);
   await disturbed.client.start(steps, 1).then((handle) => handle.result({ timeout: '15s' }));
   proxy.shut();

@@ -24,14 +24,14 @@ async function open(options: OpenOptions = {}, url = database.url): Promise<Perd
 }
 
 describe('Perdure on PostgreSQL', () => {
-  it('runs an orchestration', async () => {
+  it('Perdure runs an orchestration on PostgreSQL', async () => {
     const perdure = await open();
     await perdure.startWorker(definitions);
     const handle = await perdure.client.start(hello, 'World');
     expect(await handle.result({ timeout: '10s' })).toBe('Hello, World!');
   });
 
-  it('takes postgresql:// as well, and a schema of its own', async () => {
+  it('Perdure.open() accepts a postgresql:// URL and a schema of its own', async () => {
     const url = database.url.replace(/^postgres:/, 'postgresql:');
     const perdure = await open({ schema: 'another' }, url);
     await perdure.startWorker(definitions);
@@ -40,7 +40,7 @@ describe('Perdure on PostgreSQL', () => {
     expect(await (await open()).client.get('one')).toBeUndefined();
   });
 
-  it('works through a pooler: without prepared statements and without LISTEN', async () => {
+  it('Perdure runs without prepared statements and LISTEN, as behind a connection pooler', async () => {
     const options = { prepare: false, listen: false, schema: 'pooled', pollInterval: 50 };
     const [worker, client] = [await open(options), await open(options)];
     await worker.startWorker(definitions);
@@ -48,8 +48,8 @@ describe('Perdure on PostgreSQL', () => {
     expect(await handle.result({ timeout: '10s' })).toBe('Hello, pooler!');
   });
 
-  it('tells a client in another process that its instance has ended, and does not let it poll', async () => {
-    // Were it not told, nobody would find out in time.
+  it('result() resolves by notification when a worker of another Perdure completes it', async () => {
+    // Polling is too slow for the timeout, so only a notification can end the wait.
     const options = { schema: 'apart', pollInterval: '1h' } as const;
     const [worker, client] = [await open(options), await open(options)];
     await worker.startWorker(definitions);
@@ -59,7 +59,7 @@ describe('Perdure on PostgreSQL', () => {
     }
   });
 
-  it('reaches a handler in another process with a cancel, within moments', async () => {
+  it('cancel() reaches a handler of another Perdure by notification within five seconds', async () => {
     const options = { schema: 'cancel', pollInterval: '1h' } as const;
     const [worker, client] = [await open(options), await open(options)];
     const stubborn = activity('stubborn', (ctx) => ctx.canceled());
@@ -81,7 +81,7 @@ describe('Perdure on PostgreSQL', () => {
     }
   });
 
-  it('asks the server at most once a second when there is nothing to do', async () => {
+  it('an idle worker contacts the server at most once per second', async () => {
     const proxy = await startTcpProxy(database.url);
     onTestFinished(() => proxy.close());
     const perdure = await open({ schema: 'idle' }, proxy.url);
@@ -90,7 +90,7 @@ describe('Perdure on PostgreSQL', () => {
     await handle.result({ timeout: '10s' });
     await delay(1_500);
     let asked = 0;
-    proxy.judge(() => {
+    proxy.intercept(() => {
       asked += 1;
       return 'pass';
     });
@@ -100,11 +100,11 @@ describe('Perdure on PostgreSQL', () => {
   }, 30_000);
 
   it.each([
-    ['an option of SQLite', { synchronous: 'full' }],
-    ['a schema with SQL in it', { schema: 'x"; DROP SCHEMA public CASCADE; --' }],
-    ['no connections', { poolSize: 0 }],
-    ['a switch that is none', { listen: 'yes' }],
-  ])('refuses %s', async (_what, options) => {
+    ['an SQLite option', { synchronous: 'full' }],
+    ['a schema name that contains SQL', { schema: 'x"; DROP SCHEMA public CASCADE; --' }],
+    ['a pool size of zero', { poolSize: 0 }],
+    ['a non-boolean value for listen', { listen: 'yes' }],
+  ])('Perdure.open() rejects %s with INVALID_OPTION', async (_what, options) => {
     await expect(Perdure.open(database.url, options as OpenOptions)).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
@@ -117,14 +117,14 @@ describe('Perdure on PostgreSQL', () => {
     'postgres:/shop:hunter2@host/db',
     'postgres:shop:hunter2@host/db',
     '\tmysql://shop:hunter2@host/db',
-  ])('refuses the URL %j, which cannot be read, and repeats nothing of it', async (url) => {
+  ])('Perdure.open() rejects the malformed URL %j without its password', async (url) => {
     const opening = Perdure.open(url);
     const error: unknown = await opening.catch((error: unknown) => error);
     expect(error).toMatchObject({ code: 'INVALID_INPUT' });
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');
   });
 
-  it('refuses options of PostgreSQL for a file', async () => {
+  it('Perdure.open() of an SQLite path rejects PostgreSQL options', async () => {
     await expect(Perdure.open(':memory:', { schema: 'perdure' })).rejects.toMatchObject({
       code: 'INVALID_OPTION',
       message: expect.stringContaining('schema'),

@@ -49,42 +49,45 @@ const builders: Readonly<Record<string, (id: string, work: Work) => Promise<void
       ),
 };
 
-describe.each(Object.entries(builders))('a transaction of %s', (name, transact) => {
-  it('starts what it asks for when it commits', async () => {
-    const id = `${name}-commits`;
-    await transact(id, async (transaction, insert) => {
-      await insert();
-      const within = perdure.client.withTransaction(transaction);
-      await within.start(hello, 'World', { id });
-      await within.start(hello, 'World', { id });
-      await within.runTask(job, 7, { id: `${id}-job` });
+describe.each(Object.entries(builders))(
+  'withTransaction() with a transaction of %s',
+  (name, transact) => {
+    it('withTransaction() starts instances and tasks on commit', async () => {
+      const id = `${name}-commits`;
+      await transact(id, async (transaction, insert) => {
+        await insert();
+        const within = perdure.client.withTransaction(transaction);
+        await within.start(hello, 'World', { id });
+        await within.start(hello, 'World', { id });
+        await within.runTask(job, 7, { id: `${id}-job` });
+      });
+      expect(await perdure.client.handle(hello, id).result()).toBe('Hello, World!');
+      expect(await perdure.client.handle(job, `${id}-job`).result()).toBe(7);
+      expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(1);
     });
-    expect(await perdure.client.handle(hello, id).result()).toBe('Hello, World!');
-    expect(await perdure.client.handle(job, `${id}-job`).result()).toBe(7);
-    expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(1);
-  });
 
-  it('starts nothing when it is rolled back', async () => {
-    const id = `${name}-rolls-back`;
-    const undone = transact(id, async (transaction, insert) => {
-      await insert();
-      await perdure.client.withTransaction(transaction).start(hello, 'World', { id });
-      throw new Error('no');
+    it('withTransaction() starts nothing on rollback', async () => {
+      const id = `${name}-rolls-back`;
+      const undone = transact(id, async (transaction, insert) => {
+        await insert();
+        await perdure.client.withTransaction(transaction).start(hello, 'World', { id });
+        throw new Error('no');
+      });
+      await expect(undone).rejects.toThrow('no');
+      expect(await perdure.client.get(id)).toBeUndefined();
+      expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(0);
     });
-    await expect(undone).rejects.toThrow('no');
-    expect(await perdure.client.get(id)).toBeUndefined();
-    expect((await pool.query('SELECT FROM orders WHERE id = $1', [id])).rowCount).toBe(0);
-  });
-});
+  },
+);
 
-describe('what is no transaction is refused:', () => {
+describe('withTransaction() without a transaction', () => {
   it.each<[string, () => unknown]>([
-    ['a database of drizzle', () => drizzle({ client: pool })],
-    ['a database of kysely', () => new Kysely({ dialect: new PostgresDialect({ pool }) })],
+    ['a Drizzle database', () => drizzle({ client: pool })],
+    ['a Kysely database', () => new Kysely({ dialect: new PostgresDialect({ pool }) })],
     ['a pool', () => pool],
-    ['an object', () => ({ _: { session: { client: {} } } })],
-    ['nothing', () => undefined],
-  ])('%s', async (_, make) => {
+    ['an unrelated object', () => ({ _: { session: { client: {} } } })],
+    ['undefined', () => undefined],
+  ])('withTransaction() of %s rejects with INVALID_INPUT', async (_, make) => {
     const call = async () =>
       perdure.client.withTransaction(make() as ApplicationTransaction).start(hello, 'x');
     await expect(call()).rejects.toMatchObject({ code: 'INVALID_INPUT' });

@@ -30,7 +30,7 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-// Between them, these send every statement of the provider.
+// Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
   'hold/keeps-what-waits-and-what-comes',
   'read/instances-end-at-their-bytes',
@@ -102,7 +102,7 @@ const cases: readonly string[] = [
   'record/is-kept-as-it-is',
 ];
 
-// What counts the whole store, on demand, reads it. So does a takeover, once per process that died.
+// Metrics count whole tables on demand, and a takeover scans them once per dead process.
 const walking = [
   'perdure_queue_depths',
   'perdure_system_metrics',
@@ -118,12 +118,12 @@ const sources = join(import.meta.dirname, '../../src/providers/postgres');
 
 let database: TestDatabase;
 let client: pg.Client;
-/** The first column of each index; of an expression none. */
+/** The first column of each index that does not begin with an expression. */
 let firstColumns: ReadonlyMap<string, string> = new Map();
 
 beforeAll(async () => {
   database = await createDatabase();
-  // With the settings of the provider's own connections.
+  // With the settings of the provider's connections.
   client = new pg.Client(resolveOptions({ url: database.url }).connection.client);
   client.on('error', () => undefined);
   await client.connect();
@@ -144,16 +144,16 @@ async function readFirstColumns(): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map(({ index, column }) => [index, column]));
 }
 
-/** Whether an index is asked for values of its first column; asked for others alone, it is read as a whole. */
+/** Whether the condition of an index scan has the first column. Otherwise the whole index is read. */
 function isSought({ 'Index Name': index = '', 'Index Cond': condition }: PlanNode): boolean {
   const column = firstColumns.get(index);
   return condition !== undefined && (column === undefined || condition.includes(`${column} `));
 }
 
-/** The parts of a plan that read a whole table, compare each row of a batch with each, or sort on disk. */
+/** The nodes of a plan that read a whole table, join row by row, or sort on disk. */
 function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   const { 'Node Type': type, 'Relation Name': table, 'Join Filter': joinFilter = '' } = node;
-  // Definitions are as few as an application has names.
+  // The table of definitions is small.
   const isScan = type.endsWith(' Scan') && table !== undefined && table !== 'definitions';
   const isBounded = isSought(node) || isLimited || /^(Bitmap Heap|Tid) Scan$/.test(type);
   const bad: string[] = [];
@@ -164,7 +164,7 @@ function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   return [...bad, ...(node.Plans ?? []).flatMap((plan) => unbounded(plan, limits))];
 }
 
-/** Explains a statement as it is run with these values. */
+/** The plan of a statement with these values. */
 async function explain(options: string, text: string, values: readonly unknown[] = []) {
   const { rows } = await client.query<{ 'QUERY PLAN': readonly [{ Plan: PlanNode }] }>({
     text: `EXPLAIN (${options}, FORMAT JSON) ${text}`,
@@ -175,7 +175,7 @@ async function explain(options: string, text: string, values: readonly unknown[]
   return plan;
 }
 
-/** Explains a statement for any values, as it is prepared on the provider's connections. */
+/** The generic plan of a prepared statement. */
 async function explainGenerically(text: string): Promise<PlanNode> {
   const count = Math.max(
     0,
@@ -190,7 +190,7 @@ async function explainGenerically(text: string): Promise<PlanNode> {
   }
 }
 
-/** What the cases do not send: by the database's clock, a start of known names, a message that is gone, and processes. */
+/** Sends the statements that no case sends: with the database clock, known names, a missing message, and processes. */
 async function sendTheRest(): Promise<void> {
   const provider = await openPostgres({ url: database.url, schema, listen: false });
   for (const id of ['one', 'two', 'three']) {
@@ -207,7 +207,7 @@ async function sendTheRest(): Promise<void> {
   await provider.close();
 }
 
-/** The names of all statements that the sources have; news to other processes and the end of a backend read no table. */
+/** The names of all statements in the sources, without those that read no table. */
 function namesInSources(): readonly string[] {
   return readdirSync(sources, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
@@ -220,7 +220,7 @@ function namesInSources(): readonly string[] {
     .filter((name) => !/^perdure_(notify|end_backend|migrations)/.test(name));
 }
 
-/** What is wrong with the plans of statements, as they are made now for any values. */
+/** The statements whose generic plans are unbounded. */
 async function badPlans(statements: Iterable<SentStatement>): Promise<readonly string[]> {
   const bad: string[] = [];
   for (const { name, text } of statements) {
@@ -231,8 +231,8 @@ async function badPlans(statements: Iterable<SentStatement>): Promise<readonly s
   return bad;
 }
 
-describe('plans that were made while the queues were empty', () => {
-  it('read no whole table, whatever the statement', async () => {
+describe('query plans for empty queues', () => {
+  it('no statement reads a whole table with plans for empty queues', async () => {
     const sent = watchStatements();
     const statements = new Map<string, SentStatement>();
     const chosen = conformanceCases.filter(({ id }) => cases.includes(id));
@@ -262,7 +262,7 @@ describe('plans that were made while the queues were empty', () => {
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
-    // Nothing is live, so an index of what is live looks like the best way to find anything.
+    // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,
         history_length, input_hash, created_at, ended_at, completed_at)
       SELECT n, '', 1, 'completed', 1, 1, '', 0, 0, 0 FROM generate_series(1, 5000) AS n`);
@@ -280,14 +280,14 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     await fillQueues(client, full);
   }, 300_000);
 
-  /** The statements of a fetch that claims something. */
+  /** The statements of a fetch that claims 100 rows. */
   async function statementsOf(call: Queue): Promise<readonly SentStatement[]> {
     const sent = watchStatements();
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     const fetch = { max: 100, lockMs: 60_000, waitMs: 0 };
     sent();
     const names = ['mine', 'unknown'];
-    // Twice: where there was something, the next claim takes a shorter way.
+    // Twice: after a claim that found work, the next one uses a single statement.
     for (const _time of [1, 2]) {
       const claimed =
         call !== 'instances'
@@ -308,7 +308,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     return statements;
   }
 
-  /** Explains statements as they are run, and undoes that. */
+  /** Runs statements, rolls them back, and returns the number of buffers that they read. */
   async function buffersOf(statements: readonly SentStatement[]): Promise<number> {
     await client.query('BEGIN');
     let buffers = 0;
@@ -322,7 +322,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   }
 
   it.each(['instances', 'work', 'tasks'] as const)(
-    'a claim of %s reads a bounded part, though others, delayed ones and foreign names queue ahead',
+    'a claim of %s behind delayed and foreign rows reads under 8,000 buffers',
     async (call) => {
       const statements = await statementsOf(call);
       await client.query('VACUUM');
@@ -332,7 +332,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   );
 
   it.each(['work', 'tasks'] as const)(
-    'a claim of %s passes over rows that others are claiming',
+    'a claim of %s skips 1,000 locked rows within 10,000 buffers',
     async (call) => {
       const other = new pg.Client({ connectionString: database.url });
       await other.connect();
@@ -350,7 +350,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   );
 
   it.each(['work', 'tasks'] as const)(
-    'a claim of %s passes over what others hold and have not renewed',
+    'a claim of %s skips 1,000 held rows within 16,000 buffers',
     async (call) => {
       await client.query(`UPDATE ${full}.worker_queue SET lock_token = 'other', locked_until = 1e15
         WHERE item_key = ANY (ARRAY(
@@ -363,7 +363,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     60_000,
   );
 
-  it('a cancel of thousands of activities reads those, and no others', async () => {
+  it('a cancel of 2,000 activities uses indexes and reads under 10,000 buffers', async () => {
     const sent = watchStatements();
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     sent();

@@ -21,8 +21,8 @@ function ids(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${prefix} ${index}`);
 }
 
-/** A life of several instances, as batches of one size; answers how many statements each kind of call took. */
-async function liveThrough(
+/** Runs instances through every provider call in batches of `count`. Returns the number of statements per call. */
+async function runLifecycle(
   provider: Provider,
   sent: () => readonly unknown[],
   { prefix, count }: { readonly prefix: string; readonly count: number },
@@ -90,19 +90,19 @@ async function liveThrough(
   return counts;
 }
 
-it('the number of statements does not depend on the size of the batch', async () => {
+it('the number of statements per call does not depend on the batch size', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
-  // Names are made known once for each process.
-  await liveThrough(provider, sent, { prefix: 'first', count: 1 });
-  const one = await liveThrough(provider, sent, { prefix: 'one', count: 1 });
-  const many = await liveThrough(provider, sent, { prefix: 'many', count: 200 });
+  // The first use of a name takes extra statements per process.
+  await runLifecycle(provider, sent, { prefix: 'first', count: 1 });
+  const one = await runLifecycle(provider, sent, { prefix: 'one', count: 1 });
+  const many = await runLifecycle(provider, sent, { prefix: 'many', count: 200 });
   expect(many).toEqual(one);
   expect(Math.max(...Object.values(many))).toBeLessThanOrEqual(20);
 }, 60_000);
 
-it('a start with its first turn is one statement, and the turn that ends it one round trip', async () => {
+it('starts with a first turn take one statement, final turns one transaction', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
@@ -151,7 +151,7 @@ it('a start with its first turn is one statement, and the turn that ends it one 
   }
 });
 
-it('tasks are created, claimed and ended by one statement each, however many they are', async () => {
+it('creating, claiming and ending 300 tasks takes one statement each', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();
@@ -175,7 +175,7 @@ it('tasks are created, claimed and ended by one statement each, however many the
     expect(items).toHaveLength(count);
     statements.push(sent().map(({ name }) => name));
   }
-  // The first makes the name known, and learns that there is something to do.
+  // The first round registers the name and finds the queue busy.
   for (const names of statements.slice(1)) {
     expect(names).toEqual([
       'perdure_create_tasks_plainly',
@@ -185,7 +185,7 @@ it('tasks are created, claimed and ended by one statement each, however many the
   }
 });
 
-it('jobs whose handlers run are told to stop by one statement, however many they are', async () => {
+it('abandonJobs() of 300 running jobs takes one statement', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   await provider.openSession(newSession('s'));
@@ -212,7 +212,7 @@ it('jobs whose handlers run are told to stop by one statement, however many they
   }
 });
 
-it('the life of most task runs changes no index but those of their beginning and end', async () => {
+it('more than 70% of task row updates are HOT updates', async () => {
   const { open, url } = await temporaryStore();
   const provider = await open();
   const outcome = { kind: 'completed', payload: '1' } as const;
@@ -221,7 +221,7 @@ it('the life of most task runs changes no index but those of their beginning and
     const items = await provider.fetchWorkItems({ ...fetch, max: 100, names: [] });
     await provider.ackWorkItems(items.map(({ lockToken }) => ({ lockToken, outcome })));
   }
-  // The statistics are written when a connection ends, by PostgreSQL 14 a moment later.
+  // The server writes the statistics when a connection ends; PostgreSQL 14 writes them later.
   await provider.close();
   await vi.waitFor(
     async () => {
@@ -237,7 +237,7 @@ it('the life of most task runs changes no index but those of their beginning and
   );
 });
 
-it('a mixed batch of ends takes as many statements as one', async () => {
+it('acking 200 mixed outcomes takes as many statements as acking four', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
   const sent = watchStatements();

@@ -9,8 +9,8 @@ import {
 } from '../../src/testing/conformance/sample-data.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
-// Ids and names with such characters are refused before they reach a store; payloads are the users' own.
-const nasty = [
+// Ids and names with such characters are rejected before they reach a store. Payloads can contain any text.
+const unusualTexts = [
   'nul \0 inside',
   '\0',
   '\u0001',
@@ -19,7 +19,7 @@ const nasty = [
   '\udc00 other half',
 ];
 
-/** All that comes back of a text that was stored in every place that takes any. */
+/** Stores a text in every field that accepts any text. Returns what is read back. */
 async function stored(provider: Provider, text: string): Promise<readonly unknown[]> {
   const message = { kind: text, executionId: null, operation: null, data: text, payload: text };
   await provider.createInstances([
@@ -50,7 +50,7 @@ async function stored(provider: Provider, text: string): Promise<readonly unknow
   ];
 }
 
-it.each(nasty)('%j comes back from PostgreSQL as it does from SQLite', async (text) => {
+it.each(unusualTexts)('PostgreSQL returns the stored text %j as SQLite does', async (text) => {
   const sqlite = await openSqlite({ path: ':memory:' });
   const { open } = await temporaryStore();
   expect(await stored(await open(), text)).toEqual(await stored(sqlite, text));

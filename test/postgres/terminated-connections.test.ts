@@ -7,7 +7,7 @@ import { createDatabase } from './helpers/server.ts';
 const program = new URL('./helpers/busy-worker-program.ts', import.meta.url);
 const disturbedMs = 4_000;
 
-it('a worker process survives an administrator who ends its connections for seconds', async () => {
+it('a worker process completes instances while its connections are terminated for four seconds', async () => {
   const database = await createDatabase();
   onTestFinished(() => database.drop());
   const worker = fork(program, [database.url], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] });
@@ -15,10 +15,10 @@ it('a worker process survives an administrator who ends its connections for seco
     if (worker.connected) worker.disconnect();
     if (worker.exitCode === null && worker.signalCode === null) await once(worker, 'exit');
   });
-  let lastWords = '';
-  worker.stderr?.on('data', (bytes) => (lastWords += String(bytes)));
+  let stderr = '';
+  worker.stderr?.on('data', (bytes) => (stderr += String(bytes)));
   const died = once(worker, 'exit').then(([code]) => {
-    throw new Error(`The worker process ended with code ${String(code)}: ${lastWords}`);
+    throw new Error(`The worker process ended with code ${String(code)}: ${stderr}`);
   });
   died.catch(() => undefined);
   await Promise.race([once(worker, 'message'), died]);

@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 beforeEach(async () => {
-  // Were nobody told at the commit, nothing would happen for an hour.
+  // Polling is too slow for the test, so the commit must notify the worker.
   perdure = await Perdure.open(database.url, { pollInterval: '1h' });
   client = new pg.Client({ connectionString: database.url });
   await client.connect();
@@ -46,8 +46,8 @@ async function startWorker(): Promise<void> {
   await perdure.startWorker({ orchestrations: [approve, bill], activities: [double] });
 }
 
-describe('a transaction of the application', () => {
-  it('starts an instance when it commits, and not before', async () => {
+describe('client.withTransaction()', () => {
+  it('start() in a transaction takes effect on commit and not before', async () => {
     await startWorker();
     await client.query('BEGIN');
     await client.query('INSERT INTO orders VALUES (1)');
@@ -57,7 +57,7 @@ describe('a transaction of the application', () => {
     expect(await handle.result({ timeout: '10s' })).toBe(42);
   });
 
-  it('has never started, signalled or cancelled anything when it is rolled back', async () => {
+  it('a rollback discards the start, event and cancel of its transaction', async () => {
     await startWorker();
     const running = await perdure.client.start(approve, 7);
     await client.query('BEGIN');
@@ -72,7 +72,7 @@ describe('a transaction of the application', () => {
     expect(await running.result({ timeout: '10s' })).toBe('7 by somebody');
   });
 
-  it('runs tasks when it commits, and none when it is rolled back', async () => {
+  it('runTask() and runTasks() in a transaction take effect only on commit', async () => {
     const triple = task('triple', (_ctx, n: number) => 3 * n);
     await perdure.startWorker({ tasks: [triple] });
     for (const end of ['ROLLBACK', 'COMMIT']) {
@@ -95,7 +95,7 @@ describe('a transaction of the application', () => {
     }
   });
 
-  it('runs a flow when it commits, and none when it is rolled back', async () => {
+  it('runFlow() in a transaction takes effect only on commit', async () => {
     const sum = flow('sum')
       .input<readonly number[]>()
       .map('twice', { over: ({ input }) => input }, (_ctx, n) => 2 * n)
@@ -112,7 +112,7 @@ describe('a transaction of the application', () => {
     }
   });
 
-  it('starts an orchestration that no store has seen before, after it was rolled back once', async () => {
+  it('start() of a new orchestration name succeeds after a rollback', async () => {
     for (const end of ['ROLLBACK', 'COMMIT']) {
       await client.query('BEGIN');
       await perdure.client.withTransaction(client).start('brand-new', 1, { id: 'fresh' });
@@ -124,7 +124,7 @@ describe('a transaction of the application', () => {
     await perdure.client.terminate('fresh');
   });
 
-  it('raises events and cancels', async () => {
+  it('raiseEvent() and cancel() in a transaction take effect on commit', async () => {
     await startWorker();
     const [signalled, stopped] = [
       await perdure.client.start(approve, 1),
@@ -141,7 +141,7 @@ describe('a transaction of the application', () => {
     });
   });
 
-  it('finds the same start again, and refuses another with its id', async () => {
+  it('start() in a transaction accepts a repeated start and rejects a conflicting one', async () => {
     await client.query('BEGIN');
     const transaction = perdure.client.withTransaction(client);
     const first = await transaction.start('same', 1, { id: 'twice' });
@@ -150,12 +150,12 @@ describe('a transaction of the application', () => {
     await expect(transaction.start('same', 2, { id: 'twice' })).rejects.toMatchObject({
       code: 'INSTANCE_ALREADY_EXISTS',
     });
-    // The transaction is as good as before.
+    // The transaction is still usable.
     await client.query('INSERT INTO orders VALUES (2)');
     await client.query('ROLLBACK');
   });
 
-  it('takes events and cancels for instances that are not there as the client does', async () => {
+  it('cancel() and raiseEvent() in a transaction report an unknown id', async () => {
     await client.query('BEGIN');
     const transaction = perdure.client.withTransaction(client);
     expect(await transaction.cancel('nobody')).toMatchObject({ found: false });
@@ -165,7 +165,7 @@ describe('a transaction of the application', () => {
     await client.query('ROLLBACK');
   });
 
-  it('is needed: without one, or on a pool, nothing is written', async () => {
+  it('withTransaction() without BEGIN, or on a pool, rejects and writes nothing', async () => {
     const running = await perdure.client.start(approve, 8);
     const outside = perdure.client.withTransaction(client);
     const pool = new pg.Pool({ connectionString: database.url });
@@ -187,7 +187,7 @@ describe('a transaction of the application', () => {
     await perdure.client.terminate(running.id);
   });
 
-  it('takes several starts made at once', async () => {
+  it('concurrent start() calls in one transaction all succeed', async () => {
     await startWorker();
     await client.query('BEGIN');
     const transaction = perdure.client.withTransaction(client);
@@ -199,7 +199,7 @@ describe('a transaction of the application', () => {
   });
 });
 
-it('a store in a file takes part in no transaction, and says so', async () => {
+it('withTransaction() on an SQLite store throws INVALID_INPUT', async () => {
   const file = await Perdure.open(':memory:');
   onTestFinished(() => file.close());
   expect(() => file.client.withTransaction(client)).toThrow(
@@ -207,8 +207,11 @@ it('a store in a file takes part in no transaction, and says so', async () => {
   );
 });
 
-it.each([undefined, null, {}, 'BEGIN'])('withTransaction refuses %j', (connection) => {
-  expect(() => perdure.client.withTransaction(connection as pg.Client)).toThrow(
-    expect.objectContaining({ code: 'INVALID_INPUT' }),
-  );
-});
+it.each([undefined, null, {}, 'BEGIN'])(
+  'withTransaction(%j) throws INVALID_INPUT',
+  (connection) => {
+    expect(() => perdure.client.withTransaction(connection as pg.Client)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT' }),
+    );
+  },
+);

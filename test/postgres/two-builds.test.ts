@@ -9,7 +9,7 @@ import { createDatabase } from './helpers/server.ts';
 /** A worker process of one build. */
 interface RunningBuild {
   readonly alarms: readonly string[];
-  /** Stops it in peace and answers its exit code. */
+  /** Stops the process gracefully and returns its exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -32,7 +32,7 @@ async function startBuild(store: string, build: BuildName): Promise<RunningBuild
   return { alarms, stop };
 }
 
-/** A client without a worker, on a database of its own. */
+/** A client without a worker, on a new database. */
 async function openClient(): Promise<{ readonly store: string; readonly perdure: Perdure }> {
   const database = await createDatabase();
   const perdure = await Perdure.open(database.url);
@@ -56,14 +56,14 @@ async function startMeters(
   return (await Promise.all(handles)) as readonly Meter[];
 }
 
-async function tell(meters: readonly Meter[], isLast: boolean): Promise<void> {
+async function raiseNext(meters: readonly Meter[], isLast: boolean): Promise<void> {
   await Promise.all(meters.map((meter) => meter.raiseEvent(next, { isLast })));
 }
 
-/** Lets every instance go through one more execution, and waits until the next has begun. */
-async function turnOver(meters: readonly Meter[]): Promise<void> {
+/** Advances every instance by one execution and waits until the next one has started. */
+async function advanceExecution(meters: readonly Meter[]): Promise<void> {
   const before = await Promise.all(meters.map((meter) => meter.status()));
-  await tell(meters, false);
+  await raiseNext(meters, false);
   await vi.waitFor(
     async () => {
       const now = await Promise.all(meters.map((meter) => meter.status()));
@@ -79,11 +79,11 @@ async function resultsOf(meters: readonly Meter[]): Promise<readonly (readonly R
   return await Promise.all(meters.map((meter) => meter.result({ timeout: '30s' })));
 }
 
-it('the old and the new build of an application run side by side, and no instance fails or is held back', async () => {
+it('old and new builds run side by side without failed or blocked instances', async () => {
   const { store, perdure } = await openClient();
   const oldBuild = await startBuild(store, 'old');
   const early = await startMeters(perdure, 'early');
-  await turnOver(early);
+  await advanceExecution(early);
 
   const newBuild = await startBuild(store, 'new');
   const late = [
@@ -92,11 +92,11 @@ it('the old and the new build of an application run side by side, and no instanc
     ...(await startMeters(perdure, 'version 2', '2')),
   ];
   const meters = [...early, ...late];
-  for (let round = 0; round < 3; round++) await turnOver(meters);
+  for (let round = 0; round < 3; round++) await advanceExecution(meters);
 
   expect(await oldBuild.stop()).toBe(0);
-  await turnOver(meters);
-  await tell(meters, true);
+  await advanceExecution(meters);
+  await raiseNext(meters, true);
   const results = await resultsOf(meters);
   expect(await newBuild.stop()).toBe(0);
 
@@ -106,26 +106,26 @@ it('the old and the new build of an application run side by side, and no instanc
     ...late.map(() => 5),
   ]);
   const versions = results.map((rounds) => rounds.map(({ version }) => version).join(''));
-  // Up once, never down, and in the end nobody is left on the old version.
+  // Each instance upgrades once, never downgrades, and ends on the new version.
   for (const moves of versions) expect(moves).toMatch(/^1*2+$/);
   expect(versions.slice(0, early.length).every((moves) => moves.startsWith('1'))).toBe(true);
   expect(versions.slice(-15)).toEqual(Array.from({ length: 15 }, () => '22222'));
-  // Both took part while both were there.
+  // Both builds ran activities while both were up.
   const shared = results.slice(early.length).flatMap((rounds) => rounds.slice(0, 3));
   expect(new Set(shared.map(({ readBy }) => readBy))).toEqual(new Set(['old', 'new']));
   const { items } = await perdure.client.list({ name: 'meter' }, { limit: 100 });
   expect(items.map(({ status }) => status)).toEqual(meters.map(() => 'completed'));
 });
 
-it('a build that changes a version in place holds its instances back, and the old build carries them to their end', async () => {
+it('a version changed in place blocks its instances until the old build completes them', async () => {
   const { store, perdure } = await openClient();
   const before = await startBuild(store, 'old');
   const meters = await startMeters(perdure, 'early');
-  await turnOver(meters);
+  await advanceExecution(meters);
   await before.stop();
 
   const careless = await startBuild(store, 'careless');
-  await tell(meters, true);
+  await raiseNext(meters, true);
   await vi.waitFor(
     async () => {
       const now = await Promise.all(meters.map((meter) => meter.status()));

@@ -43,16 +43,16 @@ interface Parts {
   readonly answerMs?: number;
   readonly listen?: boolean;
   readonly pollMs?: number;
-  readonly look?: (since: number) => Promise<PolledTimes>;
+  readonly query?: (since: number) => Promise<PolledTimes>;
 }
 
-/** Wake-ups as those of one process, and the hints that they gave. */
-async function open({ listen = true, pollMs = 60_000, look, answerMs = 0 }: Parts = {}) {
+/** The wake-ups of one process, and the hints that they emit. */
+async function open({ listen = true, pollMs = 60_000, query, answerMs = 0 }: Parts = {}) {
   const { connection } = resolveOptions({ url: proxy.url });
   const wakeUps = new WakeUps({
     clock: systemClock,
     pollMs,
-    query: look ?? (() => Promise.resolve(nothing)),
+    query: query ?? (() => Promise.resolve(nothing)),
     notifications: listen ? { ...connection, channel, answerMs } : undefined,
   });
   opened.push(wakeUps);
@@ -61,7 +61,7 @@ async function open({ listen = true, pollMs = 60_000, look, answerMs = 0 }: Part
   return { wakeUps, hints, listen: () => wakeUps.listen((hint) => hints.push(hint)) };
 }
 
-/** Two processes that know of each other. */
+/** Two processes that have discovered each other. */
 async function openTwo() {
   const first = await open();
   const second = await open();
@@ -91,15 +91,15 @@ function effects(parts: {
   return sum;
 }
 
-/** Machines under load take their time. */
+/** Waits long enough for a machine under load. */
 function eventually(holds: () => void): Promise<void> {
   return vi.waitFor(holds, { timeout: 15_000, interval: 10 });
 }
 
 const untilLate = () => ({ waitMs: 600_000, until: systemClock.now() + 600_000 });
 
-describe('wake-ups between processes', () => {
-  it('tell of ended instances and of cancel requests', async () => {
+describe('WakeUps with notifications', () => {
+  it('announce() notifies other processes of ended instances and cancel requests', async () => {
     const { first, second } = await openTwo();
     first.wakeUps.announce(effects({ finished: ['a\0'], cancelRequested: ['1.x', '2.y'] }));
     await eventually(() => {
@@ -111,7 +111,7 @@ describe('wake-ups between processes', () => {
     });
   });
 
-  it('end a wait for what is due, and no other', async () => {
+  it('announce() of due work ends a wait for work and no other', async () => {
     const { first, second } = await openTwo();
     const others = new AbortController();
     let othersWoke = false;
@@ -125,19 +125,19 @@ describe('wake-ups between processes', () => {
     others.abort();
   });
 
-  it('tell thousands of cancel requests', async () => {
+  it('announce() delivers 2,000 cancel requests to another process', async () => {
     const { first, second } = await openTwo();
     const tokens = Array.from({ length: 2_000 }, (_, i) => `${i}.${'x'.repeat(22)}`);
     first.wakeUps.announce(effects({ cancelRequested: tokens }));
     await eventually(() => {
-      const told = second.hints.flatMap((hint) =>
+      const delivered = second.hints.flatMap((hint) =>
         hint.kind === 'cancelRequested' ? hint.lockTokens : [],
       );
-      expect(told).toEqual(tokens);
+      expect(delivered).toEqual(tokens);
     });
   });
 
-  it('go on after the connection was cut, and let everybody look at once', async () => {
+  it('a cut connection ends waits and emits changed, and notifications resume', async () => {
     const { first, second } = await openTwo();
     const waiting = second.wakeUps.wait({ topic: 'work', ...untilLate() });
     second.hints.length = 0;
@@ -150,7 +150,7 @@ describe('wake-ups between processes', () => {
     });
   });
 
-  it('tell of what happens before anyone could answer the hello', async () => {
+  it('announce() reaches other processes before they answer the hello', async () => {
     const first = await open();
     first.listen();
     const second = await open({ answerMs: 60_000 });
@@ -158,7 +158,7 @@ describe('wake-ups between processes', () => {
     await eventually(() => expect(first.hints.some(isEnd('at once'))).toBe(true));
   });
 
-  it('tell of what happens after a long silence', async () => {
+  it('announce() reaches other processes after ten minutes without notifications', async () => {
     const { first, second } = await openTwo();
     const later = performance.now() + 600_000;
     const time = vi.spyOn(performance, 'now').mockImplementation(() => later);
@@ -172,109 +172,109 @@ describe('wake-ups between processes', () => {
     }
   });
 
-  it('tell nothing while nobody else is there', async () => {
-    const eavesdropper = new pg.Client({ connectionString: database.url });
-    await eavesdropper.connect();
+  it('announce() sends nothing while no other process listens', async () => {
+    const listener = new pg.Client({ connectionString: database.url });
+    await listener.connect();
     try {
-      const heard: string[] = [];
-      eavesdropper.on('notification', ({ payload = '' }) => heard.push(payload));
-      await eavesdropper.query(`LISTEN ${channel}`);
+      const payloads: string[] = [];
+      listener.on('notification', ({ payload = '' }) => payloads.push(payload));
+      await listener.query(`LISTEN ${channel}`);
       const alone = await open();
       alone.wakeUps.announce(effects({ finished: ['a'] }));
       await alone.wakeUps.close();
-      await eavesdropper.query('SELECT 1');
-      expect(heard.map((payload) => (JSON.parse(payload) as { kind: string }).kind)).toEqual([
+      await listener.query('SELECT 1');
+      expect(payloads.map((payload) => (JSON.parse(payload) as { kind: string }).kind)).toEqual([
         'hello',
       ]);
     } finally {
-      await eavesdropper.end();
+      await listener.end();
     }
   });
 });
 
-describe('wake-ups without notifications', () => {
-  it('look once per interval while somebody waits or listens, and never otherwise', async () => {
-    let looks = 0;
-    const look = () => {
-      looks += 1;
+describe('WakeUps without notifications', () => {
+  it('WakeUps polls only while a caller waits or listens', async () => {
+    let queries = 0;
+    const query = () => {
+      queries += 1;
       return Promise.resolve(nothing);
     };
-    const { wakeUps, listen } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps, listen } = await open({ listen: false, pollMs: 5, query });
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(looks).toBe(0);
+    expect(queries).toBe(0);
     const stop = listen();
     const signal = AbortSignal.timeout(60_000);
     const waits = [1, 2, 3].map(() => wakeUps.wait({ topic: 'work', ...untilLate(), signal }));
-    await eventually(() => expect(looks >= 3).toBe(true));
+    await eventually(() => expect(queries >= 3).toBe(true));
     stop();
     await wakeUps.close();
     await Promise.all(waits);
-    const inTheEnd = looks;
+    const inTheEnd = queries;
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(looks).toBe(inTheEnd);
+    expect(queries).toBe(inTheEnd);
   });
 
-  it('end a wait when the look finds something due', async () => {
-    const look = () =>
+  it('a poll that finds due work ends a wait', async () => {
+    const query = () =>
       Promise.resolve({ ...nothing, nextAt: { orchestrations: Infinity, work: 1 } });
-    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, query });
     await wakeUps.wait({ topic: 'work', ...untilLate() });
   });
 
-  it('tell of a cancel request once', async () => {
-    let looks = 0;
-    const look = () => {
-      looks += 1;
-      return Promise.resolve({ ...nothing, flagged: looks > 1 ? ['1.x'] : [] });
+  it('repeated polls emit a cancel request once', async () => {
+    let queries = 0;
+    const query = () => {
+      queries += 1;
+      return Promise.resolve({ ...nothing, flagged: queries > 1 ? ['1.x'] : [] });
     };
-    const { hints, listen } = await open({ listen: false, pollMs: 5, look });
+    const { hints, listen } = await open({ listen: false, pollMs: 5, query });
     listen();
-    await eventually(() => expect(looks > 5).toBe(true));
+    await eventually(() => expect(queries > 5).toBe(true));
     const known = hints.filter(({ kind }) => kind !== 'missed');
     expect(known).toEqual([{ kind: 'cancelRequested', lockTokens: ['1.x'] }]);
   });
 
-  it('tell that something has changed when a schedule is due earlier than it was', async () => {
+  it('a poll emits changed when a schedule becomes due earlier', async () => {
     const times = [Infinity, 500, 700, 400, 400];
-    let looks = 0;
-    const look = () => {
-      looks += 1;
-      return Promise.resolve({ ...nothing, nextScheduleAt: times[looks] ?? 400 });
+    let queries = 0;
+    const query = () => {
+      queries += 1;
+      return Promise.resolve({ ...nothing, nextScheduleAt: times[queries] ?? 400 });
     };
-    const { hints, listen } = await open({ listen: false, pollMs: 5, look });
+    const { hints, listen } = await open({ listen: false, pollMs: 5, query });
     listen();
-    await eventually(() => expect(looks > 6).toBe(true));
+    await eventually(() => expect(queries > 6).toBe(true));
     const known = hints.filter(({ kind }) => kind !== 'missed');
     expect(known).toEqual([{ kind: 'changed' }, { kind: 'changed' }]);
   });
 
-  it('report with each poll that changes of other processes may have been missed', async () => {
+  it('polls emit missed, because notifications from other processes are off', async () => {
     const { hints, listen } = await open({ listen: false, pollMs: 5 });
     listen();
     await eventually(() => expect(hints.length > 2).toBe(true));
     expect(new Set(hints.map(({ kind }) => kind))).toEqual(new Set(['missed']));
   });
 
-  it('survive looks that fail', async () => {
-    let looks = 0;
-    const look = () => {
-      looks += 1;
-      return looks < 3
+  it('a wait continues after two polls that reject', async () => {
+    let queries = 0;
+    const query = () => {
+      queries += 1;
+      return queries < 3
         ? Promise.reject(new Error('away'))
         : Promise.resolve({ ...nothing, nextAt: { orchestrations: 1, work: 1 } });
     };
-    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, query });
     await wakeUps.wait({ topic: 'work', ...untilLate() });
-    expect(looks).toBe(3);
+    expect(queries).toBe(3);
   });
 
-  it('tell of a request that waited for seconds before it could commit', async () => {
+  it('polls query cancel requests of at least the last ten seconds', async () => {
     const asked: number[] = [];
-    const look = (since: number) => {
+    const query = (since: number) => {
       asked.push(Date.now() - since);
       return Promise.resolve(nothing);
     };
-    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, query });
     const stop = wakeUps.listen(() => undefined);
     await expect.poll(() => asked.length, { interval: 5 }).toBeGreaterThan(2);
     stop();
@@ -282,28 +282,28 @@ describe('wake-ups without notifications', () => {
   });
 });
 
-describe('wake-ups in one process', () => {
-  it('miss no change between a look and the wait that follows it', async () => {
+describe('WakeUps in one process', () => {
+  it('a change between a query and the wait that follows ends the wait', async () => {
     const { wakeUps } = await open({ listen: false });
     const seen = wakeUps.changes('work');
     wakeUps.announce(effects({ workAt: 1 }));
     await wakeUps.wait({ topic: 'work', ...untilLate(), seen });
   });
 
-  it('let a fetch rest on the last look until something changes', async () => {
+  it('restoreIdle() returns the saved snapshot until something changes', async () => {
     const { wakeUps } = await open({ listen: false });
     const nextAt = untilLate().until;
     const aheadMs = systemClock.now() - systemClock.monotonic();
-    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt, aheadMs } as const;
+    const snapshot = { topic: 'work', changes: wakeUps.changes('work'), nextAt, aheadMs } as const;
     expect(wakeUps.restoreIdle('names')).toBeUndefined();
-    wakeUps.saveIdle('names', rest);
+    wakeUps.saveIdle('names', snapshot);
     expect(wakeUps.restoreIdle('names')).toMatchObject({ nextAt });
-    wakeUps.saveIdle('names', rest);
+    wakeUps.saveIdle('names', snapshot);
     wakeUps.announce(effects({ workAt: 1 }));
     expect(wakeUps.restoreIdle('names')).toBeUndefined();
   });
 
-  it('leave no alarm and no wait behind', async () => {
+  it('close() ends waits and clears alarms', async () => {
     const clock = new FakeClock();
     const wakeUps = new WakeUps({ clock, pollMs: 1_000, query: () => Promise.resolve(nothing) });
     const waiting = wakeUps.wait({ topic: 'work', waitMs: 5_000, until: clock.now() + 5_000 });

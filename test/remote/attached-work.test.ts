@@ -104,7 +104,9 @@ describeRemote('a job over HTTP', (open) => {
     const numbers = Array.from({ length: 200 }, (_, index) => index);
     let requests = 0;
     // Of four requests one is cut before it arrives, and one before its answer does.
-    proxy.judge(() => (['pass', 'cutAnswer', 'pass', 'cut'] as const)[requests++ % 4] ?? 'pass');
+    proxy.intercept(
+      () => (['pass', 'cutAnswer', 'pass', 'cut'] as const)[requests++ % 4] ?? 'pass',
+    );
     const results = await Promise.all(
       numbers.map((number) => client.submit(counted, number).result()),
     );

@@ -17,7 +17,7 @@ const definitions = { orchestrations: [listen], tasks: [double] };
 /** Lets the next request with this path through, and nothing of its answer. */
 function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
   let lost = 0;
-  proxy.judge((bytes) => {
+  proxy.intercept((bytes) => {
     if (lost > 0 || !bytes.toString('latin1').startsWith(`POST ${path}`)) return 'pass';
     lost += 1;
     return 'cutAnswer';

@@ -1,4 +1,4 @@
-/** Cases of the seed documents about activities of an instance that is cancelled; docs/seed-tests.md maps them. */
+/** Seed cases about activities of a canceled instance; docs/seed-tests.md maps them. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import { activity, orchestration, Perdure, type Logger } from 'perdure';
@@ -24,7 +24,7 @@ function recorder(): Logger & { readonly warnings: string[] } {
   return { warnings, debug: quiet, info: quiet, warn, error: warn };
 }
 
-/** Resolves when as many have arrived as were announced. */
+/** `all` resolves after `expected` calls of `arrive`. */
 function gate(expected: number) {
   const all = Promise.withResolvers<void>();
   let count = 0;
@@ -40,7 +40,7 @@ function gate(expected: number) {
   };
 }
 
-it('cancelling an instance stops the activity that it has running', async () => {
+it('cancel() of an instance stops its running activity', async () => {
   const started = Promise.withResolvers<void>();
   const ends: string[] = [];
   const long = activity('long', async (ctx) => {
@@ -65,7 +65,7 @@ it('cancelling an instance stops the activity that it has running', async () => 
   expect(ends).toEqual(['stopped']);
 });
 
-it('a handler that asks in a loop sees the cancel of its instance, and can leave early', async () => {
+it('a handler that polls isCanceled sees the cancel within one renewal', async () => {
   const clock = new FakeClock();
   const perdure = await Perdure.open(dropHints(await openSqlite({ path: ':memory:', clock }), 1), {
     clock,
@@ -86,7 +86,7 @@ it('a handler that asks in a loop sees the cancel of its instance, and can leave
   const handle = await perdure.client.start(run);
   await started.promise;
   await handle.cancel({ reason: 'leave' });
-  // Every hint is lost: the renewal at a third of the lease brings the news.
+  // Every hint is lost: the renewal at a third of the lease delivers the cancel.
   let hasLeft = false;
   void left.promise.then(() => (hasLeft = true));
   await clock.advance('9s');
@@ -96,7 +96,7 @@ it('a handler that asks in a loop sees the cancel of its instance, and can leave
   expect(await left.promise).toMatchObject({ trigger: 'cancel', reason: 'leave' });
 });
 
-it('a handler of a cancelled instance that heeds its signal within the grace ends without a warning', async () => {
+it('a canceled handler that stops within its grace causes no warning', async () => {
   const started = Promise.withResolvers<void>();
   const logger = recorder();
   const tidy = activity('tidy', async (ctx) => {
@@ -115,7 +115,7 @@ it('a handler of a cancelled instance that heeds its signal within the grace end
   expect(await handle.status()).not.toHaveProperty('leaked');
 });
 
-it('a handler of a cancelled instance that ignores its signal is warned about, and the worker moves on', async () => {
+it('a canceled handler that ignores its signal is logged, and its slot is freed', async () => {
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const logger = recorder();
@@ -146,13 +146,13 @@ it('a handler of a cancelled instance that ignores its signal is warned about, a
   expect(logger.warnings).toEqual([expect.stringMatching(/still runs after its grace/)]);
   expect(await env.result(waiting)).toBe('ran');
   expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
-  // Nothing kills it; it just no longer counts.
+  // A leaked handler runs on, but no longer affects its instance.
   finish.resolve();
   await expect.poll(() => ends).toEqual(['went on']);
   expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
 });
 
-it('an activity that has completed before the cancel is noticed counts as completed', async () => {
+it('an activity that completes before it sees the cancel counts as completed', async () => {
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const brief = activity('brief', async () => {
@@ -175,7 +175,7 @@ it('an activity that has completed before the cancel is noticed counts as comple
   expect(await handle.result()).toBe('made it');
 });
 
-it('three parallel activities of a cancelled instance are told to stop, and each ends on its own', async () => {
+it('cancel() aborts three parallel activities, and each ends independently', async () => {
   const running = gate(3);
   const logger = recorder();
   const ends: string[] = [];
@@ -208,7 +208,7 @@ it('three parallel activities of a cancelled instance are told to stop, and each
   expect(logger.warnings).toHaveLength(1);
 });
 
-it('work that an activity of a cancelled instance has started can share its signal and stop with it', async () => {
+it('operations that share the signal of a canceled activity stop with it', async () => {
   const running = gate(2);
   const ends: string[] = [];
   const parent = activity('parent', async (ctx) => {
@@ -228,17 +228,17 @@ it('work that an activity of a cancelled instance has started can share its sign
   expect(await handle.status()).toMatchObject({ status: 'canceled' });
 });
 
-it('100 instances with five activities each are cancelled at once, and leave no slot or timer behind', async () => {
+it('canceling 100 instances with five activities each leaks no slot or timer', async () => {
   const running = gate(500);
   const again = gate(500);
-  let told = 0;
+  let aborted = 0;
   const hold = activity('hold', async (ctx) => {
     running.arrive();
     await ctx.canceled();
-    told += 1;
+    aborted += 1;
     ctx.throwIfCanceled();
   });
-  // Ends only when all 500 of them run at once: every slot must be free again.
+  // Completes only if all 500 run concurrently, so every slot must be free again.
   const meet = activity('meet', async () => {
     again.arrive();
     await again.all;
@@ -264,7 +264,7 @@ it('100 instances with five activities each are cancelled at once, and leave no 
   expect(answers.every(({ changed }) => changed)).toBe(true);
   const ends = await Promise.all(handles.map(({ id }) => env.client.wait(id)));
   expect(ends.map(({ status }) => status)).toEqual(ends.map(() => 'canceled'));
-  expect(told).toBe(500);
+  expect(aborted).toBe(500);
   await env.advance('1m');
   expect(env.clock.alarmCount).toBe(idleAlarms);
   const others = await Promise.all(Array.from({ length: 100 }, () => env.client.start(meets)));
@@ -273,7 +273,7 @@ it('100 instances with five activities each are cancelled at once, and leave no 
   );
 });
 
-it('a cancel gets through when every slot of the worker is taken, and throughput recovers', async () => {
+it('cancel() reaches activities that hold all slots, and queued work then completes', async () => {
   const running = gate(4);
   const hold = activity('hold', async (ctx) => {
     running.arrive();
@@ -288,14 +288,14 @@ it('a cancel gets through when every slot of the worker is taken, and throughput
     activities: [hold, quick],
     activityConcurrency: 4,
   });
-  const hogs = [await env.client.start(holds), await env.client.start(holds)];
+  const holders = [await env.client.start(holds), await env.client.start(holds)];
   await running.all;
   const queued = await Promise.all(
     Array.from({ length: 50 }, (_, n) => env.client.start(works, n)),
   );
   for (const { id } of queued) expect((await env.client.get(id))?.status).not.toBe('completed');
-  await Promise.all(hogs.map((hog) => hog.cancel()));
-  for (const hog of hogs) expect((await env.client.wait(hog.id)).status).toBe('canceled');
+  await Promise.all(holders.map((holder) => holder.cancel()));
+  for (const holder of holders) expect((await env.client.wait(holder.id)).status).toBe('canceled');
   const results = await Promise.all(queued.map((handle) => handle.result()));
   expect(results).toEqual(queued.map((_, n) => n));
 });

@@ -1,4 +1,4 @@
-/** Cases of the seed documents about the cancel of many activities at once, counted at the driver. */
+/** Seed cases about the cancel of many activities, with statements counted at the driver; docs/seed-tests.md maps them. */
 import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -30,7 +30,7 @@ afterEach(() => {
   methods.forEach((name, index) => Object.assign(prototype, { [name]: originals[index] }));
 });
 
-/** Resolves when nothing has been sent for a while. */
+/** Resolves after 50 event-loop turns without a statement. */
 async function noMoreStatements(): Promise<void> {
   let seen = statements;
   for (let quiet = 0; quiet < 50; quiet++) {
@@ -40,17 +40,17 @@ async function noMoreStatements(): Promise<void> {
   }
 }
 
-interface Cancelled {
+interface Canceled {
   readonly statements: number;
   readonly ms: number;
-  /** Activities that were started after all. */
+  /** The number of activities that started. */
   readonly ran: number;
 }
 
-/** Schedules activities, and cancels all of them: those that a worker runs, and those that wait for it. */
-async function cancelMany(count: number, running: number): Promise<Cancelled> {
+/** Schedules `count` activities, of which `running` start, and cancels all of them. */
+async function cancelMany(count: number, running: number): Promise<Canceled> {
   const allRun = Promise.withResolvers<void>();
-  // They hear of it at once; what it takes to tell of their ends is not counted.
+  // Handlers end after the count, so that their acks are not counted.
   const mayEnd = Promise.withResolvers<void>();
   let ran = 0;
   const hold = activity('hold', async (ctx) => {
@@ -71,17 +71,17 @@ async function cancelMany(count: number, running: number): Promise<Cancelled> {
   });
   const handle = await env.client.start(wide);
   await allRun.promise;
-  // A fetch that was under way when they began hands back what there is no room for.
+  // A concurrent fetch may still release items that exceed the free slots.
   await noMoreStatements();
   const [before, begun] = [statements, performance.now()];
   expect(await handle.cancel()).toMatchObject({ changed: true, status: 'canceling' });
-  const cancelled = { statements: statements - before, ms: performance.now() - begun };
+  const canceled = { statements: statements - before, ms: performance.now() - begun };
   mayEnd.resolve();
   expect(await env.client.wait(handle.id)).toMatchObject({ status: 'canceled' });
-  return { ...cancelled, ran };
+  return { ...canceled, ran };
 }
 
-it('cancelling 2,000 activities, most of them queued, takes the statements of cancelling 40', async () => {
+it('canceling 2,000 mostly queued activities takes as many statements as canceling 40', async () => {
   const few = await cancelMany(40, 20);
   const many = await cancelMany(2_000, 20);
   expect(many.statements).toBe(few.statements);
@@ -89,14 +89,14 @@ it('cancelling 2,000 activities, most of them queued, takes the statements of ca
   expect(many.ms).toBeLessThan(2_000);
 });
 
-it('cancelling 2,000 activities, all of them running, takes the statements of cancelling 40', async () => {
+it('canceling 2,000 running activities takes as many statements as canceling 40', async () => {
   const few = await cancelMany(40, 40);
   const many = await cancelMany(2_000, 2_000);
   expect(many.statements).toBe(few.statements);
   expect(many.ms).toBeLessThan(2_000);
 });
 
-/** The same store, and what each ack of a turn with cancels took. */
+/** Records the number of statements of each ack of turns with cancels. */
 function watchAcks(provider: Provider): { provider: Provider; acks: number[] } {
   const acks: number[] = [];
   const watched: Provider = {
@@ -111,12 +111,12 @@ function watchAcks(provider: Provider): { provider: Provider; acks: number[] } {
   return { provider: watched, acks };
 }
 
-/** Lets a turn decide that many activities have lost a race: the statements of its one ack. */
-async function loseMany(count: number): Promise<number> {
+/** Cancels `count` activities in one turn, as losers of a race. Returns the statements of its ack. */
+async function loseRace(count: number): Promise<number> {
   const { provider, acks } = watchAcks(await openSqlite({ path: ':memory:' }));
   await using perdure = await Perdure.open(provider);
   const wide = orchestration('wide', async (ctx) => {
-    const many = Array.from({ length: count }, () => ctx.call('nobody has it'));
+    const many = Array.from({ length: count }, () => ctx.call('unregistered'));
     await ctx.race([...many, ctx.waitFor('go')]);
     await ctx.waitFor('end');
   });
@@ -132,9 +132,9 @@ async function loseMany(count: number): Promise<number> {
 }
 
 it('a turn that cancels 2,000 activities takes no statement per activity', async () => {
-  const few = await loseMany(40);
-  const many = await loseMany(2_000);
+  const few = await loseRace(40);
+  const many = await loseRace(2_000);
   expect(few).toBeGreaterThan(0);
-  // Events and messages are written some hundreds at a time.
+  // Events and messages are inserted in batches of some hundreds.
   expect(many).toBeLessThan(few + 20);
 });

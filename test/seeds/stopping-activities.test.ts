@@ -1,4 +1,4 @@
-/** Cases of the seed documents about activities that nobody waits for any more; docs/seed-tests.md maps them. */
+/** Seed cases about activities whose result is no longer needed; docs/seed-tests.md maps them. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import { activity, event, orchestration, Perdure, type Logger } from 'perdure';
@@ -19,17 +19,17 @@ async function open(options: TestEnvironmentOptions) {
 
 const go = event('go');
 
-/** An activity that runs until it is told to stop, with what it was told. */
+/** An activity that runs until its signal is aborted, and the reason of the abort. */
 function untilStopped() {
   const started = Promise.withResolvers<void>();
-  const told = Promise.withResolvers<unknown>();
+  const aborted = Promise.withResolvers<unknown>();
   const hold = activity('hold', async (ctx) => {
     started.resolve();
     await ctx.canceled();
-    told.resolve(ctx.signal.reason);
+    aborted.resolve(ctx.signal.reason);
     ctx.throwIfCanceled();
   });
-  return { hold, started: started.promise, told: told.promise };
+  return { hold, started: started.promise, aborted: aborted.promise };
 }
 
 function recorder(): Logger & { readonly warnings: string[] } {
@@ -40,14 +40,14 @@ function recorder(): Logger & { readonly warnings: string[] } {
 }
 
 it('an activity starts with a signal that is not aborted', async () => {
-  const look = activity('look', async (ctx) => [ctx.signal.aborted, ctx.isCanceled]);
-  const run = orchestration('run', async (ctx) => ctx.call(look));
-  const env = await open({ orchestrations: [run], activities: [look] });
+  const readSignal = activity('read-signal', async (ctx) => [ctx.signal.aborted, ctx.isCanceled]);
+  const run = orchestration('run', async (ctx) => ctx.call(readSignal));
+  const env = await open({ orchestrations: [run], activities: [readSignal] });
   expect(await env.result(await env.client.start(run))).toEqual([false, false]);
 });
 
-it('a running activity is told to stop when its instance completes without it', async () => {
-  const { hold, started, told } = untilStopped();
+it('a running activity is aborted when its instance completes without it', async () => {
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -58,11 +58,11 @@ it('a running activity is told to stop when its instance completes without it', 
   await started;
   await handle.raiseEvent(go);
   expect(await handle.result()).toBe('done');
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
-it('a running activity is told to stop when its instance fails', async () => {
-  const { hold, started, told } = untilStopped();
+it('a running activity is aborted when its instance fails', async () => {
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -73,11 +73,11 @@ it('a running activity is told to stop when its instance fails', async () => {
   await started;
   await handle.raiseEvent(go);
   await expect(handle.result()).rejects.toThrow('enough');
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
-it('continue-as-new stops what the old execution left running, and takes none of its results', async () => {
-  const { hold, started, told } = untilStopped();
+it('continue-as-new aborts activities of the old execution and ignores their results', async () => {
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx, round: number): Promise<string> => {
     if (round === 2)
       return `${String(await ctx.waitFor('answer'))} in execution ${ctx.executionId}`;
@@ -89,7 +89,7 @@ it('continue-as-new stops what the old execution left running, and takes none of
   const handle = await env.client.start(run, 1);
   await started;
   await handle.raiseEvent(go);
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
   await env.settle();
   await handle.raiseEvent('answer', 'yes');
   expect(await env.result(handle)).toBe('yes in execution 2');
@@ -97,8 +97,8 @@ it('continue-as-new stops what the old execution left running, and takes none of
   expect(events.map(({ kind }) => kind)).not.toContain('activityFailed');
 });
 
-it('an activity that loses a race is told to stop while its instance goes on', async () => {
-  const { hold, started, told } = untilStopped();
+it('an activity that loses a race is aborted while its instance continues', async () => {
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     await ctx.race([ctx.call(hold), ctx.waitFor(go)]);
     ctx.setCustomStatus('going on');
@@ -108,17 +108,17 @@ it('an activity that loses a race is told to stop while its instance goes on', a
   const handle = await env.client.start(run);
   await started;
   await handle.raiseEvent(go);
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
   await env.settle();
   expect(await handle.status()).toMatchObject({ status: 'running', customStatus: 'going on' });
 });
 
-it('with every hint lost, a running activity is told to stop by the next renewal', async () => {
+it('the next renewal aborts a running activity when every hint is lost', async () => {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   const perdure = await Perdure.open(dropHints(provider, 1), { clock });
   cleanups.push(() => perdure.close());
-  const { hold, started, told } = untilStopped();
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -134,16 +134,16 @@ it('with every hint lost, a running activity is told to stop by the next renewal
   await started;
   await handle.raiseEvent(go);
   await handle.result();
-  let isTold = false;
-  void told.then(() => (isTold = true));
+  let isAborted = false;
+  void aborted.then(() => (isAborted = true));
   await clock.advance('9s');
-  expect(isTold).toBe(false);
+  expect(isAborted).toBe(false);
   await clock.advance('1s');
-  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  expect(await aborted).toMatchObject({ code: 'OPERATION_CANCELED' });
 });
 
-it('a handler that heeds its signal within the grace ends without a warning', async () => {
-  const { hold, started, told } = untilStopped();
+it('an aborted handler that stops within its grace causes no warning', async () => {
+  const { hold, started, aborted } = untilStopped();
   const run = orchestration('run', async (ctx) => {
     void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
@@ -153,13 +153,13 @@ it('a handler that heeds its signal within the grace ends without a warning', as
   const handle = await env.client.start(run);
   await started;
   await handle.raiseEvent(go);
-  await told;
+  await aborted;
   await env.settle();
   await env.clock.advance('1m');
   expect(logger.warnings).toEqual([]);
 });
 
-it('a handler that ignores its signal past the grace is warned about, and its slot is freed', async () => {
+it('an aborted handler that outlives its grace is logged, and its slot is freed', async () => {
   const started = Promise.withResolvers<void>();
   const deaf = activity('deaf', async () => {
     started.resolve();
@@ -192,7 +192,7 @@ it('a handler that ignores its signal past the grace is warned about, and its sl
   expect(await env.result(waiting)).toBe('ran');
 });
 
-it('a handler that outlived its grace does not keep the worker from stopping', async () => {
+it('a leaked handler does not block the shutdown of its worker', async () => {
   const started = Promise.withResolvers<void>();
   const deaf = activity('deaf', async () => {
     started.resolve();
@@ -212,7 +212,7 @@ it('a handler that outlived its grace does not keep the worker from stopping', a
   await expect(env.client.get(handle.id)).rejects.toMatchObject({ code: 'CLOSED' });
 });
 
-it('work that an activity starts can share its signal and stop with it', async () => {
+it('operations that share the signal of an aborted activity stop with it', async () => {
   const started = Promise.withResolvers<void>();
   const ends: string[] = [];
   const parent = activity('parent', async (ctx) => {

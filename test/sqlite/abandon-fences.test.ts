@@ -1,4 +1,4 @@
-/** The batch path that abandons jobs, with one condition of its selection taken out at a time: a case must fail for each. */
+/** Removes the conditions of the batch path of abandonJobs() one by one: a case must fail without each. */
 import assert from 'node:assert/strict';
 import Database from 'better-sqlite3';
 import { afterAll, expect, it, onTestFinished, vi } from 'vitest';
@@ -19,7 +19,7 @@ function findCase(named: string | ConformanceCase): ConformanceCase {
   return found ?? assert.fail('no such case');
 }
 
-/** Takes the condition out of the selection of jobs in every store that is opened until the test ends. */
+/** Removes a condition from the job selection of every store that is opened until the test ends. */
 function removeFromSelection(find: RegExp): void {
   const prepare = Reflect.get(Database.prototype, 'prepare') as (
     this: Database.Database,
@@ -44,22 +44,21 @@ it.each([
     'job/is-meant-by-its-whole-key',
   ],
   ['a live lease', /locked_until > :now/, lapsedJob],
+  ['the point of no return', /point_of_no_return = 0/, 'job/are-abandoned-each-for-itself'],
+  // Every stop writes all three, so each alone is sufficient.
   [
-    'that the point of no return is ahead',
-    /point_of_no_return = 0/,
-    'job/are-abandoned-each-for-itself',
-  ],
-  // Whatever stops a run writes all three, so any of them would do.
-  [
-    'a run that was not asked to stop',
+    'the absence of a cancel request',
     /\+status = 'running'|\+abandoned_at IS NULL|item\.cancel_requested_at IS NULL/,
     'job/can-be-abandoned-twice',
   ],
-] as const)('a selection without %s is rejected', async (_, find, rejectedBy) => {
-  await run(findCase(rejectedBy));
-  removeFromSelection(find);
-  const rejection: unknown = await run(findCase(rejectedBy)).catch((error: unknown) => error);
-  // An assertion of the case, or that of the store which counts the rows it wrote.
-  expect(rejection).toBeInstanceOf(Error);
-  expect(String(rejection)).toMatch(/AssertionError|Expected to change 1 jobs, but changed/);
-});
+] as const)(
+  'a conformance case fails when the job selection omits %s',
+  async (_, find, rejectedBy) => {
+    await run(findCase(rejectedBy));
+    removeFromSelection(find);
+    const rejection: unknown = await run(findCase(rejectedBy)).catch((error: unknown) => error);
+    // Either an assertion of the case, or the store's check of the number of changed rows.
+    expect(rejection).toBeInstanceOf(Error);
+    expect(String(rejection)).toMatch(/AssertionError|Expected to change 1 jobs, but changed/);
+  },
+);

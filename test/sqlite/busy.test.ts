@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { newInstance } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 function lock(path: string): { readonly release: () => void } {
   const db = new Database(path);
@@ -12,7 +12,7 @@ function lock(path: string): { readonly release: () => void } {
 }
 
 describe('while another connection holds the write lock', () => {
-  it('a write waits without keeping the event loop, and is done once', async () => {
+  it('a write waits without blocking the event loop and commits once', async () => {
     const { path, open } = temporaryStore();
     const provider = await open();
     const { release } = lock(path);
@@ -28,17 +28,17 @@ describe('while another connection holds the write lock', () => {
       await delay(1);
       longestMs = Math.max(longestMs, performance.now() - before);
     }
-    // Those that come meanwhile join the group, behind those that wait already.
+    // Later writes join the waiting group, after the earlier ones.
     const joined = provider.createInstances([newInstance('first'), newInstance('second')]);
     expect(settled).toEqual([]);
-    // A wait inside SQLite would have kept it for as long as the lock is held.
+    // A wait inside SQLite would block the event loop while the lock is held.
     expect(longestMs).toBeLessThan(5_000);
     release();
     expect(await created).toMatchObject([{ kind: 'created' }]);
     expect(await joined).toMatchObject([{ kind: 'exists' }, { kind: 'created' }]);
   });
 
-  it('reads go on', async () => {
+  it('reads succeed although another connection holds the write lock', async () => {
     const { path, open } = temporaryStore();
     const provider = await open();
     await provider.createInstances([newInstance('i')]);
@@ -47,7 +47,7 @@ describe('while another connection holds the write lock', () => {
     expect(await provider.listInstances({ filter: {}, limit: 5 })).toHaveLength(1);
   });
 
-  it('a write gives up after its time with a retryable error, and nothing of it is kept', async () => {
+  it('a write rejects as retryable after busyTimeoutMs and stores nothing', async () => {
     const { path, open } = temporaryStore();
     const provider = await open({ busyTimeoutMs: 50 });
     const { release } = lock(path);
@@ -61,7 +61,7 @@ describe('while another connection holds the write lock', () => {
     expect(await provider.createInstances([newInstance('i')])).toMatchObject([{ kind: 'created' }]);
   });
 
-  it('close waits for the writes that were begun', async () => {
+  it('close() waits for pending writes', async () => {
     const { path, open } = temporaryStore();
     const provider = await open();
     const { release } = lock(path);

@@ -12,16 +12,16 @@ const small = 3_000;
 const large = 300_000;
 const claimed = 50;
 
-/** What stands in a backlog, as SQL over the number `i` of a row. */
+/** The columns of a backlog, as SQL over the row number `i`. */
 interface Backlog {
   readonly priority?: string;
-  /** When it may be claimed, from now; negative: it waits already. */
+  /** The time until the run can be claimed; negative if it is due. */
   readonly delayMs?: string;
-  /** 1: the name that is claimed. */
+  /** The definition key; 1 is the claimed name. */
   readonly definition?: string;
 }
 
-/** A store on a file with a backlog of task runs, which counts the statements of a claim and the bytes it reads. */
+/** A store on a file with a backlog of task runs. Returns a claim that counts its statements and the bytes it reads. */
 function openWithBacklog(rows: number, backlog: Backlog) {
   const directory = mkdtempSync(join(tmpdir(), 'perdure-claims-'));
   let statements = 0;
@@ -55,47 +55,47 @@ function openWithBacklog(rows: number, backlog: Backlog) {
   };
 }
 
-/** What this process has read from files so far, pages of the database above all; 0 where the system does not tell. */
+/** The number of bytes that this process has read from files; 0 if the system does not report it. */
 function bytesRead(): number {
   if (!existsSync('/proc/self/io')) return 0;
   return Number(/rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);
 }
 
 const backlogs: Readonly<Record<string, Backlog>> = {
-  'that may all be claimed': {},
-  'of 201 priorities': { priority: 'i % 201 - 100' },
-  'of 201 priorities, half of them delayed at the head': {
+  'claimable runs': {},
+  'runs of 201 priorities': { priority: 'i % 201 - 100' },
+  'runs of 201 priorities, the higher half delayed': {
     priority: 'i % 201 - 100',
     delayMs: 'iif(i % 201 > 100, 60000, -1)',
   },
-  'that is delayed but for a few': { delayMs: 'iif(i <= 100, -1, 60000 + i)' },
-  'of other names but for a few': { definition: 'iif(i <= 100, 1, 2)', priority: '5' },
+  'runs, all but 100 delayed': { delayMs: 'iif(i <= 100, -1, 60000 + i)' },
+  'runs, all but 100 of other names': { definition: 'iif(i <= 100, 1, 2)', priority: '5' },
 };
 
 it.each(Object.entries(backlogs))(
-  'a claim costs the same in a backlog of 3,000 and of 300,000 %s',
+  'a claim costs the same with 3,000 and 300,000 %s',
   async (_, backlog) => {
     const costs = [];
     for (const rows of [small, large]) {
       const claim = openWithBacklog(rows, backlog);
-      // The first claim also reads the schema and the names.
+      // The first claim also reads the schema and the definitions.
       await claim();
       const { items, ...cost } = await claim();
       expect(items).toHaveLength(claimed);
       costs.push(cost);
     }
     const [few, many] = costs;
-    // Where there are fewer of each priority, a claim takes from more of them.
+    // A small backlog has fewer runs per priority, so a claim reads more priorities.
     expect(many?.statements).toBeLessThanOrEqual(few?.statements ?? 0);
-    // At most one row of each priority, twice (the look and the claim), and four statements for each run that is claimed.
+    // At most one row per priority for the query and for the claim, and four statements per claimed run.
     expect(many?.statements).toBeLessThan(2 * 201 + 4 * claimed + 20);
-    // Five pages for each run at most, where those that are next to each other in the order are far apart in the file.
+    // At most five pages per run, because runs that are adjacent in order may be far apart in the file.
     expect(many?.bytes).toBeLessThan(5 * 4_096 * claimed);
   },
   60_000,
 );
 
-it('a claim of one name and priority needs no more statements for its heads than one of each', async () => {
+it('a claim of 50 runs with one priority takes fewer than 220 statements', async () => {
   const claim = openWithBacklog(small, {});
   await claim();
   const { statements } = await claim();

@@ -9,17 +9,17 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const completed = { status: 'completed', payload: null } as const;
 const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
 
-/** A store with a connection below it. */
-async function openWithBelow() {
+/** A store, and direct access to its database. */
+async function openWithDb() {
   const { open, path } = temporaryStore();
   const clock = new FakeClock();
   const provider = await open({ clock });
-  const below = <T>(work: (db: Database.Database) => T): T => {
+  const withDb = <T>(work: (db: Database.Database) => T): T => {
     const db = new Database(path);
     try {
       return work(db);
@@ -27,10 +27,10 @@ async function openWithBelow() {
       db.close();
     }
   };
-  return { provider, clock, below, path };
+  return { provider, clock, withDb, path };
 }
 
-/** How many rows each table has, without the empty ones. */
+/** The number of rows of each table that is not empty. */
 function rowCounts(db: Database.Database): Readonly<Record<string, number>> {
   const tables = db
     .prepare<[], string>(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
@@ -55,18 +55,18 @@ async function createTree(provider: Provider, size: number, eventsEach: number):
 }
 
 it.each([10, 6_000])(
-  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit and a change without ids',
+  'deletion and reclaim of %i events leave only the audit and a change without ids',
   async (eventsEach) => {
-    const { provider, clock, below } = await openWithBelow();
+    const { provider, clock, withDb } = await openWithDb();
     const instanceIds = await createTree(provider, 50, eventsEach);
-    const before = below(rowCounts);
+    const before = withDb(rowCounts);
     const [result] = await provider.deleteInstancesAtomic([{ instanceIds, force: true, audit }]);
     expect(result).toMatchObject({ counts: { instancesDeleted: 51, eventsDeleted: eventsEach } });
-    expect(below(rowCounts)).toMatchObject({ tombstones: 1 });
+    expect(withDb(rowCounts)).toMatchObject({ tombstones: 1 });
     await clock.advance(10_000);
     while ((await provider.reclaimDeleted(1_000)).left);
     const { definitions, perdure_migrations, sqlite_sequence, system_records } = before;
-    expect(below(rowCounts)).toEqual({
+    expect(withDb(rowCounts)).toEqual({
       definitions,
       perdure_migrations,
       sqlite_sequence,
@@ -74,27 +74,27 @@ it.each([10, 6_000])(
       audit: 1,
       changes: 1,
     });
-    // The newest row of the change log stays, without ids.
-    const changes = below((db) => db.prepare('SELECT finished, status_set FROM changes').all());
+    // The newest row of the change log is kept, without ids.
+    const changes = withDb((db) => db.prepare('SELECT finished, status_set FROM changes').all());
     expect(changes).toEqual([{ finished: null, status_set: null }]);
   },
 );
 
-it('the audit holds no id of what was deleted', async () => {
-  const { provider, below } = await openWithBelow();
+it('the audit record contains no id of a deleted instance', async () => {
+  const { provider, withDb } = await openWithDb();
   const instanceIds = await createTree(provider, 3, 3);
   await provider.deleteInstancesAtomic([{ instanceIds, force: true, audit }]);
-  const rows = below((db) => db.prepare('SELECT * FROM audit').all());
+  const rows = withDb((db) => db.prepare('SELECT * FROM audit').all());
   expect(rows).toHaveLength(1);
   expect(JSON.stringify(rows)).not.toContain('secret');
 });
 
-it('a circle of parents can be read, and is refused without a change', async () => {
-  const { provider, below } = await openWithBelow();
+it('a cycle of parents can be listed, and its deletion returns orphan', async () => {
+  const { provider, withDb } = await openWithDb();
   const ids = ['a', 'b', 'c'];
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(ids.map((id) => newInstance(id, { firstTurn })));
-  below((db) => {
+  withDb((db) => {
     const adopt = db.prepare('UPDATE instances SET parent_instance_id = ? WHERE instance_id = ?');
     for (const [index, id] of ids.entries()) adopt.run(ids[(index + 1) % 3], id);
   });
@@ -108,12 +108,12 @@ it('a circle of parents can be read, and is refused without a change', async () 
   expect(await provider.getInstances(ids)).toHaveLength(3);
 });
 
-// Without its guard this never comes back: nothing interrupts a transaction.
-it('a circle of parents that is terminated as a tree ends, each once', async () => {
-  const { provider, below } = await openWithBelow();
+// Without the guard, the transaction would never end.
+it('terminate() of a cyclic tree ends each instance once', async () => {
+  const { provider, withDb } = await openWithDb();
   const ids = ['a', 'b'];
   await provider.createInstances(ids.map((id) => newInstance(id)));
-  below((db) => {
+  withDb((db) => {
     db.exec(`UPDATE instances
              SET parent_instance_id = iif(instance_id = 'a', 'b', 'a'), parent_execution_id = 1,
                  parent_operation = 1, cancellation = 'request'`);
@@ -128,30 +128,30 @@ it('a circle of parents that is terminated as a tree ends, each once', async () 
   }
 });
 
-it('an instance that is its own parent orphans nobody when it goes', async () => {
-  const { provider, below } = await openWithBelow();
+it('an instance that is its own parent can be deleted', async () => {
+  const { provider, withDb } = await openWithDb();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances([newInstance('a', { firstTurn })]);
-  below((db) => db.exec(`UPDATE instances SET parent_instance_id = 'a'`));
+  withDb((db) => db.exec(`UPDATE instances SET parent_instance_id = 'a'`));
   const tree = { instanceIds: ['a'], force: false };
   expect(await provider.deleteInstancesAtomic([tree])).toMatchObject([{ kind: 'deleted' }]);
   expect(await provider.getInstances(['a'])).toEqual([undefined]);
 });
 
-it('a child whose parent column was forged is not left behind', async () => {
-  const { provider, below } = await openWithBelow();
+it('a deletion returns orphan for a child with a forged parent column', async () => {
+  const { provider, withDb } = await openWithDb();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(['a', 'b'].map((id) => newInstance(id, { firstTurn })));
-  below((db) => db.exec(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'b'`));
+  withDb((db) => db.exec(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'b'`));
   const tree = { instanceIds: ['a'], force: true };
   expect(await provider.deleteInstancesAtomic([tree])).toEqual([
     { kind: 'orphan', instanceId: 'b', parentInstanceId: 'a' },
   ]);
 });
 
-it('a claim that was deleted is forgotten with the next one after its lease', async () => {
-  const { provider, clock, below } = await openWithBelow();
-  const countOf = () => below(rowCounts)['tombstones'];
+it('a deletion removes tombstones of expired leases', async () => {
+  const { provider, clock, withDb } = await openWithDb();
+  const countOf = () => withDb(rowCounts)['tombstones'];
   for (const id of ['a', 'b', 'c']) {
     const workItems = [workItem(1, { claimMs: 1_000 })];
     await provider.createInstances([newInstance(id, { firstTurn: newTurn({ workItems }) })]);
@@ -161,8 +161,8 @@ it('a claim that was deleted is forgotten with the next one after its lease', as
   expect(countOf()).toBe(1);
 });
 
-it('an entry of the audit that cannot be kept undoes the deletions of its call, and no others', async () => {
-  const { provider } = await openWithBelow();
+it('a failed audit insert rolls back the deletions of its call and no others', async () => {
+  const { provider } = await openWithDb();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(['a', 'b', 'c'].map((id) => newInstance(id, { firstTurn })));
   const bad = { ...audit, filter: null as unknown as string };
@@ -179,8 +179,8 @@ it('an entry of the audit that cannot be kept undoes the deletions of its call, 
   expect(left.map((record) => record?.instanceId)).toEqual(['a', 'b', undefined]);
 });
 
-it('100,000 ids in one call are judged, and the unknown ones count nothing', async () => {
-  const { provider } = await openWithBelow();
+it('a deletion of 100,000 ids counts only instances that exist', async () => {
+  const { provider } = await openWithDb();
   const firstTurn = newTurn({ outcome: completed });
   await provider.createInstances(['a', 'b'].map((id) => newInstance(id, { firstTurn })));
   const unknown = Array.from({ length: 99_998 }, (_, index) => `unknown ${index}`);

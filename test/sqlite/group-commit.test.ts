@@ -48,8 +48,8 @@ const withFirstTurn = (instanceId: string, operations: readonly number[]) =>
     }),
   });
 
-describe('calls of one turn of the event loop', () => {
-  it('share one transaction, without a savepoint', async () => {
+describe('group commit of calls made in one event-loop turn', () => {
+  it('51 concurrent calls share one transaction without a savepoint', async () => {
     await Promise.all([
       ...Array.from({ length: 50 }, (_, i) => provider.createInstances([newInstance(`i${i}`)])),
       provider.enqueueMessages([{ instanceId: 'i0', message: raised('x') }]),
@@ -60,7 +60,7 @@ describe('calls of one turn of the event loop', () => {
     expect(await provider.listInstances({ filter: {}, limit: 100 })).toHaveLength(50);
   });
 
-  it('see what those before them have written', async () => {
+  it('a call sees the writes of earlier calls in its group', async () => {
     const [created, enqueued] = await Promise.all([
       provider.createInstances([newInstance('i')]),
       provider.enqueueMessages([{ instanceId: 'i', message: raised('x') }]),
@@ -69,7 +69,7 @@ describe('calls of one turn of the event loop', () => {
     expect(enqueued).toEqual(['enqueued']);
   });
 
-  it('settle only after the commit, and tell others only then', async () => {
+  it('calls settle and hints are emitted only after the commit', async () => {
     const seen: string[] = [];
     const stop = store.wakeUps.listen(({ kind }) =>
       seen.push(`${kind}, open: ${db.inTransaction}`),
@@ -87,10 +87,10 @@ describe('calls of one turn of the event loop', () => {
     expect(seen.toSorted()).toEqual(['finished, open: false', 'settled, open: false']);
   });
 
-  it('are undone one by one: the bad one is refused and its neighbours are kept', async () => {
+  it('a refused instance is rolled back alone, and the rest of its group commits', async () => {
     const [before, bad, after, message] = await Promise.all([
       provider.createInstances([withFirstTurn('before', [1])]),
-      // Two items of one operation break a unique key in the middle of the writes.
+      // Two items of one operation violate a unique key between other writes.
       provider.createInstances([withFirstTurn('bad', [1, 1]), withFirstTurn('beside', [1])]),
       provider.createInstances([withFirstTurn('after', [1])]),
       provider.enqueueMessages([{ instanceId: 'before', message: raised('x') }]),
@@ -113,7 +113,7 @@ describe('calls of one turn of the event loop', () => {
     expect(db.prepare('SELECT count(*) FROM worker_queue').pluck().get()).toBe(3);
   });
 
-  it('forget the names that a refused one brought', async () => {
+  it('a definition name of a refused instance can be stored again', async () => {
     const bad = withFirstTurn('bad', [1, 1]);
     const named = { ...bad, name: 'only in bad', firstTurn: { ...bad.firstTurn!, version: '9' } };
     const [refused] = await provider.createInstances([named]);
@@ -126,7 +126,7 @@ describe('calls of one turn of the event loop', () => {
     expect(other?.name).toBe('other name');
   });
 
-  it('fail alone when their arguments cannot be stored at all', async () => {
+  it('a call whose arguments cannot be stored rejects alone', async () => {
     const hostile = { ...raised('x'), data: {} as string };
     const [good, bad] = await Promise.allSettled([
       provider.createInstances([newInstance('i')]),
@@ -144,15 +144,15 @@ describe('calls of one turn of the event loop', () => {
     ).toMatchObject([{ messages: [{ kind: 'start' }] }]);
   });
 
-  it('write nothing, and need no transaction, when there is nothing to claim', async () => {
+  it('a fetch with nothing to claim opens no transaction', async () => {
     expect(await provider.fetchWorkItems({ max: 9, lockMs: 1_000, waitMs: 0 })).toEqual([]);
     expect(await provider.ackWorkItems([])).toEqual([]);
     expect(count('BEGIN IMMEDIATE')).toBe(0);
   });
 });
 
-describe('a store without room', () => {
-  it('rejects the whole group as retryable, keeps nothing of it, and goes on when there is room', async () => {
+describe('a full database', () => {
+  it('a full database rejects the whole group as retryable and recovers with space', async () => {
     await provider.createInstances([newInstance('before')]);
     db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true })) + 2}`);
     const large = newInstance('large', {
@@ -177,8 +177,8 @@ describe('a store without room', () => {
   });
 });
 
-describe('close', () => {
-  it('finishes what was begun, then refuses everything', async () => {
+describe('close()', () => {
+  it('close() completes pending calls and rejects later ones with CLOSED', async () => {
     const created = provider.createInstances([newInstance('i')]);
     const waiting = provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 60_000 });
     const closed = store.close();
@@ -194,7 +194,7 @@ describe('close', () => {
     );
   });
 
-  it('ends a fetch whatever it is doing at that moment', async () => {
+  it('close() ends concurrent fetches, and those that reject have code CLOSED', async () => {
     await provider.createInstances([newInstance('i')]);
     const fetches = Array.from({ length: 5 }, async (_, delay) => {
       for (let i = 0; i < delay; i++) await Promise.resolve();

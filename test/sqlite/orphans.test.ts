@@ -2,12 +2,12 @@ import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const fetch = { max: 10, lockMs: 10_000, waitMs: 0 };
 const stop = { instanceId: 'a', reason: 'x', actor: null };
 
-/** A store with an instance that has a running and a queued item, and a connection below it. */
+/** A store with a running and a queued item of one instance, and direct access to its database. */
 async function openWithWork() {
   const { open, path } = temporaryStore();
   const clock = new FakeClock();
@@ -16,7 +16,7 @@ async function openWithWork() {
   const instance = newInstance('a', { firstTurn: newTurn({ workItems }) });
   const [created] = await provider.createInstances([instance]);
   if (created?.kind !== 'created') throw new Error('Not created.');
-  const below = (sql: string): void => {
+  const execute = (sql: string): void => {
     const db = new Database(path);
     db.exec(sql);
     db.close();
@@ -27,12 +27,12 @@ async function openWithWork() {
     db.close();
     return count;
   };
-  return { provider, clock, below, countItems, lockToken: created.claimed[0]?.lockToken ?? '' };
+  return { provider, clock, execute, countItems, lockToken: created.claimed[0]?.lockToken ?? '' };
 }
 
-it('the work of an instance that is gone is dropped when it is fetched', async () => {
-  const { provider, clock, below, countItems } = await openWithWork();
-  below('DELETE FROM instances');
+it('a fetch deletes the work items of a missing instance', async () => {
+  const { provider, clock, execute, countItems } = await openWithWork();
+  execute('DELETE FROM instances');
   expect(await provider.fetchWorkItems(fetch)).toEqual([]);
   expect(countItems()).toBe(1);
   await clock.advance(10_000);
@@ -40,33 +40,33 @@ it('the work of an instance that is gone is dropped when it is fetched', async (
   expect(countItems()).toBe(0);
 });
 
-it('running work of an instance that is gone can be settled, and tells nobody', async () => {
-  const { provider, below, lockToken } = await openWithWork();
-  below('DELETE FROM instances');
+it('an ack of running work of a missing instance enqueues no message', async () => {
+  const { provider, execute, lockToken } = await openWithWork();
+  execute('DELETE FROM instances');
   const outcome = { kind: 'canceled', leaked: true } as const;
   expect(await provider.ackWorkItems([{ lockToken, outcome }])).toMatchObject([{ ok: true }]);
   expect(await provider.fetchOrchestrationItems(fetch)).toEqual([]);
 });
 
-it('the worker of an item that is gone learns that its lease is lost', async () => {
-  const { provider, below, lockToken } = await openWithWork();
-  below('DELETE FROM instances; DELETE FROM worker_queue');
+it('a renewal of a missing work item reports its lease as lost', async () => {
+  const { provider, execute, lockToken } = await openWithWork();
+  execute('DELETE FROM instances; DELETE FROM worker_queue');
   expect(await provider.renewWorkItemLocks([{ lockToken }], 10_000)).toEqual([{ held: false }]);
   expect(await provider.markPointOfNoReturn(lockToken)).toEqual({ kind: 'lost' });
 });
 
-it('an instance that is gone cannot be stopped, and its children have nobody to tell', async () => {
-  const { provider, below } = await openWithWork();
-  below(`DELETE FROM instances`);
-  const nobody = { found: false, changed: false, status: null };
-  expect(await provider.requestCancel([{ ...stop, cleanupMs: 1 }])).toEqual([nobody]);
-  expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([nobody]);
+it('cancel and terminate of a missing instance return found: false', async () => {
+  const { provider, execute } = await openWithWork();
+  execute(`DELETE FROM instances`);
+  const notFound = { found: false, changed: false, status: null };
+  expect(await provider.requestCancel([{ ...stop, cleanupMs: 1 }])).toEqual([notFound]);
+  expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([notFound]);
 });
 
-it('a canceling instance whose last message is gone does not keep a waiting fetch busy', async () => {
-  const { provider, clock, below } = await openWithWork();
+it('a canceling instance without messages does not make a waiting fetch busy-poll', async () => {
+  const { provider, clock, execute } = await openWithWork();
   await provider.requestCancel([{ ...stop, cleanupMs: 1_000 }]);
-  below('DELETE FROM orchestrator_queue');
+  execute('DELETE FROM orchestrator_queue');
   const waiting = provider.fetchOrchestrationItems({ ...fetch, runnable: [], waitMs: 5_000 });
   await clock.advance(1_000);
   expect(clock.alarmCount).toBe(1);
@@ -74,7 +74,7 @@ it('a canceling instance whose last message is gone does not keep a waiting fetc
   expect(await waiting).toEqual([]);
 });
 
-it('a message that a gone instance has left is never handed out, and holds nobody up', async () => {
+it('a message of a missing instance is never claimed and delays no fetch', async () => {
   const { open, path } = temporaryStore();
   const clock = new FakeClock();
   const provider = await open({ clock });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { StoreProcess } from './store-process.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { StoreProcess } from './helpers/store-process.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 function start(path: string, name: string): StoreProcess {
   const started = new StoreProcess(path, name);
@@ -11,22 +11,22 @@ function start(path: string, name: string): StoreProcess {
 
 const now = (): number => performance.timeOrigin + performance.now();
 
-it('four processes make the file together, share its work, and no BUSY error comes to light', async () => {
+it('four processes create the file, share its work and report no BUSY error', async () => {
   const { path, open } = temporaryStore();
   const processes = ['a', 'b', 'c', 'd'].map((name) => start(path, name));
-  await Promise.all(processes.map((each) => each.hear('ready')));
+  await Promise.all(processes.map((each) => each.waitFor('ready')));
   const provider = await open();
   const count = 50;
   const allEnded = new Promise<void>((resolve, reject) => {
-    const look = async (): Promise<void> => {
+    const check = async (): Promise<void> => {
       const filter = { status: ['completed'] } as const;
       const { length } = await provider.listInstances({ filter, limit: 1_000 });
       if (length === count * processes.length) resolve();
     };
-    provider.hints(() => void look().catch(reject));
+    provider.hints(() => void check().catch(reject));
   });
   for (const [index, each] of processes.entries()) {
-    each.tell({ kind: 'share', prefix: `p${index}`, count });
+    each.send({ kind: 'share', prefix: `p${index}`, count });
   }
   await allEnded;
   const reports = await Promise.all(processes.map((each) => each.stop()));
@@ -37,51 +37,51 @@ it('four processes make the file together, share its work, and no BUSY error com
 }, 60_000);
 
 it.each(['busy', 'idle'])(
-  'work from another process ends a wait of a store that was %s within a few milliseconds',
+  'work from another process ends the wait of a %s store within 25 ms',
   async (before) => {
     const { path, open } = temporaryStore();
     const provider = await open();
     const other = start(path, 'other');
-    await other.hear('ready');
+    await other.waitFor('ready');
     const lateMs: number[] = [];
     for (let i = 0; i < 9; i++) {
       const answered = provider
         .fetchOrchestrationItems({ max: 1, lockMs: 60_000, waitMs: 10_000 })
         .then(([item]) => ({ item, at: now() }));
       if (before === 'idle') await isIdle();
-      const created = other.hear('created');
-      other.tell({ kind: 'create', instanceId: `i${i}` });
+      const created = other.waitFor('created');
+      other.send({ kind: 'create', instanceId: `i${i}` });
       const { item, at } = await answered;
       expect(item?.instanceId).toBe(`i${i}`);
       lateMs.push(at - (await created).at);
     }
-    // The median, because a busy machine may keep either process waiting for a moment.
+    // The median, because a busy machine can delay either process.
     expect(lateMs.toSorted((a, b) => a - b)[4]).toBeLessThan(25);
     await other.stop();
   },
 );
 
-/** An idle store leaves the watching to the operating system. */
+/** An idle store uses a file watcher instead of polling. */
 async function isIdle(): Promise<void> {
   while (!process.getActiveResourcesInfo().includes('FSEventWrap')) await delay(5);
 }
 
-it('a process in which nobody waits or listens any more ends by itself', async () => {
+it('a process exits when no call waits and no listener is left', async () => {
   const { path } = temporaryStore();
   const other = start(path, 'other');
-  await other.hear('ready');
-  other.tell({ kind: 'waitAndLeave' });
+  await other.waitFor('ready');
+  other.send({ kind: 'waitAndLeave' });
   await other.exited;
   expect(other.errors).toBe('');
 });
 
-it('listeners hear of changes made by another process', async () => {
+it('listeners get a changed hint when another process writes', async () => {
   const { path, open } = temporaryStore();
   const provider = await open();
   const other = start(path, 'other');
-  await other.hear('ready');
-  const heard = new Promise((resolve) => provider.hints(resolve));
-  other.tell({ kind: 'create', instanceId: 'i' });
-  expect(await heard).toEqual({ kind: 'changed' });
+  await other.waitFor('ready');
+  const hint = new Promise((resolve) => provider.hints(resolve));
+  other.send({ kind: 'create', instanceId: 'i' });
+  expect(await hint).toEqual({ kind: 'changed' });
   await other.stop();
 });

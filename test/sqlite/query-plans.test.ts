@@ -4,7 +4,18 @@ import { systemClock } from '../../src/model/clock.ts';
 import { listQuery } from '../../src/providers/sqlite/reading/instance-records.ts';
 import { Metrics } from '../../src/providers/sqlite/reading/metrics.ts';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances/instances.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/queues/orchestration-queue.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
+import { createCancellationStore } from '../../src/providers/sqlite/stopping/cancellation.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
+import {
+  activityCancel,
+  newInstance,
+  newTurn,
+  raised,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
 
 function plan(db: Database.Database, sql: string): string {
   const steps = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`);
@@ -17,7 +28,7 @@ function plan(db: Database.Database, sql: string): string {
     .join('; ');
 }
 
-/** The statements that are prepared meanwhile, as far as they read. */
+/** The statements that `work` prepares and that read rows. */
 function preparedBy<T>(db: Database.Database, work: () => T) {
   const prepare = db.prepare.bind(db);
   const prepared: string[] = [];
@@ -31,18 +42,18 @@ function preparedBy<T>(db: Database.Database, work: () => T) {
   return { value, statements: prepared.filter((sql) => reads.test(sql)) };
 }
 
-// A subquery, in brackets, ends at its own limit; json_each reads a list that the caller gave; what is to be reclaimed
-// is read from its front.
+// Allowed: subqueries, which have their own limit; json_each over a list of the caller; pending_reclaims, read from its
+// start.
 const readsAll = /SCAN (?!\(|json_each|CONSTANT ROW|pending_reclaims)|TEMP B-TREE/;
 
-it('no statement of the store reads a whole table or sorts what it has read', async () => {
+it('no statement of the store scans a table or sorts in a temporary B-tree', async () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const { value: store, statements } = preparedBy(
     db,
     () => new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 }),
   );
-  // Operators who want to know how much there is have it counted.
+  // Metrics count whole tables on demand.
   const counts = new Set(preparedBy(db, () => new Metrics(db)).statements);
   // Runs only after the clock was set back.
   const rare = statements.filter((sql) =>
@@ -58,7 +69,7 @@ it('no statement of the store reads a whole table or sorts what it has read', as
   await store.close();
 });
 
-it('every statement that cancels the activities of a turn or an instance finds them by an index', async () => {
+it('every prepared statement that cancels activities finds them by an index', async () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const { value: store, statements } = preparedBy(
@@ -70,7 +81,7 @@ it('every statement that cancels the activities of a turn or an instance finds t
       sql,
     ),
   );
-  // Reads of a turn's activities and of all of an instance, and the flags of both and of abandoned jobs.
+  // The reads of a turn's and of an instance's activities, and the flags of both and of abandoned jobs.
   expect(cancels.length).toBeGreaterThanOrEqual(4);
   for (const sql of cancels) {
     const steps = plan(db, sql);
@@ -82,7 +93,59 @@ it('every statement that cancels the activities of a turn or an instance finds t
   await store.close();
 });
 
-it('counting instances reads indexes alone, and measuring one reads nothing of the others', () => {
+it('every statement that a mass cancel executes finds its activities by key', async () => {
+  const executed: string[] = [];
+  const db = new Database(':memory:', { verbose: (sql) => executed.push(String(sql)) });
+  migrate(db, 0);
+  const store = new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 });
+  const provider = {
+    ...createInstanceStore(store),
+    ...createWorkQueue(store),
+    ...createOrchestrationQueue(store),
+    ...createCancellationStore(store),
+  };
+  const fetch = { max: 100, lockMs: 60_000, waitMs: 0 };
+  const operations = Array.from({ length: 100 }, (_, index) => index + 1);
+  const workItems = operations.map((operation) => workItem(operation));
+  const ids = ['by a turn', 'by a request', 'by a termination', 'by an end'];
+  const wide = ids.map((id) => newInstance(id, { firstTurn: newTurn({ workItems }) }));
+  await provider.createInstances(wide);
+  // Half of the items are claimed: a cancel flags those and removes the others.
+  expect(await provider.fetchWorkItems({ ...fetch, max: 200 })).toHaveLength(200);
+  for (const instanceId of ['by a turn', 'by an end']) {
+    await provider.enqueueMessages([{ instanceId, message: raised('go') }]);
+  }
+  const turns = await provider.fetchOrchestrationItems(fetch);
+  const stop = { reason: 'x', actor: null };
+  executed.length = 0;
+  const acked = await provider.ackOrchestrationItems(
+    turns.map(({ instanceId, lockToken, messages }) => ({
+      lockToken,
+      messageKeys: messages.map(({ messageKey }) => messageKey),
+      turn:
+        instanceId === 'by a turn'
+          ? newTurn({ activityCancels: operations.map((operation) => activityCancel(operation)) })
+          : newTurn({ outcome: { status: 'completed', payload: null } }),
+    })),
+  );
+  expect(acked.map(({ ok }) => ok)).toEqual([true, true]);
+  await provider.requestCancel([{ instanceId: 'by a request', ...stop, cleanupMs: 1_000 }]);
+  await provider.terminate([{ instanceId: 'by a termination', ...stop, tree: false }]);
+  const touching = executed.filter((sql) => sql.includes('worker_queue'));
+  expect(touching.filter((sql) => /^\s*DELETE/.test(sql)).length).toBeGreaterThan(0);
+  expect(touching.filter((sql) => /SET cancel_requested = /.test(sql)).length).toBeGreaterThan(0);
+  for (const sql of touching) {
+    const steps = db.prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all();
+    const reads = steps.map(({ detail }) => detail).filter((step) => /worker_queue/.test(step));
+    expect(reads).not.toEqual([]);
+    for (const read of reads) {
+      expect(read).toMatch(/^SEARCH worker_queue USING .*\((instance_key|rowid)=\?/);
+    }
+  }
+  await store.close();
+});
+
+it('counting instances reads only indexes, and measuring one instance scans nothing', () => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const plans = preparedBy(db, () => new Metrics(db)).statements.map((sql) => ({
@@ -98,9 +161,9 @@ it('counting instances reads indexes alone, and measuring one reads nothing of t
 });
 
 it.each([
-  ['deleting reads the children of a tree', /AS child ON/, 'instances_by_parent'],
+  ['reading the children of a deleted tree', /AS child ON/, 'instances_by_parent'],
   ['listing children', /SELECT instance_id FROM instances WHERE parent/, 'instances_by_parent'],
-  ['a walk', /FROM instances NOT INDEXED/, 'INTEGER PRIMARY KEY (rowid>? AND rowid<?)'],
+  ['scanning instances', /FROM instances NOT INDEXED/, 'INTEGER PRIMARY KEY (rowid>? AND rowid<?)'],
   [
     'deleting histories',
     /DELETE FROM history\s+WHERE instance_key IN/,
@@ -112,11 +175,11 @@ it.each([
     'PRIMARY KEY (instance_key=? AND execution_id=?)',
   ],
   [
-    'taking away the beginning of a history',
+    'deleting the beginning of a history',
     /DELETE FROM history[^]*\(execution_id, event_id\) </,
     'PRIMARY KEY (instance_key=? AND execution_id>? AND (execution_id,event_id)<(?,?))',
   ],
-  ['looking for deleted claims', /FROM tombstones\s+WHERE locked_until > /, 'tombstones_by_end'],
+  ['finding tombstones', /FROM tombstones\s+WHERE locked_until > /, 'tombstones_by_end'],
 ] as const)('%s uses an index', async (_, pattern, index) => {
   const db = new Database(':memory:');
   migrate(db, 0);
@@ -135,7 +198,7 @@ it.each([
   [{ status: ['failed'], createdBefore: 5 }, 'instances_by_status'],
   [{ name: 'a' }, 'instances_by_definition'],
   [{ parentInstanceId: 'p' }, 'instances_by_parent'],
-] as const)('a page of instances by %j comes from an index, in order', (filter, index) => {
+] as const)('listing instances by %j reads an index in order', (filter, index) => {
   const db = new Database(':memory:');
   migrate(db, 0);
   const query = listQuery({ filter, limit: 10 }, 'name' in filter ? [1] : undefined);

@@ -4,7 +4,7 @@ import { activity, orchestration, Perdure, type Logger } from '../../src/index.t
 import { serve } from '../../src/server/serve.ts';
 import { createToken } from '../../src/server/access/tokens.ts';
 import { newInstance } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const step = activity('step', async (_ctx, n: number) => n + 1);
 const steps = orchestration('steps', (ctx, n: number) => ctx.call(step, n));
@@ -13,7 +13,7 @@ const definitions = { orchestrations: [steps, waits], activities: [step] };
 
 const isReplaced = { code: 'STORE_REPLACED', retryable: false };
 
-/** What an operator or a script may do to the files of a running process. */
+/** What an operator or a script can do to the files of an open database. */
 const faults: Readonly<Record<string, (path: string) => void>> = {
   'the file is deleted': (path) => rmSync(path),
   'all its files are deleted': (path) => {
@@ -34,7 +34,7 @@ async function startUntilRejected(
   const deadline = performance.now() + 20_000;
   for (let acknowledged = 0; performance.now() < deadline; acknowledged++) {
     try {
-      await perdure.client.start('nobody-runs-this');
+      await perdure.client.start('unregistered');
     } catch (error) {
       return { acknowledged, error };
     }
@@ -49,22 +49,22 @@ async function open(path: string): Promise<Perdure> {
 }
 
 describe.skipIf(process.platform === 'win32')(
-  'a database whose files change under a process',
+  'a database whose files are replaced while it is open',
   () => {
-    it.each(Object.keys(faults))('rejects every call once %s', async (name) => {
+    it.each(Object.keys(faults))('every call rejects with STORE_REPLACED once %s', async (name) => {
       const { path } = temporaryStore();
       const perdure = await open(path);
-      const handle = await perdure.client.start('nobody-runs-this');
+      const handle = await perdure.client.start('unregistered');
       faults[name]?.(path);
       const { error } = await startUntilRejected(perdure);
       expect(error).toMatchObject(isReplaced);
-      await expect(perdure.client.start('nobody-runs-this')).rejects.toMatchObject(isReplaced);
+      await expect(perdure.client.start('unregistered')).rejects.toMatchObject(isReplaced);
       await expect(handle.status()).rejects.toMatchObject(isReplaced);
       await expect(handle.cancel()).rejects.toMatchObject(isReplaced);
       await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject(isReplaced);
     });
 
-    it('acknowledges writes for a tenth of a second at most', async () => {
+    it('writes are acknowledged for at most 100 ms after the file is deleted', async () => {
       const { path, open } = temporaryStore();
       const store = await open();
       await store.createInstances([newInstance('before')]);
@@ -77,17 +77,17 @@ describe.skipIf(process.platform === 'win32')(
         if (results === undefined) break;
         lastAcknowledgedAt = begunAt;
       }
-      // A write that begins later than that is always checked, however slow the machine is.
+      // Every write that begins later is checked, however slow the machine is.
       expect(lastAcknowledgedAt - deletedAt).toBeLessThanOrEqual(100);
       await expect(store.createInstances([newInstance('after')])).rejects.toMatchObject(isReplaced);
     });
 
-    it('rejects a client that waits for a result, and a fetch that waits for work', async () => {
+    it('a waiting result() and a waiting fetch reject once the file is deleted', async () => {
       const { path, open: openStore } = temporaryStore();
       const store = await openStore();
       const fetching = store.fetchWorkItems({ max: 1, lockMs: 1_000, waitMs: 60_000 });
       const perdure = await open(path);
-      const handle = await perdure.client.start('nobody-runs-this');
+      const handle = await perdure.client.start('unregistered');
       const waiting = handle.result({ timeout: '60s' });
       rmSync(path);
       await Promise.all([
@@ -96,7 +96,7 @@ describe.skipIf(process.platform === 'win32')(
       ]);
     });
 
-    it('rejects the calls and waits of a remote client with the same code', async () => {
+    it('remote calls and waits reject with STORE_REPLACED once the file is deleted', async () => {
       const { path } = temporaryStore();
       const perdure = await open(path);
       const { token, sha256 } = createToken();
@@ -107,14 +107,14 @@ describe.skipIf(process.platform === 'win32')(
       onTestFinished(() => server.close());
       const remote = await Perdure.connect(server.url, { token });
       onTestFinished(() => remote.close());
-      const handle = await remote.client.start('nobody-runs-this');
+      const handle = await remote.client.start('unregistered');
       const waiting = handle.result({ timeout: '60s' });
       rmSync(path);
       await expect(waiting).rejects.toMatchObject(isReplaced);
       await expect(handle.cancel()).rejects.toMatchObject(isReplaced);
     });
 
-    it('stops an idle worker, with an error in its log', async () => {
+    it('an idle worker stops and logs an error once the file is deleted', async () => {
       const { path } = temporaryStore();
       const perdure = await open(path);
       const errors: { readonly fields: object; readonly message: string }[] = [];
@@ -134,26 +134,29 @@ describe.skipIf(process.platform === 'win32')(
       await stopped.promise;
       await worker.stop();
       expect(errors).toMatchObject([
-        { fields: { error: isReplaced, worker: 'w-1' }, message: expect.stringContaining('stops') },
+        {
+          fields: { error: isReplaced, worker: 'w-1' },
+          message: expect.stringContaining('stopping the worker'),
+        },
       ]);
     });
 
-    it('leaves the files of the database that took its place alone when it is closed', async () => {
+    it('close() leaves the files of the replacement database intact', async () => {
       const { path } = temporaryStore();
       const first = await Perdure.open(path);
-      await first.client.start('nobody-runs-this', undefined, { id: 'old' });
+      await first.client.start('unregistered', undefined, { id: 'old' });
       for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix);
       const second = await open(path);
-      await second.client.start('nobody-runs-this', undefined, { id: 'new' });
+      await second.client.start('unregistered', undefined, { id: 'new' });
       await first.close();
-      await second.client.start('nobody-runs-this', undefined, { id: 'newer' });
+      await second.client.start('unregistered', undefined, { id: 'newer' });
       const third = await open(path);
       expect((await third.client.list()).items.map(({ id }) => id)).toEqual(['newer', 'new']);
     });
   },
 );
 
-it('a database in memory has no files to compare', async () => {
+it('an in-memory database runs without file checks', async () => {
   const perdure = await open(':memory:');
   await perdure.startWorker(definitions);
   expect(await (await perdure.client.start(steps, 1)).result({ timeout: '15s' })).toBe(2);

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 
-it('a fresh database has the schema that schema.sql shows', async () => {
+it('a new database has the schema in schema.sql', async () => {
   const db = new Database(':memory:');
   try {
     migrate(db, 0);
@@ -15,14 +15,14 @@ it('a fresh database has the schema that schema.sql shows', async () => {
       .pluck()
       .all();
     const dump = `${statements.join('\n\n')}\n`;
-    // `npx vitest run test/sqlite/schema --update` regenerates it.
+    // Update it with `npx vitest run test/sqlite/schema --update`.
     await expect(dump).toMatchFileSnapshot(join(import.meta.dirname, 'schema.sql'));
   } finally {
     db.close();
   }
 });
 
-it('the end times of an instance exclude one another and fit its status', () => {
+it('the schema accepts only the end time that matches the instance status', () => {
   const db = new Database(':memory:');
   try {
     migrate(db, 0);

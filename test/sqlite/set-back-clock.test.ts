@@ -24,7 +24,7 @@ it('events keep their order when the clock is set back between them', async () =
   expect(labels(await store.claimOne())).toEqual(['1', '2', '3', '4']);
 });
 
-it('what waits is handed out at once after the clock was set back', async () => {
+it('waiting messages are claimed immediately after the clock is set back', async () => {
   const store = await open();
   await store.begin('old');
   await store.raise('old', 'x');
@@ -37,7 +37,7 @@ it('what waits is handed out at once after the clock was set back', async () => 
   ]);
 });
 
-it('timers and the limit of a clean-up follow a clock that was wrong by days', async () => {
+it('timers and clean-up limits fire at their absolute times after a clock set-back', async () => {
   const store = await open();
   const now = store.clock.now();
   await store.begin('a', { timers: [{ operation: 1, fireAt: now + 100 }] });
@@ -53,7 +53,7 @@ it('timers and the limit of a clean-up follow a clock that was wrong by days', a
   assert.deepEqual(items.flatMap(labels).toSorted(), ['cleanupExpired', 'timerFired 1']);
 });
 
-it('a claim outlasts a clock that is set back, and what came before it stays with it', async () => {
+it('a claim stays valid when the clock is set back', async () => {
   const store = await open();
   await store.begin('a');
   await store.raise('a', '1');

@@ -21,7 +21,7 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 const few = 40;
 const many = 2_000;
 
-/** A store in memory that counts the statements which reach the driver. */
+/** An in-memory store that counts the statements sent to the driver. */
 function openCounted() {
   let statements = 0;
   const db = new Database(':memory:', { verbose: () => void (statements += 1) });
@@ -43,7 +43,7 @@ function openCounted() {
   return { provider, count };
 }
 
-/** An instance with activities, of which some run, that has something to read. */
+/** An instance with `size` activities, half of them claimed. */
 async function beginWide(size: number) {
   const { provider, count } = openCounted();
   const operations = Array.from({ length: size }, (_, index) => index + 1);
@@ -77,7 +77,7 @@ async function beginWide(size: number) {
   return { provider, count, operations, running, ack, wake };
 }
 
-it('a turn cancels 2,000 activities, half of them running, with the statements of cancelling 40', async () => {
+it('a turn that cancels 2,000 activities takes as many statements as for 40', async () => {
   const counts: number[] = [];
   for (const size of [few, many]) {
     const { ack, wake, operations, running, provider } = await beginWide(size);
@@ -92,7 +92,7 @@ it('a turn cancels 2,000 activities, half of them running, with the statements o
   expect(counts[1]).toBeLessThan(20);
 });
 
-it('a cancel request stops 2,000 activities with the statements of stopping 40', async () => {
+it('a cancel request for 2,000 activities takes as many statements as for 40', async () => {
   const counts: number[] = [];
   for (const size of [few, many]) {
     const { provider, count } = await beginWide(size);
@@ -104,7 +104,7 @@ it('a cancel request stops 2,000 activities with the statements of stopping 40',
   expect(counts[1]).toBeLessThan(20);
 });
 
-it('the end of an instance, and its termination, stop 2,000 activities in the same few statements', async () => {
+it('completing or terminating with 2,000 activities takes as many statements as with 40', async () => {
   const ended: number[] = [];
   const terminated: number[] = [];
   for (const size of [few, many]) {
@@ -119,7 +119,7 @@ it('the end of an instance, and its termination, stop 2,000 activities in the sa
   expect(terminated[1]).toBe(terminated[0]);
 });
 
-it('the turns that decide on 2,000 cancels and read of them need no statement for each', async () => {
+it('turns that cancel 2,000 activities and read the results take under 40 statements', async () => {
   const { ack, wake, operations } = await beginWide(many);
   await wake();
   const events = operations.map((operation) => event(`withdrawn ${operation}`));
@@ -130,7 +130,7 @@ it('the turns that decide on 2,000 cancels and read of them need no statement fo
   expect(read).toBeLessThan(40);
 });
 
-it('an instance with 2,000 activities, half of them running, is deleted with the statements of one with 40', async () => {
+it('deleting an instance with 2,000 activities takes as many statements as with 40', async () => {
   const counts: number[] = [];
   for (const size of [few, many]) {
     const { provider, count, running } = await beginWide(size);
@@ -148,7 +148,7 @@ it('an instance with 2,000 activities, half of them running, is deleted with the
   expect(counts[1]).toBeLessThan(20);
 });
 
-it('a long history is deleted and reclaimed without a statement per event', async () => {
+it('deleting and reclaiming a long history takes no statement per event', async () => {
   const counts: number[] = [];
   for (const size of [few, 3_000, 9_000]) {
     const { provider, count } = openCounted();
@@ -170,7 +170,7 @@ it('a long history is deleted and reclaimed without a statement per event', asyn
   expect(Math.max(...counts)).toBeLessThan(30);
 });
 
-it('a tree is deleted with one statement for each instance, to find it, and a few for all', async () => {
+it('deleting a tree takes one statement per instance plus a constant', async () => {
   const counts: number[] = [];
   for (const size of [few, many]) {
     const { provider, count } = openCounted();
@@ -184,7 +184,7 @@ it('a tree is deleted with one statement for each instance, to find it, and a fe
   expect(counts[0]).toBeLessThan(few + 20);
 });
 
-it('2,000 executions are pruned with the statements of pruning 40', async () => {
+it('pruning 2,000 executions takes as many statements as pruning 40', async () => {
   const counts: number[] = [];
   for (const size of [few, many]) {
     const { provider, count } = openCounted();
@@ -210,7 +210,7 @@ it('2,000 executions are pruned with the statements of pruning 40', async () => 
   expect(counts[1]).toBe(counts[0]);
 });
 
-it('looking for something to reclaim writes nothing', async () => {
+it('reclaimDeleted() with nothing to reclaim takes at most five statements', async () => {
   const { provider, count } = openCounted();
   expect(await count(() => provider.reclaimDeleted(100))).toBeLessThanOrEqual(5);
 });

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { it } from 'vitest';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { step, TaskPair } from './task-pair.ts';
+import { step, TaskPair } from './helpers/task-pair.ts';
 
-it('runs of random steps end, are told and hold their keys as the model says', async () => {
+it('random steps on task runs give the same results and hints as the model', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 30, maxLength: 80, size: 'max' }),

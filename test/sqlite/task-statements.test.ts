@@ -12,7 +12,7 @@ import { newTask, outcomes } from '../../src/testing/conformance/task-helpers.ts
 
 const fetch = { max: 1_000, lockMs: 60_000, waitMs: 0 };
 
-/** A store in memory that counts the statements which reach the driver. */
+/** An in-memory store that counts the statements sent to the driver. */
 function openCounted() {
   let statements = 0;
   const db = new Database(':memory:', { verbose: () => void (statements += 1) });
@@ -38,7 +38,7 @@ function openCounted() {
   return { provider, clock, count, countRows, ack };
 }
 
-it('a run takes two statements to create, four to claim and three to end, besides those of its batch', async () => {
+it('a task run takes two statements to create, four to claim, three to end', async () => {
   const { provider, count } = openCounted();
   const tasks = Array.from({ length: 1_000 }, (_, index) => newTask(`run ${index}`));
   const created = await count(provider.createTasks(tasks));
@@ -53,7 +53,7 @@ it('a run takes two statements to create, four to claim and three to end, beside
   expect(ended.statements).toBeLessThan(3 * tasks.length + 20);
 });
 
-it('however runs end, no item and no key of theirs stays behind', async () => {
+it('every end of a task run deletes its work item and its dedupe key', async () => {
   const { provider, clock, countRows, ack } = openCounted();
   const stop = { reason: 'x', actor: null, cleanupMs: 1, tree: false };
   const create = async (instanceId: string, parts = {}) => {

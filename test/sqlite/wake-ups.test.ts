@@ -2,18 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const watchers = (): number =>
   process.getActiveResourcesInfo().filter((kind) => kind === 'FSEventWrap').length;
 
-/** Closed handles go in a later turn of the event loop, and nobody is told. */
+/** Polls, because closed handles disappear in a later event-loop turn without an event. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await delay(1);
 }
 
-describe('a store on a file', () => {
-  it('keeps an alarm only while somebody waits', async () => {
+describe('wake-ups of a store on a file', () => {
+  it('a store sets an alarm only while a fetch waits', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock });
@@ -31,7 +31,7 @@ describe('a store on a file', () => {
     expect(clock.alarmCount).toBe(0);
   });
 
-  it('leaves the watching to the operating system when nothing happens, and takes it back in the end', async () => {
+  it('an idle store watches its file and stops when its last listener leaves', async () => {
     const { open } = temporaryStore();
     const provider = await open();
     const stop = provider.hints(() => undefined);
@@ -43,7 +43,7 @@ describe('a store on a file', () => {
     await until(() => watchers() === 0);
   });
 
-  it('leaves no alarm behind when it is closed, and no wait without an answer', async () => {
+  it('close() clears alarms and ends waits', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock });
@@ -57,7 +57,7 @@ describe('a store on a file', () => {
     );
   });
 
-  it('sees changes of another connection also when the first look was before them', async () => {
+  it('a waiting fetch sees writes of another connection that race with its query', async () => {
     const { open } = temporaryStore();
     const provider = await open();
     const other = await open();
@@ -68,7 +68,7 @@ describe('a store on a file', () => {
     }
   });
 
-  it('sets its alarm anew when an earlier timer comes', async () => {
+  it('an earlier timer resets the alarm of a waiting fetch', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock });
@@ -86,7 +86,7 @@ describe('a store on a file', () => {
     ]);
   });
 
-  it('wakes a wait when the lock on an item expires that was claimed after the wait began', async () => {
+  it('a waiting fetch claims a work item when a later lock on it expires', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock });
@@ -99,7 +99,7 @@ describe('a store on a file', () => {
     expect(await waiting).toMatchObject([{ instanceId: 'i', operation: 1, claims: 2 }]);
   });
 
-  it('wakes a wait for other activities when the lock on a flagged item expires', async () => {
+  it('a fetch of other names claims a flagged item when its lock expires', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock });
@@ -118,7 +118,7 @@ describe('a store on a file', () => {
     expect(await waiting).toMatchObject([{ operation: 1, cancel: { reason: 'completed' } }]);
   });
 
-  it('wakes a wait when the lock on an instance expires that another wait has got', async () => {
+  it('a waiting fetch claims an instance when the lock of another fetch expires', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock });
@@ -131,7 +131,7 @@ describe('a store on a file', () => {
     expect(new Set(claims)).toEqual(new Set([1, 2]));
   });
 
-  it('announces a cancel of another connection once, however much that changes later', async () => {
+  it('a cancel by another connection is announced once, despite later changes', async () => {
     const { open } = temporaryStore();
     const clock = new FakeClock();
     const provider = await open({ clock, pollMs: 1 });

@@ -10,7 +10,7 @@ function editTrees(
   return { deleteInstancesAtomic: (trees) => provider.deleteInstancesAtomic(trees.map(edit)) };
 }
 
-/** Writes a record for every entry, whatever became of it. */
+/** Writes a record for every entry, even if its deletion is refused. */
 function alwaysRecord({ provider, db }: Intact): Partial<Provider> {
   const insert = db.prepare(
     `INSERT OR IGNORE INTO audit (audit_id, action, filter, at) VALUES (?, 'delete', '{}', 0)`,
@@ -30,7 +30,7 @@ export const brokenAudits: readonly BrokenProvider[] = [
     override: (intact) => editTrees(intact, ({ audit: _audit, ...tree }) => tree),
   },
   {
-    fault: 'the record of a deletion forgets its counts',
+    fault: 'the audit record of a deletion has no event count',
     rejectedBy: 'audit/keeps-who-what-and-how-much',
     override: ({ provider }) => ({
       listAudit: async (params) =>
@@ -38,7 +38,7 @@ export const brokenAudits: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'every transaction of an operation has its own record',
+    fault: 'every transaction of one operation writes its own audit record',
     rejectedBy: 'audit/one-operation-has-one-record',
     override: (intact) =>
       editTrees(intact, ({ audit, ...tree }) =>
@@ -46,19 +46,19 @@ export const brokenAudits: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'what took nothing away is recorded',
+    fault: 'a deletion that deletes nothing is recorded',
     rejectedBy: 'audit/nothing-taken-nothing-recorded',
     override: alwaysRecord,
   },
   {
-    fault: 'records come the oldest first',
+    fault: 'audit records are listed oldest first',
     rejectedBy: 'audit/comes-in-pages-newest-first',
     override: ({ provider }) => ({
       listAudit: async (params) => (await provider.listAudit(params)).toReversed(),
     }),
   },
   {
-    fault: 'every page of the audit is the first one',
+    fault: 'every page of the audit returns the first page',
     rejectedBy: 'audit/comes-in-pages-newest-first',
     override: ({ provider }) => {
       let pages = 0;
@@ -71,7 +71,7 @@ export const brokenAudits: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the audit grows for ever',
+    fault: 'the audit is never trimmed',
     rejectedBy: 'audit/is-bounded',
     override: ({ db }) => {
       db.exec('CREATE TRIGGER kept BEFORE DELETE ON audit BEGIN SELECT RAISE(IGNORE); END');
@@ -79,7 +79,7 @@ export const brokenAudits: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the audit keeps a thousand records',
+    fault: 'the audit keeps only 1,000 records',
     rejectedBy: 'audit/is-bounded',
     override: ({ provider }) => ({
       listAudit: async (params) => (await provider.listAudit(params)).slice(0, 1_000),

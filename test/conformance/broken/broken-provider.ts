@@ -4,14 +4,14 @@ import type { NewInstance } from '../../../src/providers/contract/instances.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { CommitResult, Turn } from '../../../src/providers/contract/turn.ts';
 
-/** A SQLite provider that works, with a connection to its file below it. */
+/** An SQLite provider without faults, and a second connection to its file. */
 export interface Intact {
   readonly provider: Provider;
   readonly db: Database.Database;
   readonly clock: Clock;
 }
 
-/** One guard taken out of a provider that works. */
+/** A provider with one guard removed. */
 export interface BrokenProvider {
   /** What the broken provider does wrong. */
   readonly fault: string;
@@ -30,7 +30,7 @@ interface Tokens {
   readonly lockToken: string;
 }
 
-/** Does something below the provider for every token that a method is called with. */
+/** Calls `prepare` for every lock token before the method runs. */
 export function beforeTokens<Item extends Tokens, Rest extends readonly unknown[], Result>(
   method: (items: readonly Item[], ...rest: Rest) => Promise<Result>,
   prepare: (lockToken: string) => void,
@@ -41,7 +41,7 @@ export function beforeTokens<Item extends Tokens, Rest extends readonly unknown[
   };
 }
 
-/** Changes what turns say before they are committed, on every path on which a turn is committed. */
+/** Changes turns before they are committed, on every path. */
 export function editTurns(
   { provider }: Intact,
   edit: (turn: Turn, instanceKey: number | undefined) => Turn,
@@ -64,7 +64,7 @@ export function editTurns(
   };
 }
 
-/** Does something below the provider around the commit of each turn that acks messages. */
+/** Runs code before and after the commit of each turn that acks messages. */
 export function aroundTurns(
   { provider }: Intact,
   around: (instanceKey: number, turn: Turn) => (result: CommitResult) => void,

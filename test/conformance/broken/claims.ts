@@ -23,7 +23,7 @@ export const brokenClaims: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a suspect instance comes before the others',
+    fault: 'a suspect instance is claimed before the others',
     rejectedBy: 'claims/the-third-comes-alone',
     override: ({ provider, db, clock }) => ({
       fetchOrchestrationItems(params) {
@@ -37,7 +37,7 @@ export const brokenClaims: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim that is given back counts all the same',
+    fault: 'a claim that is given back still counts',
     rejectedBy: 'claims/an-abandoned-claim-counts-unless-given-back',
     override: ({ provider }) => ({
       abandonOrchestrationItems: (abandons) =>
@@ -47,7 +47,7 @@ export const brokenClaims: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'every abandoned claim is given back, asked for or not',
+    fault: 'every abandoned claim is given back, even without giveBackClaim',
     rejectedBy: 'claims/an-abandoned-claim-counts-unless-given-back',
     override: ({ provider }) => ({
       abandonOrchestrationItems: (abandons) =>
@@ -57,7 +57,7 @@ export const brokenClaims: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a committed turn does not reset the count of claims',
+    fault: 'a committed turn does not reset the claim count',
     rejectedBy: 'claims/are-reset-by-a-turn-that-leaves-messages',
     override: (intact) =>
       aroundTurns(intact, (instanceKey) => {
@@ -98,7 +98,7 @@ export const brokenClaims: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'a hold-back counts as a claim',
+    fault: 'blocking an instance counts as a claim',
     rejectedBy: 'blocked/counts-no-claim',
     override: ({ provider }) => ({
       abandonOrchestrationItems: (abandons) =>

@@ -8,12 +8,12 @@ import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 type Tree = TreeDeletion;
 
-/** Changes what a deletion is asked. */
+/** Changes the arguments of a deletion. */
 function editTrees({ provider }: Intact, edit: (tree: Tree) => Tree): Partial<Provider> {
   return { deleteInstancesAtomic: (trees) => provider.deleteInstancesAtomic(trees.map(edit)) };
 }
 
-/** Does something below the provider right before a deletion. */
+/** Runs SQL on the database right before a deletion. */
 function beforeDeletions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     deleteInstancesAtomic(trees) {
@@ -23,7 +23,7 @@ function beforeDeletions({ provider, db }: Intact, sql: string): Partial<Provide
   };
 }
 
-/** Does something below the provider right after a deletion. */
+/** Runs SQL on the database right after a deletion. */
 function afterDeletions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async deleteInstancesAtomic(trees) {
@@ -34,7 +34,7 @@ function afterDeletions({ provider, db }: Intact, sql: string): Partial<Provider
   };
 }
 
-/** Leaves the rows of a table behind. */
+/** Restores the deleted rows of a table. */
 function keeping(intact: Intact, table: string): Partial<Provider> {
   const { provider, db } = intact;
   return {
@@ -47,7 +47,7 @@ function keeping(intact: Intact, table: string): Partial<Provider> {
   };
 }
 
-/** Changes what a deletion answers. */
+/** Changes the results of a deletion. */
 function editResults(
   { provider }: Intact,
   edit: (result: TreeDeletionResult, tree: Tree) => TreeDeletionResult,
@@ -83,9 +83,9 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     'the work items': 'worker_queue',
     'the locks': 'instance_locks',
     'the finished executions': 'executions',
-    'the rows': 'instances',
+    'the instance rows': 'instances',
   }).map(([what, table]): BrokenProvider => ({
-    fault: `${what} of a deleted instance stay`,
+    fault: `${what} of a deleted instance are not deleted`,
     rejectedBy: 'delete/takes-everything',
     override: (intact) => keeping(intact, table),
   })),
@@ -96,7 +96,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
       editCounts(intact, ({ instancesDeleted }) => ({ executionsDeleted: instancesDeleted })),
   },
   {
-    fault: 'a deletion counts only the messages of the instance',
+    fault: 'a deletion omits two rows from queueMessagesDeleted',
     rejectedBy: 'delete/takes-everything',
     override: (intact) =>
       editCounts(intact, ({ queueMessagesDeleted }) => ({
@@ -104,13 +104,13 @@ export const brokenDeletions: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'a deletion takes whatever has ended',
+    fault: 'a deletion also deletes unrelated ended instances',
     rejectedBy: 'delete/a-tree-goes-whole',
     override: (intact) =>
       afterDeletions(intact, 'DELETE FROM instances WHERE ended_at IS NOT NULL'),
   },
   {
-    fault: 'only the root of a tree goes',
+    fault: 'only the root of a tree is deleted',
     rejectedBy: 'delete/a-tree-goes-whole',
     override: (intact) => {
       const { provider, db } = intact;
@@ -127,7 +127,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'what was terminated counts as running',
+    fault: 'a terminated instance counts as running',
     rejectedBy: 'delete/every-end-is-an-end',
     override: ({ provider }) => ({
       async deleteInstancesAtomic(trees) {
@@ -141,23 +141,23 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an unknown id, or one given twice, counts as an instance',
+    fault: 'unknown and repeated ids count as deleted instances',
     rejectedBy: 'delete/unknown-ids-count-nothing',
     override: (intact) =>
       editCounts(intact, (_counts, { instanceIds }) => ({ instancesDeleted: instanceIds.length })),
   },
   {
-    fault: 'what is not over goes without force',
+    fault: 'an instance that has not ended is deleted without force',
     rejectedBy: 'delete/what-is-not-over-needs-force',
     override: (intact) => editTrees(intact, (tree) => ({ ...tree, force: true })),
   },
   {
-    fault: 'what is not over stays with force too',
+    fault: 'an instance that has not ended is not deleted with force',
     rejectedBy: 'delete/what-is-not-over-needs-force',
     override: (intact) => editTrees(intact, (tree) => ({ ...tree, force: false })),
   },
   {
-    fault: 'an instance between two executions counts as over',
+    fault: 'an instance between two executions counts as ended',
     rejectedBy: 'delete/between-two-executions-is-running',
     override: (intact) =>
       beforeDeletions(
@@ -167,7 +167,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'an instance counts as over while its last activity stops',
+    fault: 'an instance counts as ended while its last activity stops',
     rejectedBy: 'delete/a-canceled-end-that-waits-is-running',
     override: (intact) =>
       beforeDeletions(
@@ -177,7 +177,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'only the root of a tree has to be over',
+    fault: 'only the root of a tree has to be ended',
     rejectedBy: 'delete/a-running-child-keeps-the-tree',
     override: (intact) =>
       beforeDeletions(
@@ -204,7 +204,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the order in a tree does not matter',
+    fault: 'a tree is deleted although a parent precedes its child',
     rejectedBy: 'delete/children-come-before-their-parents',
     override: (intact) => {
       const isRoot = intact.db.prepare(
@@ -220,12 +220,12 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a deletion takes whichever life the root has',
+    fault: 'a deletion ignores the incarnation of the root',
     rejectedBy: 'delete/a-later-life-is-not-meant',
     override: (intact) => editTrees(intact, withoutIncarnation),
   },
   {
-    fault: 'a root that is gone counts as the life that was meant',
+    fault: 'a deletion ignores the incarnation when the root is missing',
     rejectedBy: 'delete/a-later-life-is-not-meant',
     override: (intact) => {
       const find = intact.db.prepare('SELECT 1 FROM instances WHERE instance_id = ?');
@@ -248,7 +248,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a dry run beside others deletes',
+    fault: 'a dry run batched with deletions deletes',
     rejectedBy: 'delete/a-dry-run-changes-nothing',
     override: ({ provider }) => ({
       deleteInstancesAtomic: (trees) =>
@@ -258,7 +258,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'one tree that is refused keeps all others',
+    fault: 'one refused tree blocks the deletion of all others',
     rejectedBy: 'delete/a-refused-tree-spares-its-neighbours',
     override: ({ provider }) => ({
       async deleteInstancesAtomic(trees) {
@@ -288,18 +288,18 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the key of a deleted instance is given away again',
+    fault: 'the key of a deleted instance is reused',
     rejectedBy: 'delete/leaves-the-id-free',
     override: (intact) => afterDeletions(intact, 'DELETE FROM sqlite_sequence'),
   },
   {
-    fault: 'only the first thousand of a tree go',
+    fault: 'only the first 1,000 instances of a tree are deleted',
     rejectedBy: 'delete/a-large-tree-goes-at-one-moment',
     override: (intact) =>
       editTrees(intact, (tree) => ({ ...tree, instanceIds: tree.instanceIds.slice(0, 1_000) })),
   },
   {
-    fault: 'what is deleted is counted before it is deleted',
+    fault: 'deleted rows are counted in a separate transaction before the deletion',
     rejectedBy: 'delete/concurrent-deletions-count-once',
     override: ({ provider }) => ({
       async deleteInstancesAtomic(trees) {
@@ -311,12 +311,12 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a refused deletion takes the row all the same',
+    fault: 'a refused deletion deletes the instance row',
     rejectedBy: 'delete/a-start-at-the-same-time-is-whole',
     override: (intact) => afterDeletions(intact, 'DELETE FROM instances'),
   },
   {
-    fault: 'nobody who waits hears of a deletion',
+    fault: 'waiting callers are not notified of a deletion',
     rejectedBy: 'delete/tells-whoever-waits',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -326,7 +326,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'nobody who runs deleted work hears of it',
+    fault: 'workers are not notified when their work is deleted',
     rejectedBy: 'delete/tells-whoever-runs-its-work',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -336,18 +336,18 @@ export const brokenDeletions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the holders of deleted work never learn why it is lost',
+    fault: 'renewals of deleted work do not report the deletion',
     rejectedBy: 'delete/tells-whoever-runs-its-work',
     override: (intact) => afterDeletions(intact, 'DELETE FROM tombstones'),
   },
   {
-    fault: 'deleted work is remembered for ever',
+    fault: 'tombstones of deleted work never expire',
     rejectedBy: 'delete/tells-whoever-runs-its-work',
     override: (intact) =>
       afterDeletions(intact, 'UPDATE tombstones SET locked_until = 9007199254740991'),
   },
   {
-    fault: 'those whose claims have lapsed are told of a deletion',
+    fault: 'workers with expired claims are notified of a deletion',
     rejectedBy: 'delete/tells-whoever-runs-its-work',
     override: (intact) =>
       beforeDeletions(
@@ -356,7 +356,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'who runs what was left to itself is not told of a deletion',
+    fault: 'workers of abandoned activities are not notified of a deletion',
     rejectedBy: 'delete/tells-of-work-that-outlived-its-instance',
     override: (intact) =>
       beforeDeletions(intact, `DELETE FROM worker_queue WHERE cancellation = 'abandon'`),

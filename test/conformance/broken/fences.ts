@@ -3,7 +3,7 @@ import { beforeTokens, lockedKey, type BrokenProvider, type Intact } from './bro
 
 const farFuture = 9_000_000_000_000;
 
-/** Brings the lock of an instance back to life if the token is the last that was given for it. */
+/** Extends an expired lock if the token is the last one of its row. */
 function revive({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   const key = table === 'instance_locks' ? 'instance_key' : 'item_key';
   const statement = db.prepare(
@@ -12,7 +12,7 @@ function revive({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   return (lockToken: string) => void statement.run(farFuture, farFuture, lockToken);
 }
 
-/** The token that now locks the row which this token once locked. */
+/** The current token of the row that this token locked. */
 function current({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   const key = table === 'instance_locks' ? 'instance_key' : 'item_key';
   const statement = db
@@ -21,7 +21,7 @@ function current({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   return (lockToken: string) => statement.get(lockedKey(lockToken)) ?? lockToken;
 }
 
-/** Any token that locks anything. */
+/** Any token that currently holds a lock. */
 function any({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
   const key = table === 'instance_locks' ? 'instance_key' : 'item_key';
   const statement = db
@@ -35,7 +35,7 @@ function any({ db }: Intact, table: 'instance_locks' | 'worker_queue') {
 
 export const brokenFences: readonly BrokenProvider[] = [
   {
-    fault: 'a turn is acked whatever its token',
+    fault: 'a turn is acked with any token',
     rejectedBy: 'fence/an-unknown-token-cannot-ack',
     override(intact) {
       const token = any(intact, 'instance_locks');
@@ -58,7 +58,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a turn is acked by anyone who once held its instance',
+    fault: 'a turn is acked with a superseded token',
     rejectedBy: 'fence/a-token-that-was-taken-over-cannot-ack',
     override(intact) {
       const token = current(intact, 'instance_locks');
@@ -71,7 +71,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'an ack that is repeated is answered as if it had been committed again',
+    fault: 'a repeated ack returns ok',
     rejectedBy: 'fence/a-token-acks-once',
     override({ provider }) {
       const committed = new Set<string>();
@@ -88,14 +88,14 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'abandoning is only a wish: the token goes on working',
+    fault: 'the token of an abandoned claim stays valid',
     rejectedBy: 'fence/an-abandoned-token-cannot-ack',
     override: () => ({
       abandonOrchestrationItems: async (abandons) => abandons.map(() => true),
     }),
   },
   {
-    fault: 'a token names its instance, not its claim',
+    fault: 'a token is the same for every claim of an instance',
     rejectedBy: 'fence/a-token-is-fresh-for-every-claim',
     override({ provider }) {
       const real = new Map<string, string>();
@@ -128,7 +128,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a lock holds a millisecond longer than it says',
+    fault: 'a lock lasts one millisecond too long',
     rejectedBy: 'lock/ends-at-its-moment',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -138,7 +138,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'locks are not taken: two workers get the same instance',
+    fault: 'two workers can claim the same instance',
     rejectedBy: 'lock/a-claimed-instance-is-exclusive',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -146,7 +146,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a work item is settled whatever its token',
+    fault: 'a work item is acked with any token',
     rejectedBy: 'fence/an-unknown-token-cannot-settle-work',
     override(intact) {
       const token = any(intact, 'worker_queue');
@@ -159,7 +159,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a work item is settled after its lease has expired',
+    fault: 'a work item is acked after its lease has expired',
     rejectedBy: 'fence/an-expired-token-cannot-settle-work',
     override: (intact) => ({
       ackWorkItems: beforeTokens(
@@ -169,7 +169,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a work item is settled by anyone who once held it',
+    fault: 'a work item is acked with a superseded token',
     rejectedBy: 'fence/a-token-that-was-taken-over-cannot-settle-work',
     override(intact) {
       const token = current(intact, 'worker_queue');
@@ -182,7 +182,7 @@ export const brokenFences: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a refused result enqueues its completion all the same',
+    fault: 'a refused ack still enqueues its completion',
     rejectedBy: 'fence/an-expired-token-cannot-settle-work',
     override({ provider }) {
       const owners = new Map<

@@ -2,7 +2,7 @@ import type { InstanceDetails, PendingItem } from 'perdure/provider';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 
-/** Changes each pending item of what is read. */
+/** Changes each pending item that inspectInstance() returns. */
 function withItems(
   provider: Provider,
   change: (item: PendingItem) => PendingItem,
@@ -26,7 +26,7 @@ export const brokenInspection: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the input is that of the first execution',
+    fault: 'inspectInstance() returns the input of the first execution',
     rejectedBy: 'inspect/shows-the-input',
     override: ({ provider, db }) => {
       const first = db
@@ -44,18 +44,18 @@ export const brokenInspection: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the last failure of a retried item is not shown',
+    fault: 'inspectInstance() omits the last failure of a retried item',
     rejectedBy: 'inspect/lists-pending-work',
     override: ({ provider }) => withItems(provider, (item) => ({ ...item, lastFailure: null })),
   },
   {
-    fault: 'a retried item is due now',
+    fault: 'inspectInstance() shows a retried item as due now',
     rejectedBy: 'inspect/lists-pending-work',
     override: ({ provider, clock }) =>
       withItems(provider, (item) => ({ ...item, dueAt: clock.now() })),
   },
   {
-    fault: 'the last worker that claimed an item holds it',
+    fault: 'inspectInstance() shows an expired claim as held',
     rejectedBy: 'inspect/a-lapsed-claim-is-not-held',
     override: ({ provider }) =>
       withItems(provider, (item) => ({
@@ -64,7 +64,7 @@ export const brokenInspection: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'all pending work is listed',
+    fault: 'inspectInstance() ignores maxPending',
     rejectedBy: 'inspect/pending-work-is-bounded',
     override: ({ provider }) => ({
       inspectInstance: (params) => provider.inspectInstance({ ...params, maxPending: 1_000 }),

@@ -7,7 +7,7 @@ import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenInstances: readonly BrokenProvider[] = [
   {
-    fault: 'a repeated start is a conflict, and a conflict a repeated start',
+    fault: 'createInstances() swaps the results exists and conflict',
     rejectedBy: 'create/the-same-start-exists',
     override: ({ provider }) => ({
       async createInstances(instances) {
@@ -20,7 +20,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a start with another input is taken for the same',
+    fault: 'a start with another input returns exists',
     rejectedBy: 'create/another-input-conflicts',
     override: ({ provider }) => ({
       createInstances: (instances) =>
@@ -42,7 +42,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the id of an instance that is over is free again',
+    fault: 'the id of an ended instance can be reused',
     rejectedBy: 'create/an-id-that-is-over-stays-taken',
     override: ({ provider, db }) => ({
       createInstances(instances) {
@@ -52,7 +52,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a conflict stops its batch of starts',
+    fault: 'a conflict fails the rest of its batch of starts',
     rejectedBy: 'create/a-conflict-spares-its-neighbours',
     override: ({ provider }) => ({
       async createInstances(instances) {
@@ -78,7 +78,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a first turn leaves the start message for a second one',
+    fault: 'a first turn leaves the start message in the queue',
     rejectedBy: 'first-turn/enqueues-no-start',
     override: ({ provider }) => ({
       async createInstances(instances) {
@@ -91,7 +91,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a first turn whose id is taken sends its messages',
+    fault: 'a first turn with a taken id sends its messages',
     rejectedBy: 'first-turn/of-a-taken-id-commits-nothing',
     override: ({ provider }) => ({
       async createInstances(instances) {
@@ -104,7 +104,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a first turn claims no items',
+    fault: 'a first turn does not return the items that it claims',
     rejectedBy: 'first-turn/reports-items-claimed-at-insert',
     override: ({ provider }) => ({
       async createInstances(instances) {
@@ -116,14 +116,14 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'batches of more than 500 are cut',
+    fault: 'batches of more than 500 instances are truncated',
     rejectedBy: 'large/instances',
     override: ({ provider }) => ({
       createInstances: (instances) => provider.createInstances(instances.slice(0, 500)),
     }),
   },
   {
-    fault: 'ids are trimmed and composed before they are stored',
+    fault: 'ids are trimmed and normalized before they are stored',
     rejectedBy: 'hostile/look-alikes-are-different-ids',
     override: ({ provider }) => ({
       createInstances: (instances) =>
@@ -136,7 +136,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'missing instances are left out of a read',
+    fault: 'getInstances() omits missing instances',
     rejectedBy: 'read/instances-come-in-the-order-asked',
     override: ({ provider }) => ({
       getInstances: async (ids) =>
@@ -144,7 +144,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a page of a list leaves out the instance after the last',
+    fault: 'a page of a list skips one instance',
     rejectedBy: 'read/list-pages-have-no-gaps-or-repeats',
     override: ({ provider }) => ({
       listInstances: ({ beforeKey, ...params }) =>
@@ -199,7 +199,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'conditions of a list are alternatives',
+    fault: 'conditions of a list filter are combined with OR',
     rejectedBy: 'read/list-filters-combine',
     override: ({ provider }) => ({
       async listInstances({ filter, ...params }) {
@@ -216,7 +216,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'histories of all executions are read as the first',
+    fault: 'readHistory() always returns the first execution',
     rejectedBy: 'continue/keeps-histories-apart',
     override: ({ provider }) => ({
       readHistory: (reads) =>
@@ -232,7 +232,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a page of a history is bounded in events, not in bytes',
+    fault: 'readInstanceHistory() ignores maxBytes',
     rejectedBy: 'read/history-ends-at-its-bytes',
     override: ({ provider }) => ({
       readInstanceHistory: ({ maxBytes: _maxBytes, ...params }) =>
@@ -240,14 +240,14 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a page of a list is bounded in entries, not in bytes',
+    fault: 'listInstances() ignores maxBytes',
     rejectedBy: 'read/list-ends-at-its-bytes',
     override: ({ provider }) => ({
       listInstances: ({ maxBytes: _maxBytes, ...params }) => provider.listInstances(params),
     }),
   },
   {
-    fault: 'a page of a list ends at its bytes without the entry that tells of more',
+    fault: 'a page cut by maxBytes omits the withheld entry',
     rejectedBy: 'read/list-ends-at-its-bytes',
     override: ({ provider }) => ({
       listInstances: async (params) =>
@@ -255,14 +255,14 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a list without payloads has them all the same',
+    fault: 'listInstances() ignores payloads: false',
     rejectedBy: 'read/list-leaves-payloads-out',
     override: ({ provider }) => ({
       listInstances: ({ payloads: _payloads, ...params }) => provider.listInstances(params),
     }),
   },
   {
-    fault: 'instances are read whatever their size',
+    fault: 'getInstances() ignores maxBytes',
     rejectedBy: 'read/instances-end-at-their-bytes',
     override: ({ provider }) => ({
       getInstances: (instanceIds) => provider.getInstances(instanceIds),

@@ -2,7 +2,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { JobKey } from '../../../src/providers/contract/sessions.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Takes every key of an id for the one that is there. */
+/** The key of the existing job with this id. */
 function byIdAlone({ db }: Intact, { instanceId }: JobKey): JobKey | undefined {
   return db
     .prepare<[string], JobKey>(
@@ -12,7 +12,7 @@ function byIdAlone({ db }: Intact, { instanceId }: JobKey): JobKey | undefined {
     .get(instanceId);
 }
 
-/** Changes something below the provider right before jobs are abandoned. */
+/** Runs SQL on the database right before jobs are abandoned. */
 function beforeAbandoning({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     abandonJobs(jobs) {
@@ -22,10 +22,10 @@ function beforeAbandoning({ provider, db }: Intact, sql: string): Partial<Provid
   };
 }
 
-/** Jobs, each with one guard taken out. */
+/** Jobs, each with one guard removed. */
 export const brokenJobs: readonly BrokenProvider[] = [
   {
-    fault: 'jobs are taken by sessions that end',
+    fault: 'a session that ends accepts jobs',
     rejectedBy: 'job/needs-an-open-session',
     override: ({ provider, db }) => ({
       async submitJobs(jobs) {
@@ -45,7 +45,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a submit that is repeated is a conflict with itself',
+    fault: 'a repeated submit returns conflict',
     rejectedBy: 'job/the-same-submit-exists',
     override: ({ provider }) => ({
       async submitJobs(jobs) {
@@ -68,7 +68,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a job is named by its id, whatever its incarnation',
+    fault: 'a job is found by its id alone, without its incarnation',
     rejectedBy: 'job/is-bound-to-its-session',
     override: ({ provider, db }) => ({
       getJobBindings: (jobs) =>
@@ -87,7 +87,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a reply is taken from a run that goes on',
+    fault: 'a reply is taken from a run that has not ended',
     rejectedBy: 'job/cannot-be-taken-early',
     override: ({ db }) => ({
       async takeJobs() {
@@ -96,12 +96,12 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a reply that was taken is kept',
+    fault: 'a taken reply is not deleted',
     rejectedBy: 'job/a-taken-reply-ends-it',
     override: () => ({ takeJobs: async () => undefined }),
   },
   {
-    fault: 'a cancel hits another life of the id',
+    fault: 'an abandon reaches another incarnation of the id',
     rejectedBy: 'job/is-meant-by-its-whole-key',
     override: (intact) => ({
       abandonJobs: (jobs) =>
@@ -109,7 +109,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an abandoned run goes on',
+    fault: 'an abandoned run is not asked to stop',
     rejectedBy: 'job/an-abandoned-run-is-asked-to-stop',
     override: ({ provider, db }) => ({
       async abandonJobs(jobs) {
@@ -120,13 +120,13 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a second abandon is the one on record',
+    fault: 'a second abandon overwrites the first',
     rejectedBy: 'job/can-be-abandoned-twice',
     override: (intact) =>
       beforeAbandoning(intact, 'UPDATE jobs SET abandoned_at = NULL, check_at = NULL'),
   },
   {
-    fault: 'a job whose reply was taken is abandoned all the same',
+    fault: 'a job whose reply was taken can be abandoned',
     rejectedBy: 'job/an-abandon-after-the-reply-changes-nothing',
     override: ({ provider, db }) => ({
       async abandonJobs(jobs) {
@@ -137,7 +137,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an abandoned job is never forgotten',
+    fault: 'an abandoned job is never deleted',
     rejectedBy: 'job/an-abandoned-one-is-forgotten-at-its-end',
     override: ({ provider, db }) => ({
       dueSessions(limit) {
@@ -147,7 +147,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a job stays when its instance is deleted',
+    fault: 'a job is not deleted with its instance',
     rejectedBy: 'job/goes-with-its-instance',
     override: ({ provider, db }) => ({
       async deleteInstancesAtomic(trees) {
@@ -168,7 +168,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'late results are handed to everybody',
+    fault: 'late results are claimed by workers without the task',
     rejectedBy: 'abandoned/only-named-ones',
     override: ({ provider }) => ({
       claimAbandoned: (request) =>
@@ -176,24 +176,24 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a late result has several claimants',
+    fault: 'a late result is claimed twice',
     rejectedBy: 'abandoned/has-one-claimant-at-a-time',
     override: ({ provider }) => ({
       claimAbandoned: (request) => provider.claimAbandoned({ ...request, lockMs: 0 }),
     }),
   },
   {
-    fault: 'a result that nobody can dispose of is handed out',
+    fault: 'a late result that is not disposable is claimed',
     rejectedBy: 'abandoned/only-completed-disposable-ones',
     override: (intact) => beforeAbandoning(intact, 'UPDATE jobs SET disposable = 1'),
   },
   {
-    fault: 'a result that came before the abandon is forgotten',
+    fault: 'a result from before the abandon is not disposed of',
     rejectedBy: 'abandoned/a-result-that-came-before-it',
     override: (intact) => beforeAbandoning(intact, 'UPDATE jobs SET disposable = 0'),
   },
   {
-    fault: 'a late result is forgotten',
+    fault: 'a late result is not disposed of',
     rejectedBy: 'abandoned/a-late-result-is-claimed',
     override: ({ provider, db }) => ({
       dueSessions(limit) {
@@ -203,7 +203,7 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a failed attempt to dispose of a result is the last',
+    fault: 'a failed disposal is not retried',
     rejectedBy: 'abandoned/is-retried-until-done',
     override: ({ provider }) => ({
       settleAbandoned: (settled) =>

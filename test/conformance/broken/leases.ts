@@ -2,7 +2,7 @@ import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenLeases: readonly BrokenProvider[] = [
   {
-    fault: 'a lease goes to everyone',
+    fault: 'a lease is granted to every caller',
     rejectedBy: 'lease/has-one-owner',
     override: ({ provider }) => ({
       async takeLease(lease) {
@@ -12,7 +12,7 @@ export const brokenLeases: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the owner of a lease cannot extend it',
+    fault: 'a repeated takeLease() of the owner does not extend the lease',
     rejectedBy: 'lease/has-one-owner',
     override: ({ provider, db }) => {
       const isOwn = db.prepare('SELECT 1 FROM leases WHERE name = ? AND owner = ?');
@@ -23,14 +23,14 @@ export const brokenLeases: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a lease never ends',
+    fault: 'a lease never expires',
     rejectedBy: 'lease/goes-on-when-it-has-expired',
     override: ({ provider }) => ({
       takeLease: (lease) => provider.takeLease({ ...lease, leaseMs: 1e12 }),
     }),
   },
   {
-    fault: 'anyone may give a lease back',
+    fault: 'a lease can be released by any caller',
     rejectedBy: 'lease/is-given-back-by-its-owner',
     override: ({ provider, db }) => ({
       async releaseLease(lease) {
@@ -40,12 +40,12 @@ export const brokenLeases: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a lease cannot be given back',
+    fault: 'a lease cannot be released',
     rejectedBy: 'lease/is-given-back-by-its-owner',
     override: () => ({ releaseLease: () => Promise.resolve() }),
   },
   {
-    fault: 'a record stays as it was written first',
+    fault: 'a record keeps its first value',
     rejectedBy: 'record/is-kept-as-it-is',
     override: ({ provider }) => ({
       async writeRecord(name, value) {
@@ -55,7 +55,7 @@ export const brokenLeases: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a record cannot be removed',
+    fault: 'a record cannot be deleted',
     rejectedBy: 'record/is-kept-as-it-is',
     override: ({ provider }) => ({
       writeRecord: (name, value) => provider.writeRecord(name, value ?? ''),

@@ -2,7 +2,7 @@ import type { ExecutionPrune } from '../../../src/providers/contract/management.
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Changes what a prune is asked. */
+/** Changes the arguments of a prune. */
 function editPrunes(
   { provider }: Intact,
   edit: (prune: ExecutionPrune) => ExecutionPrune,
@@ -10,7 +10,7 @@ function editPrunes(
   return { pruneExecutionsAtomic: (prunes) => provider.pruneExecutionsAtomic(prunes.map(edit)) };
 }
 
-/** Does something below the provider right after a prune. */
+/** Runs SQL on the database right after a prune. */
 function afterPrunes({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async pruneExecutionsAtomic(prunes) {
@@ -21,7 +21,7 @@ function afterPrunes({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Leaves the rows of a table behind. */
+/** Restores the deleted rows of a table. */
 function keeping({ provider, db }: Intact, table: string): Partial<Provider> {
   return {
     async pruneExecutionsAtomic(prunes) {
@@ -35,7 +35,7 @@ function keeping({ provider, db }: Intact, table: string): Partial<Provider> {
 
 export const brokenPrunes: readonly BrokenProvider[] = [
   {
-    fault: 'a pruned execution stays on record',
+    fault: 'a pruned execution is still listed',
     rejectedBy: 'prune/takes-executions-with-their-history',
     override: (intact) => keeping(intact, 'executions'),
   },
@@ -54,12 +54,12 @@ export const brokenPrunes: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a prune takes the histories of the executions that it keeps',
+    fault: 'a prune deletes the histories of the executions that it keeps',
     rejectedBy: 'prune/takes-executions-with-their-history',
     override: (intact) => afterPrunes(intact, 'DELETE FROM history WHERE execution_id > 1'),
   },
   {
-    fault: 'a prune takes the current execution',
+    fault: 'a prune deletes the history of the current execution',
     rejectedBy: 'prune/never-takes-the-current-one',
     override: (intact) =>
       afterPrunes(
@@ -69,23 +69,23 @@ export const brokenPrunes: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a prune gives away the claim of a turn under way',
+    fault: 'a prune releases the claim of a running turn',
     rejectedBy: 'prune/leaves-a-turn-under-way',
     override: (intact) =>
       afterPrunes(intact, 'UPDATE instance_locks SET lock_token = NULL, locked_until = NULL'),
   },
   {
-    fault: 'a prune lets a canceling instance wait for ever for those who know its code',
+    fault: 'a prune drops the clean-up limit of a canceling instance',
     rejectedBy: 'prune/leaves-the-time-to-clean-up',
     override: (intact) => afterPrunes(intact, 'UPDATE instance_locks SET cleanup_at = NULL'),
   },
   {
-    fault: 'an instance is still offered for messages that were pruned',
+    fault: 'an instance can be claimed for messages that were pruned',
     rejectedBy: 'prune/leaves-the-time-to-clean-up',
     override: (intact) => afterPrunes(intact, 'UPDATE instance_locks SET next_at = 0'),
   },
   {
-    fault: 'the current execution does not count among those to keep',
+    fault: 'keepLast does not count the current execution',
     rejectedBy: 'prune/spares-the-last',
     override: (intact) =>
       editPrunes(intact, ({ keepLast, ...prune }) =>
@@ -93,12 +93,12 @@ export const brokenPrunes: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a prune keeps nothing but the current execution',
+    fault: 'a prune ignores keepLast',
     rejectedBy: 'prune/spares-the-last',
     override: (intact) => editPrunes(intact, ({ keepLast: _keepLast, ...prune }) => prune),
   },
   {
-    fault: 'an execution that ended at the very time goes',
+    fault: 'endedBefore includes executions that ended at that time',
     rejectedBy: 'prune/takes-those-that-ended-before',
     override: (intact) =>
       editPrunes(intact, ({ endedBefore, ...prune }) =>
@@ -106,12 +106,12 @@ export const brokenPrunes: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'the time of a prune is ignored',
+    fault: 'a prune ignores endedBefore',
     rejectedBy: 'prune/takes-those-that-ended-before',
     override: (intact) => editPrunes(intact, ({ endedBefore: _endedBefore, ...prune }) => prune),
   },
   {
-    fault: 'one condition of a prune is enough',
+    fault: 'conditions of a prune are combined with OR',
     rejectedBy: 'prune/all-conditions-must-hold',
     override: ({ provider }) => ({
       async pruneExecutionsAtomic(prunes) {
@@ -125,12 +125,12 @@ export const brokenPrunes: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a prune takes all at once',
+    fault: 'a prune ignores its limit',
     rejectedBy: 'prune/goes-on-in-steps',
     override: (intact) => editPrunes(intact, (prune) => ({ ...prune, max: 1_000 })),
   },
   {
-    fault: 'a prune says that nothing is left',
+    fault: 'a prune returns left: false while executions are left',
     rejectedBy: 'prune/goes-on-in-steps',
     override: ({ provider }) => ({
       pruneExecutionsAtomic: async (prunes) =>
@@ -141,22 +141,22 @@ export const brokenPrunes: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the work of a pruned execution stays',
+    fault: 'the work items of a pruned execution are not deleted',
     rejectedBy: 'prune/takes-outstanding-items',
     override: (intact) => keeping(intact, 'worker_queue'),
   },
   {
-    fault: 'messages to a pruned execution stay',
+    fault: 'messages to a pruned execution are not deleted',
     rejectedBy: 'prune/takes-outstanding-items',
     override: (intact) => keeping(intact, 'orchestrator_queue'),
   },
   {
-    fault: 'a prune takes all the work of the instance',
+    fault: 'a prune deletes all work items of the instance',
     rejectedBy: 'prune/takes-outstanding-items',
     override: (intact) => afterPrunes(intact, 'DELETE FROM worker_queue'),
   },
   {
-    fault: 'nobody who runs pruned work hears of it',
+    fault: 'workers are not notified when their work is pruned',
     rejectedBy: 'prune/tells-whoever-runs-its-work',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -166,12 +166,12 @@ export const brokenPrunes: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the holders of pruned work never learn why it is lost',
+    fault: 'renewals of pruned work do not report the deletion',
     rejectedBy: 'prune/tells-whoever-runs-its-work',
     override: (intact) => afterPrunes(intact, 'DELETE FROM tombstones'),
   },
   {
-    fault: 'an instance waits for ever for work that was pruned',
+    fault: 'a canceling instance never ends after its work was pruned',
     rejectedBy: 'prune/lets-a-canceled-end-come',
     override: (intact) =>
       afterPrunes(
@@ -181,12 +181,12 @@ export const brokenPrunes: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a prune takes whichever life the instance has',
+    fault: 'a prune ignores the incarnation',
     rejectedBy: 'prune/another-life-is-not-found',
     override: (intact) => editPrunes(intact, ({ incarnation: _life, ...prune }) => prune),
   },
   {
-    fault: 'a prune finds whom nobody knows',
+    fault: 'a prune returns found: true for an unknown instance',
     rejectedBy: 'prune/another-life-is-not-found',
     override: ({ provider }) => ({
       pruneExecutionsAtomic: async (prunes) =>
@@ -202,7 +202,7 @@ export const brokenPrunes: readonly BrokenProvider[] = [
     override: (intact) => editPrunes(intact, ({ dryRun: _dryRun, ...prune }) => prune),
   },
   {
-    fault: 'the dry run of a prune beside others prunes',
+    fault: 'a dry run batched with prunes prunes',
     rejectedBy: 'prune/a-dry-run-changes-nothing',
     override: ({ provider }) => ({
       pruneExecutionsAtomic: (prunes) =>
@@ -219,7 +219,7 @@ export const brokenPrunes: readonly BrokenProvider[] = [
     override: (intact) => editPrunes(intact, ({ audit: _audit, ...prune }) => prune),
   },
   {
-    fault: 'a batch of prunes goes by the conditions of the first',
+    fault: 'a batch of prunes uses the conditions of its first entry',
     rejectedBy: 'prune/each-of-a-batch-by-its-own-conditions',
     override: ({ provider }) => ({
       pruneExecutionsAtomic: (prunes) =>

@@ -4,7 +4,7 @@ import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenQueues: readonly BrokenProvider[] = [
   {
-    fault: 'the newest instance comes first',
+    fault: 'the newest instance is claimed first',
     rejectedBy: 'order/the-instance-that-waits-longest-is-first',
     override: ({ provider }) => ({
       fetchOrchestrationItems: async (params) =>
@@ -12,7 +12,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the newest message comes first',
+    fault: 'messages are returned newest first',
     rejectedBy: 'order/messages-come-in-the-order-of-their-arrival',
     override: ({ provider }) => ({
       async fetchOrchestrationItems(params) {
@@ -22,7 +22,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a start behind which the clock was set back is left out',
+    fault: 'a start message is omitted after the clock was set back',
     rejectedBy: 'order/the-start-comes-though-the-clock-was-set-back',
     override: ({ provider, clock }) => {
       let createdAt = 0;
@@ -43,7 +43,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'timers come before all other messages',
+    fault: 'timers are returned before all other messages',
     rejectedBy: 'order/a-due-timer-takes-its-place-among-messages',
     override: ({ provider }) => ({
       async fetchOrchestrationItems(params) {
@@ -57,7 +57,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim brings all messages, whatever maxMessages says',
+    fault: 'a claim ignores maxMessages',
     rejectedBy: 'order/max-messages-bounds-a-claim',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -65,7 +65,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim brings all messages when maxMessages is not given',
+    fault: 'a claim has no default for maxMessages',
     rejectedBy: 'order/a-thousand-messages-come-unless-told-otherwise',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -73,7 +73,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim brings one more instance than asked for',
+    fault: 'a claim returns one instance more than max',
     rejectedBy: 'order/max-leaves-the-rest-for-the-next',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
@@ -81,7 +81,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'instances are handed to workers that do not know them',
+    fault: 'instances are claimed by workers without their code',
     rejectedBy: 'filter/claims-only-runnable-names',
     override: ({ provider }) => ({
       fetchOrchestrationItems: ({ runnable: _runnable, ...params }) =>
@@ -89,7 +89,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'instances are claimed first and filtered afterwards',
+    fault: 'instances are claimed first and filtered later',
     rejectedBy: 'filter/claims-only-runnable-names',
     override: ({ provider }) => ({
       async fetchOrchestrationItems({ runnable, ...params }) {
@@ -100,7 +100,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a worker of one version gets instances of all versions',
+    fault: 'a worker of one version claims instances of all versions',
     rejectedBy: 'filter/claims-only-runnable-versions',
     override: ({ provider, db }) => ({
       fetchOrchestrationItems({ runnable, ...params }) {
@@ -121,7 +121,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an empty filter means everything',
+    fault: 'an empty runnable list claims every instance',
     rejectedBy: 'filter/nothing-runnable-claims-nothing',
     override: ({ provider }) => ({
       fetchOrchestrationItems: ({ runnable = [], ...params }) =>
@@ -129,7 +129,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a message to nobody waits until somebody has its id',
+    fault: 'a message to an unknown id is delivered when the id is created',
     rejectedBy: 'message/to-nobody-is-missing-and-kept-nowhere',
     override({ provider }) {
       const waiting: Parameters<typeof provider.enqueueMessages>[0][number][] = [];
@@ -148,7 +148,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a message to an instance that is over is answered as enqueued',
+    fault: 'a message to an ended instance returns enqueued',
     rejectedBy: 'message/to-an-instance-that-is-over-is-refused',
     override: ({ provider }) => ({
       async enqueueMessages(messages) {
@@ -158,7 +158,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'messages are never full',
+    fault: 'enqueueMessages() ignores maxPending',
     rejectedBy: 'message/beyond-the-limit-is-full',
     override: ({ provider }) => ({
       enqueueMessages: (messages) =>
@@ -168,7 +168,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'messages of other kinds fill the limit',
+    fault: 'maxPending counts messages of other kinds',
     rejectedBy: 'message/the-limit-counts-one-kind-of-one-instance',
     override: ({ provider, db }) => ({
       async enqueueMessages(messages) {
@@ -199,7 +199,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an abandoned instance comes back without its delay',
+    fault: 'an abandoned instance is claimed again without its delay',
     rejectedBy: 'abandon/waits-its-delay',
     override: ({ provider }) => ({
       abandonOrchestrationItems: (abandons) =>
@@ -231,7 +231,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an instance that one build holds back waits for every build',
+    fault: 'an instance that one build blocks is blocked for every build',
     rejectedBy: 'blocked/comes-to-another-build-at-once',
     override: ({ provider }) => ({
       fetchOrchestrationItems: ({ buildId: _buildId, ...params }) =>
@@ -239,7 +239,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'nobody can see why an instance is held back',
+    fault: 'the record of a blocked instance has no reason',
     rejectedBy: 'blocked/is-visible-on-the-record',
     override: ({ provider }) => ({
       abandonOrchestrationItems: (abandons) =>

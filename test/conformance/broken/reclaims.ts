@@ -2,7 +2,7 @@ import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenReclaims: readonly BrokenProvider[] = [
   {
-    fault: 'what is hidden can be read by its key',
+    fault: 'the history of a deleted instance can be read by its key',
     rejectedBy: 'reclaim/what-is-hidden-is-gone',
     override: ({ db }) => {
       const read = db.prepare<[number], never>(
@@ -12,14 +12,14 @@ export const brokenReclaims: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'everything is reclaimed in one step',
+    fault: 'a reclaim ignores its limit',
     rejectedBy: 'reclaim/goes-on-in-steps',
     override: ({ provider }) => ({
       reclaimDeleted: (maxRows) => provider.reclaimDeleted(maxRows * 1_000_000),
     }),
   },
   {
-    fault: 'a step of the reclaim says that nothing is left',
+    fault: 'a reclaim returns left: false while rows are left',
     rejectedBy: 'reclaim/goes-on-in-steps',
     override: ({ provider }) => ({
       reclaimDeleted: async (maxRows) => ({
@@ -29,7 +29,7 @@ export const brokenReclaims: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a reclaim takes events of the living',
+    fault: 'a reclaim deletes events of existing instances',
     rejectedBy: 'reclaim/goes-on-in-steps',
     override: ({ provider, db }) => ({
       reclaimDeleted(maxRows) {
@@ -39,7 +39,7 @@ export const brokenReclaims: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the reclaim of an execution takes the whole history of its instance',
+    fault: 'the reclaim of an execution deletes the whole history of its instance',
     rejectedBy: 'reclaim/spares-what-was-kept',
     override: ({ provider, db }) => ({
       reclaimDeleted(maxRows) {

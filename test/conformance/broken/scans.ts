@@ -11,7 +11,7 @@ function editScans(
 
 export const brokenScans: readonly BrokenProvider[] = [
   {
-    fault: 'a walk meets the last row of a step again',
+    fault: 'a scan repeats the last row of a step',
     rejectedBy: 'scan/visits-every-row-once',
     override: (intact) => {
       let steps = 0;
@@ -22,13 +22,13 @@ export const brokenScans: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a walk misses the first row of a step',
+    fault: 'a scan skips the first row of a step',
     rejectedBy: 'scan/visits-every-row-once',
     override: (intact) =>
       editScans(intact, (params) => ({ ...params, afterKey: params.afterKey + 1 })),
   },
   {
-    fault: 'a walk goes by the order of ids',
+    fault: 'a scan returns rows in the order of ids',
     rejectedBy: 'scan/visits-every-row-once',
     override: ({ provider }) => ({
       async scanInstances(params) {
@@ -39,7 +39,7 @@ export const brokenScans: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a walk does not say when an instance ended',
+    fault: 'a scan omits the end time of an instance',
     rejectedBy: 'scan/tells-what-it-met',
     override: ({ provider }) => ({
       async scanInstances(params) {
@@ -49,7 +49,7 @@ export const brokenScans: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a walk counts rows instead of following keys',
+    fault: 'a scan pages by offset instead of by key',
     rejectedBy: 'scan/goes-on-while-rows-go',
     override: ({ provider, db }) => {
       const keyAt = db
@@ -68,13 +68,13 @@ export const brokenScans: readonly BrokenProvider[] = [
   },
   ...(['statuses', 'endedBefore', 'rootsOnly', 'withFinishedExecutions'] as const).map(
     (condition): BrokenProvider => ({
-      fault: `a walk ignores ${condition}`,
+      fault: `a scan ignores ${condition}`,
       rejectedBy: 'scan/finds-those-for-which-all-conditions-hold',
       override: (intact) => editScans(intact, ({ [condition]: _ignored, ...params }) => params),
     }),
   ),
   {
-    fault: 'a walk finds what ended at the very time',
+    fault: 'a scan includes instances that ended at endedBefore',
     rejectedBy: 'scan/finds-those-for-which-all-conditions-hold',
     override: (intact) =>
       editScans(intact, ({ endedBefore, ...params }) =>
@@ -82,7 +82,7 @@ export const brokenScans: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a walk ends at the first step that finds nothing',
+    fault: 'a scan ends at the first step without a match',
     rejectedBy: 'scan/looks-at-no-more-than-asked',
     override: ({ provider }) => ({
       async scanInstances(params) {
@@ -92,12 +92,12 @@ export const brokenScans: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a walk looks on until it finds something',
+    fault: 'a scan ignores maxScanned',
     rejectedBy: 'scan/looks-at-no-more-than-asked',
     override: (intact) => editScans(intact, (params) => ({ ...params, maxScanned: 1_000_000 })),
   },
   {
-    fault: 'a walk runs after what is created meanwhile',
+    fault: 'a scan ignores createdBefore',
     rejectedBy: 'scan/ends-where-it-is-told',
     override: (intact) =>
       editScans(intact, ({ createdBefore: _createdBefore, ...params }) => params),

@@ -2,7 +2,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { ScheduleTick } from '../../../src/providers/contract/schedules.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Does something below the provider right after ticks. */
+/** Runs SQL on the database right after ticks. */
 function afterTicks({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async tickSchedules(ticks) {
@@ -13,7 +13,7 @@ function afterTicks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Makes each tick for the revision that the schedule has now. */
+/** Ticks with the current revision of the schedule. */
 function unfenced({ provider, db }: Intact): Partial<Provider> {
   const revision = db
     .prepare<[string], number>('SELECT revision FROM schedules WHERE name = ?')
@@ -32,10 +32,10 @@ function unfenced({ provider, db }: Intact): Partial<Provider> {
   };
 }
 
-/** Schedules, each with one guard taken out. */
+/** Schedules, each with one guard removed. */
 export const brokenSchedules: readonly BrokenProvider[] = [
   {
-    fault: 'a schedule is planned by the clock of the process, which is behind',
+    fault: 'a schedule is planned by the clock of the process',
     rejectedBy: 'schedule/is-planned-by-the-stores-clock',
     override: ({ provider, clock }) => ({
       putSchedule(write) {
@@ -47,7 +47,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a schedule is resumed by the clock of the process, which is ahead',
+    fault: 'a schedule is resumed by the clock of the process',
     rejectedBy: 'schedule/a-resume-is-planned-by-the-stores-clock',
     override: ({ provider, clock }) => ({
       setSchedulePaused(name, paused, resume = {}) {
@@ -59,7 +59,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a schedule is resumed whatever has become of it meanwhile',
+    fault: 'a resume is not fenced by the revision',
     rejectedBy: 'schedule/a-resume-can-be-fenced',
     override: ({ provider }) => ({
       setSchedulePaused(name, paused, resume = {}) {
@@ -69,12 +69,12 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a tick happens as often as somebody makes it',
+    fault: 'a repeated tick happens again',
     rejectedBy: 'schedule/a-tick-happens-once',
     override: unfenced,
   },
   {
-    fault: 'a tick happens for a schedule that was changed meanwhile',
+    fault: 'a tick is not fenced by the revision',
     rejectedBy: 'schedule/needs-its-revision',
     override: unfenced,
   },
@@ -89,7 +89,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'revisions count from one again after a deletion',
+    fault: 'revisions restart from one after a deletion',
     rejectedBy: 'schedule/needs-its-revision',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER first AFTER INSERT ON schedules
@@ -98,12 +98,12 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a tick starts what it starts and does not move on',
+    fault: 'a tick starts its run and does not advance the schedule',
     rejectedBy: 'schedule/a-tick-starts-and-moves-on',
     override: (intact) => afterTicks(intact, 'UPDATE schedules SET next_at = 1000'),
   },
   {
-    fault: 'a tick moves on and starts nothing',
+    fault: 'a tick advances the schedule and starts nothing',
     rejectedBy: 'schedule/a-tick-starts-and-moves-on',
     override: ({ provider }) => ({
       tickSchedules: (ticks) =>
@@ -111,7 +111,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a tick whose id is taken never happens',
+    fault: 'a tick whose id is taken fails',
     rejectedBy: 'schedule/what-is-there-counts-as-started',
     override: ({ provider }) => ({
       async tickSchedules(ticks) {
@@ -124,7 +124,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a tick that cannot be taken starts a part of it',
+    fault: 'a rejected tick starts its tasks',
     rejectedBy: 'schedule/a-bad-tick-spares-its-neighbours',
     override: ({ provider }) => ({
       async tickSchedules(ticks) {
@@ -134,7 +134,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an error of a tick is on record for ever',
+    fault: 'the last error of a schedule is never cleared',
     rejectedBy: 'schedule/an-error-is-on-record',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER keep AFTER UPDATE ON schedules
@@ -144,7 +144,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a change resumes a paused schedule',
+    fault: 'an update resumes a paused schedule',
     rejectedBy: 'schedule/a-change-keeps-its-past',
     override: ({ provider, db }) => ({
       async putSchedule(write) {
@@ -174,7 +174,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the schedule that is due since the shortest time is first',
+    fault: 'due schedules are returned newest first',
     rejectedBy: 'schedule/the-longest-due-is-first',
     override: ({ provider }) => ({
       async dueSchedules(max) {
@@ -184,7 +184,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'schedules are listed as they were made',
+    fault: 'schedules are listed by creation time',
     rejectedBy: 'schedule/lists-by-name',
     override: ({ provider }) => ({
       async listSchedules(params) {
@@ -194,7 +194,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a list of schedules is bounded in entries, not in bytes',
+    fault: 'listSchedules() ignores maxBytes',
     rejectedBy: 'schedule/list-ends-at-its-bytes',
     override: ({ provider }) => ({
       listSchedules: ({ maxBytes: _maxBytes, ...params }) => provider.listSchedules(params),

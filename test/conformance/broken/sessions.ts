@@ -1,7 +1,7 @@
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Changes something below the provider right before sessions are settled. */
+/** Runs SQL on the database right before sessions are settled. */
 function beforeSettling({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     settleSession(sessionId, limit) {
@@ -11,8 +11,8 @@ function beforeSettling({ provider, db }: Intact, sql: string): Partial<Provider
   };
 }
 
-/** Changes something below the provider right before it looks what is due. */
-function beforeLooking({ provider, db }: Intact, sql: string): Partial<Provider> {
+/** Runs SQL on the database right before due sessions are read. */
+function beforeDueSessions({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     dueSessions(limit) {
       db.exec(sql);
@@ -21,10 +21,10 @@ function beforeLooking({ provider, db }: Intact, sql: string): Partial<Provider>
   };
 }
 
-/** Sessions, each with one guard taken out. */
+/** Sessions, each with one guard removed. */
 export const brokenSessions: readonly BrokenProvider[] = [
   {
-    fault: 'a session that is there is opened anew',
+    fault: 'openSession() replaces an existing session',
     rejectedBy: 'session/opens-once',
     override: ({ provider, db }) => ({
       openSession(session) {
@@ -34,12 +34,12 @@ export const brokenSessions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a renewal extends nothing',
+    fault: 'a renewal does not extend the lease of its session',
     rejectedBy: 'session/a-renewal-extends-the-lease',
     override: ({ provider }) => ({ renewSessions: (ids) => provider.getSessions(ids) }),
   },
   {
-    fault: 'a session that drains is not renewed',
+    fault: 'a draining session is not renewed',
     rejectedBy: 'session/is-renewed-while-it-drains',
     override: ({ provider }) => ({
       async renewSessions(ids) {
@@ -49,19 +49,19 @@ export const brokenSessions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a lease that ran out is never noticed',
+    fault: 'a session with an expired lease is never due',
     rejectedBy: 'session/an-expired-lease-closes-it',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'open'`),
+      beforeDueSessions(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'open'`),
   },
   {
-    fault: 'a session that drains outlives its lease',
+    fault: 'the lease of a draining session never expires',
     rejectedBy: 'session/an-expired-lease-closes-a-draining-one',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET expires_at = 1e15 WHERE state = 'draining'`),
+      beforeDueSessions(intact, `UPDATE sessions SET expires_at = 1e15 WHERE state = 'draining'`),
   },
   {
-    fault: 'a graceful shutdown calls off a forceful one',
+    fault: 'a graceful shutdown reverts a forceful one',
     rejectedBy: 'session/shutdown-goes-one-way',
     override: ({ provider, db }) => ({
       shutdownSession(request) {
@@ -71,7 +71,7 @@ export const brokenSessions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the last reason counts',
+    fault: 'a later shutdown overwrites the end reason',
     rejectedBy: 'session/keeps-the-first-reason',
     override: ({ provider, db }) => ({
       async shutdownSession(request) {
@@ -87,12 +87,12 @@ export const brokenSessions: readonly BrokenProvider[] = [
     override: (intact) => beforeSettling(intact, 'DELETE FROM jobs'),
   },
   {
-    fault: 'a session ends although a late result waits',
+    fault: 'a session ends before its late results are disposed of',
     rejectedBy: 'session/waits-for-late-results',
     override: (intact) => beforeSettling(intact, 'UPDATE jobs SET disposable = 0'),
   },
   {
-    fault: 'the replies of a drained session are gone with it',
+    fault: 'the replies of a drained session are deleted at its end',
     rejectedBy: 'session/a-drained-one-keeps-its-replies',
     override: ({ provider, db }) => ({
       async settleSession(sessionId, limit) {
@@ -103,33 +103,33 @@ export const brokenSessions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an open session is settled',
+    fault: 'settleSession() ends an open session',
     rejectedBy: 'session/an-open-one-is-not-settled',
     override: (intact) => beforeSettling(intact, `UPDATE sessions SET state = 'draining'`),
   },
   {
-    fault: 'all jobs are stopped in one go',
+    fault: 'settleSession() ignores its limit',
     rejectedBy: 'session/closes-in-steps',
     override: ({ provider }) => ({ settleSession: (id) => provider.settleSession(id, 1_000_000) }),
   },
   {
-    fault: 'everybody is told of a session that is to end',
+    fault: 'a session that ends is due for several workers at a time',
     rejectedBy: 'session/is-handed-to-one-settler-at-a-time',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET due_at = 0 WHERE state <> 'open'`),
+      beforeDueSessions(intact, `UPDATE sessions SET due_at = 0 WHERE state <> 'open'`),
   },
   {
-    fault: 'nobody is told when to look again',
+    fault: 'dueSessions() returns no nextAt',
     rejectedBy: 'session/tells-when-to-look-again',
     override: ({ provider }) => ({
       dueSessions: async (limit) => ({ ...(await provider.dueSessions(limit)), nextAt: null }),
     }),
   },
   {
-    fault: 'ended sessions stay for ever',
+    fault: 'ended sessions are never deleted',
     rejectedBy: 'session/is-removed-a-day-later',
     override: (intact) =>
-      beforeLooking(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'ended'`),
+      beforeDueSessions(intact, `UPDATE sessions SET due_at = 1e15 WHERE state = 'ended'`),
   },
   {
     fault: 'an ended session is renewed',
@@ -148,7 +148,7 @@ export const brokenSessions: readonly BrokenProvider[] = [
       beforeSettling(intact, 'UPDATE jobs SET session_key = (SELECT min(session_key) FROM jobs)'),
   },
   {
-    fault: 'variables are set all anew',
+    fault: 'setSessionVariables() replaces all variables',
     rejectedBy: 'session/has-variables',
     override: ({ provider, db }) => ({
       setSessionVariables(request) {
@@ -158,14 +158,14 @@ export const brokenSessions: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a listing is oldest first',
+    fault: 'listSessions() returns the oldest first',
     rejectedBy: 'session/is-listed-newest-first',
     override: ({ provider }) => ({
       listSessions: async (params) => (await provider.listSessions(params)).toReversed(),
     }),
   },
   {
-    fault: 'a listing is bounded in entries, not in bytes',
+    fault: 'listSessions() ignores maxBytes',
     rejectedBy: 'session/list-ends-at-its-bytes',
     override: ({ provider }) => ({
       listSessions: ({ maxBytes: _maxBytes, ...params }) => provider.listSessions(params),

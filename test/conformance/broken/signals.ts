@@ -2,41 +2,41 @@ import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenSignals: readonly BrokenProvider[] = [
   {
-    fault: 'a wake-up is lost: a waiting fetch looks again only when its time is up',
+    fault: 'a new instance does not end a waiting fetch',
     rejectedBy: 'wait/a-new-instance-ends-it',
     override: ({ provider, clock }) => ({
       async fetchOrchestrationItems({ waitMs, ...params }) {
-        const look = () => provider.fetchOrchestrationItems({ ...params, waitMs: 0 });
-        const items = await look();
+        const fetchNow = () => provider.fetchOrchestrationItems({ ...params, waitMs: 0 });
+        const items = await fetchNow();
         if (items.length > 0 || waitMs === 0) return items;
         const { promise, resolve } = Promise.withResolvers<void>();
         clock.setTimer(waitMs, resolve);
         await promise;
-        return look();
+        return fetchNow();
       },
     }),
   },
   {
-    fault: 'a waiting fetch of work sleeps through what a turn schedules',
+    fault: 'scheduled work does not end a waiting fetch',
     rejectedBy: 'wait/scheduled-work-ends-it',
     override: ({ provider, clock }) => ({
       async fetchWorkItems({ waitMs, ...params }) {
-        const look = () => provider.fetchWorkItems({ ...params, waitMs: 0 });
-        const items = await look();
+        const fetchNow = () => provider.fetchWorkItems({ ...params, waitMs: 0 });
+        const items = await fetchNow();
         if (items.length > 0 || waitMs === 0) return items;
         const { promise, resolve } = Promise.withResolvers<void>();
         clock.setTimer(waitMs, resolve);
         await promise;
-        return look();
+        return fetchNow();
       },
     }),
   },
   {
-    fault: 'a waiting fetch does not know when the next timer is due',
+    fault: 'a due timer does not end a waiting fetch',
     rejectedBy: 'wait/a-due-timer-ends-it',
     override: ({ provider, db, clock }) => ({
       async fetchOrchestrationItems({ waitMs, ...params }) {
-        // Until the clock has passed the end of the wait, what is not yet due is kept out of sight.
+        // Hides messages that are not yet due until after the wait.
         const hide = db.prepare(
           'UPDATE orchestrator_queue SET visible_at = visible_at + ? WHERE visible_at > ?',
         );
@@ -54,7 +54,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a wait takes no notice of its signal',
+    fault: 'a waiting fetch ignores its AbortSignal',
     rejectedBy: 'wait/ends-when-the-signal-aborts',
     override: ({ provider }) => ({
       fetchOrchestrationItems: ({ signal: _signal, ...params }) =>
@@ -62,7 +62,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a wait lasts a little longer than asked for',
+    fault: 'a wait lasts one millisecond too long',
     rejectedBy: 'wait/ends-when-the-time-is-up',
     override: ({ provider }) => ({
       fetchWorkItems: (params) =>
@@ -70,7 +70,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the end of an instance is not told',
+    fault: 'hints omit ended instances',
     rejectedBy: 'hint/tells-of-finished-instances',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -80,7 +80,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a custom status is not told of',
+    fault: 'hints omit custom statuses',
     rejectedBy: 'hint/tells-of-custom-status',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -90,7 +90,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the end of an instance in another process is not told of',
+    fault: 'hints omit instances that ended in another process',
     rejectedBy: 'shared/an-end-elsewhere-is-told',
     override: ({ provider, db }) => {
       db.exec(
@@ -100,7 +100,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the custom status of an instance in another process is not told of',
+    fault: 'hints omit custom statuses set in another process',
     rejectedBy: 'shared/custom-status-elsewhere-is-told',
     override: ({ provider, db }) => {
       db.exec(
@@ -110,7 +110,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'versions of a custom status that one turn sets count as one',
+    fault: 'several custom statuses of one turn count as one version',
     rejectedBy: 'ack/counts-the-versions-of-the-custom-status',
     override: ({ provider }) => ({
       ackOrchestrationItems: (acks) =>
@@ -128,7 +128,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a hint brings an output of an instance that has failed',
+    fault: 'a hint has an output for a failed instance',
     rejectedBy: 'hint/brings-the-outputs-of-completed-instances',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -144,7 +144,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a cancel request is told without the tokens that it concerns',
+    fault: 'a cancel hint has no lock tokens',
     rejectedBy: 'hint/tells-whom-a-cancel-concerns',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -154,7 +154,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a hint brings a request that was not made so',
+    fault: 'a cancel hint has the wrong trigger',
     rejectedBy: 'hint/brings-the-requests-of-canceled-items',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -169,7 +169,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a hint brings a request for an item that was deleted',
+    fault: 'a cancel hint has a request for a deleted item',
     rejectedBy: 'hint/brings-the-requests-of-canceled-items',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -184,7 +184,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a listener that has stopped is told on',
+    fault: 'a stopped listener still gets hints',
     rejectedBy: 'hint/reaches-every-listener-until-it-stops',
     override: ({ provider }) => ({
       hints(listener) {
@@ -194,7 +194,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a second close fails',
+    fault: 'a second close() rejects',
     rejectedBy: 'close/can-be-repeated',
     override({ provider }) {
       let closed = false;
@@ -208,7 +208,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a closed provider answers with nothing',
+    fault: 'a closed provider returns empty results',
     rejectedBy: 'close/refuses-what-comes-later',
     override({ provider }) {
       let closed = false;

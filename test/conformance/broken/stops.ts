@@ -1,7 +1,7 @@
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { aroundTurns, type BrokenProvider, type Intact } from './broken-provider.ts';
 
-/** Does something below the provider right before a cancel request. */
+/** Runs SQL on the database right before a cancel request. */
 function beforeRequests({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     requestCancel(requests) {
@@ -11,7 +11,7 @@ function beforeRequests({ provider, db }: Intact, sql: string): Partial<Provider
   };
 }
 
-/** Does something below the provider right after a cancel request. */
+/** Runs SQL on the database right after a cancel request. */
 function afterRequests({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async requestCancel(requests) {
@@ -22,8 +22,8 @@ function afterRequests({ provider, db }: Intact, sql: string): Partial<Provider>
   };
 }
 
-/** Commits turns as if nobody had asked their instances to stop. */
-function overlookRequests(intact: Intact): Partial<Provider> {
+/** Commits turns of canceling instances as if they were running. */
+function ignoreRequests(intact: Intact): Partial<Provider> {
   const setStatus = intact.db.prepare(
     'UPDATE instances SET status = ? WHERE instance_key = ? AND status = ?',
   );
@@ -35,18 +35,18 @@ function overlookRequests(intact: Intact): Partial<Provider> {
 
 export const brokenStops: readonly BrokenProvider[] = [
   {
-    fault: 'a request reaches the work of shields',
+    fault: 'a cancel request reaches shielded work',
     rejectedBy: 'stop/spares-shielded-and-abandoned-work',
     override: (intact) => beforeRequests(intact, 'UPDATE worker_queue SET shielded = 0'),
   },
   {
-    fault: 'a request reaches work that was left to itself',
+    fault: 'a cancel request reaches abandoned work',
     rejectedBy: 'stop/spares-shielded-and-abandoned-work',
     override: (intact) =>
       beforeRequests(intact, `UPDATE worker_queue SET cancellation = 'request'`),
   },
   {
-    fault: 'the newest request is the one on record',
+    fault: 'a later cancel request overwrites the first',
     rejectedBy: 'stop/the-first-request-is-kept',
     override: ({ provider, db }) => ({
       async requestCancel(requests) {
@@ -62,7 +62,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a second request answers that it changed something',
+    fault: 'a second cancel request returns changed: true',
     rejectedBy: 'stop/answers-each-of-a-batch',
     override: ({ provider }) => ({
       requestCancel: async (requests) =>
@@ -73,19 +73,19 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a pending instance that is canceled runs all the same',
+    fault: 'a canceled pending instance still runs',
     rejectedBy: 'stop/a-pending-instance-ends-at-once',
     override: (intact) =>
       beforeRequests(intact, `UPDATE instances SET status = 'running' WHERE status = 'pending'`),
   },
   {
-    fault: 'work that a request removes vanishes without a message',
+    fault: 'work removed by a cancel request leaves no message',
     rejectedBy: 'stop/removes-unclaimed-work',
     override: (intact) =>
       afterRequests(intact, `DELETE FROM orchestrator_queue WHERE kind = 'activityCanceled'`),
   },
   {
-    fault: 'the code reads what was stopped before it reads that it is asked to stop',
+    fault: 'canceled activities are read before the cancel request',
     rejectedBy: 'stop/the-request-is-read-first',
     override: (intact) =>
       afterRequests(
@@ -94,7 +94,7 @@ export const brokenStops: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'the first reason of an item is lost to a later request',
+    fault: 'a later cancel request overwrites the reason of an item',
     rejectedBy: 'stop/an-item-keeps-its-own-first-reason',
     override: (intact) =>
       beforeRequests(
@@ -103,29 +103,29 @@ export const brokenStops: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'the time to clean up never ends',
+    fault: 'the clean-up limit never expires',
     rejectedBy: 'cleanup/expires-at-its-moment',
     override: (intact) =>
       afterRequests(intact, `DELETE FROM orchestrator_queue WHERE kind = 'cleanupExpired'`),
   },
   {
-    fault: 'a canceling instance waits for ever for those who know its code',
+    fault: 'an expired clean-up waits for a worker with the code',
     rejectedBy: 'cleanup/needs-no-code-once-it-has-expired',
     override: (intact) => afterRequests(intact, 'UPDATE instance_locks SET cleanup_at = NULL'),
   },
   {
-    fault: 'a canceling instance is handed to anyone while its code may clean up',
+    fault: 'a canceling instance is claimed without its code before its clean-up limit',
     rejectedBy: 'cleanup/needs-no-code-once-it-has-expired',
     override: (intact) => afterRequests(intact, 'UPDATE instance_locks SET cleanup_at = 0'),
   },
   {
-    fault: 'a request does not lift a hold-back',
+    fault: 'a cancel request does not unblock a blocked instance',
     rejectedBy: 'cleanup/lifts-a-hold-back',
     override: (intact) =>
       afterRequests(intact, 'UPDATE instance_locks SET next_at = 9e15 WHERE blocked_at > 0'),
   },
   {
-    fault: 'the end of the clean-up is hidden where messages are cut',
+    fault: 'the end of the clean-up is not returned first',
     rejectedBy: 'cleanup/comes-first-where-messages-are-cut',
     override: ({ provider }) => ({
       fetchOrchestrationItems: async (params) =>
@@ -136,7 +136,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a turn that was under way lowers canceling to running',
+    fault: 'a concurrent turn resets canceling to running',
     rejectedBy: 'under-way/does-not-lower-the-status',
     override: (intact) =>
       aroundTurns(intact, (instanceKey) => () => {
@@ -148,17 +148,17 @@ export const brokenStops: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'the work of a turn that was under way starts',
+    fault: 'the work of a concurrent turn starts after the cancel',
     rejectedBy: 'under-way/its-work-never-starts',
-    override: overlookRequests,
+    override: ignoreRequests,
   },
   {
-    fault: 'the children of a turn that was under way start',
+    fault: 'the children of a concurrent turn start after the cancel',
     rejectedBy: 'under-way/its-children-never-start',
-    override: overlookRequests,
+    override: ignoreRequests,
   },
   {
-    fault: 'a canceling instance takes turns that have not read the request',
+    fault: 'a canceling instance accepts fast turns',
     rejectedBy: 'turn-ack/needs-an-instance-that-nobody-stops',
     override: ({ provider, db }) => ({
       ackTurns(acks) {
@@ -168,7 +168,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an instance is shown as canceled while its work runs',
+    fault: 'an instance becomes canceled while its work runs',
     rejectedBy: 'canceled/waits-for-what-runs',
     override: (intact) =>
       aroundTurns(intact, () => () => {
@@ -180,7 +180,7 @@ export const brokenStops: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'the last item to end does not end its instance',
+    fault: 'the end of the last item does not end its canceling instance',
     rejectedBy: 'canceled/the-last-one-ends-it',
     override: ({ provider, db }) => ({
       abandonWorkItems(abandons) {
@@ -190,7 +190,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the parent is not told that its child is canceled',
+    fault: 'the parent gets no message when its child is canceled',
     rejectedBy: 'canceled/tells-its-parent-at-its-end',
     override: ({ provider, db }) => ({
       async ackWorkItems(acks) {
@@ -201,7 +201,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'handlers that go on are not counted',
+    fault: 'leaked handlers are not counted',
     rejectedBy: 'canceled/handlers-that-go-on-are-counted',
     override: ({ provider }) => ({
       ackWorkItems: (acks) =>
@@ -214,12 +214,12 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a request is delivered past the point of no return',
+    fault: 'a cancel request is delivered past the point of no return',
     rejectedBy: 'no-return/is-kept-over-attempts',
     override: (intact) => beforeRequests(intact, 'UPDATE worker_queue SET point_of_no_return = 0'),
   },
   {
-    fault: 'the point of no return is passed although a request came before',
+    fault: 'the point of no return can be passed after a cancel request',
     rejectedBy: 'no-return/an-earlier-request-wins',
     override: () => ({ markPointOfNoReturn: async () => ({ kind: 'passed' }) }),
   },
@@ -235,7 +235,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a terminated instance has no end in its history',
+    fault: 'the history of a terminated instance has no end event',
     rejectedBy: 'terminate/ends-at-once',
     override: ({ provider, db }) => ({
       async terminate(requests) {
@@ -246,7 +246,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a terminated instance keeps its lock, and the turn under way is committed',
+    fault: 'a running turn is committed to a terminated instance',
     rejectedBy: 'terminate/a-turn-under-way-is-lost',
     override: ({ provider }) => ({
       terminate: (requests) =>
@@ -254,7 +254,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the parent is not told that its child was terminated',
+    fault: 'the parent gets no message when its child is terminated',
     rejectedBy: 'terminate/tells-its-parent',
     override: ({ provider, db }) => ({
       async terminate(requests) {
@@ -265,7 +265,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the children of a terminated instance go on',
+    fault: 'the children of a terminated instance are not asked to stop',
     rejectedBy: 'terminate/asks-its-children-to-stop',
     override: ({ provider, db }) => ({
       terminate(requests) {
@@ -275,7 +275,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a request stops whichever life of the id there is',
+    fault: 'a cancel request ignores the incarnation',
     rejectedBy: 'stop/another-life-is-not-found',
     override: ({ provider }) => ({
       requestCancel: (requests) =>
@@ -290,7 +290,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the tree of a terminated instance is only asked to stop',
+    fault: 'terminate() ignores tree: true',
     rejectedBy: 'terminate/ends-a-whole-tree',
     override: ({ provider }) => ({
       terminate: (requests) =>
@@ -298,7 +298,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a turn stops whoever has the id of its child',
+    fault: 'a child cancel stops an unrelated instance with that id',
     rejectedBy: 'child-cancel/spares-strangers',
     override: ({ provider }) => ({
       async ackOrchestrationItems(acks) {
@@ -313,7 +313,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the children of an instance outlive its end',
+    fault: 'the children of an ended instance are not canceled',
     rejectedBy: 'child-cancel/by-the-end-of-the-parent',
     override: (intact) =>
       aroundTurns(intact, (_instanceKey, turn) => {
@@ -324,7 +324,7 @@ export const brokenStops: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'who claimed an item is forgotten',
+    fault: 'running items have no worker name',
     rejectedBy: 'read/running-items',
     override: ({ provider }) => ({
       fetchWorkItems(params) {
@@ -334,7 +334,7 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'what runs is not listed',
+    fault: 'listRunningItems() returns nothing',
     rejectedBy: 'read/running-items',
     override: () => ({ listRunningItems: async () => [] }),
   },

@@ -1,9 +1,9 @@
 import type { BrokenProvider } from './broken-provider.ts';
 
-/** Streams, each with one guard taken out. */
+/** Streams, each with one guard removed. */
 export const brokenStreams: readonly BrokenProvider[] = [
   {
-    fault: 'chunks come in any order',
+    fault: 'chunks are stored in reverse order',
     rejectedBy: 'stream/comes-in-order',
     override: ({ provider }) => ({
       appendChunks: (requests) =>
@@ -11,7 +11,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'chunks are deleted when they are read first',
+    fault: 'chunks are deleted by their first read',
     rejectedBy: 'stream/can-be-read-again',
     override: ({ provider, db }) => ({
       async readChunks(params) {
@@ -22,7 +22,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'numbers begin again when all was read',
+    fault: 'chunk numbers restart when all chunks were read',
     rejectedBy: 'stream/numbers-go-on-after-reading',
     override: ({ provider, db }) => ({
       appendChunks(requests) {
@@ -32,7 +32,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim that has expired may emit',
+    fault: 'an expired claim can emit',
     rejectedBy: 'stream/needs-a-held-claim',
     override: ({ provider, db }) => ({
       appendChunks(requests) {
@@ -42,7 +42,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'chunks are kept for callers that have gone',
+    fault: 'chunks of abandoned jobs are stored',
     rejectedBy: 'stream/of-nobody-is-not-kept',
     override: ({ provider, db }) => ({
       appendChunks(requests) {
@@ -52,7 +52,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the number of chunks has no bound',
+    fault: 'appendChunks() ignores maxChunks',
     rejectedBy: 'stream/is-bounded-in-chunks',
     override: ({ provider }) => ({
       appendChunks: (requests) =>
@@ -60,7 +60,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the size of chunks has no bound',
+    fault: 'appendChunks() ignores maxBytes',
     rejectedBy: 'stream/is-bounded-in-bytes',
     override: ({ provider }) => ({
       appendChunks: (requests) =>
@@ -68,7 +68,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'what was read stays',
+    fault: 'read chunks still count toward the limit',
     rejectedBy: 'stream/reading-makes-room',
     override: ({ provider, db }) => {
       db.exec(`CREATE TRIGGER stays BEFORE UPDATE OF waiting_chunks ON jobs
@@ -77,7 +77,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a stream is over while its last chunks wait',
+    fault: 'a stream is over before its last chunks are read',
     rejectedBy: 'stream/is-over-with-its-run',
     override: ({ provider }) => ({
       async readChunks(params) {
@@ -88,7 +88,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the chunks of a run are gone with its end',
+    fault: 'the chunks of a run are deleted at its end',
     rejectedBy: 'stream/outlives-its-run',
     override: ({ provider, db }) => ({
       async ackWorkItems(acks) {
@@ -99,7 +99,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a reader of another life takes the chunks away',
+    fault: 'a reader of another incarnation deletes chunks',
     rejectedBy: 'stream/of-another-life-is-over',
     override: ({ provider, db }) => ({
       readChunks(params) {
@@ -109,7 +109,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'whoever knows the life of a run can read its stream',
+    fault: 'a stream can be read without its session id',
     rejectedBy: 'stream/of-another-session-is-over',
     override: ({ provider }) => ({
       readChunks: ({ instanceId, incarnation, after, limit }) =>
@@ -117,7 +117,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'nobody is told of chunks',
+    fault: 'hints omit emitted chunks',
     rejectedBy: 'stream/tells-whoever-waits',
     override: ({ provider }) => ({
       hints: (listener) =>

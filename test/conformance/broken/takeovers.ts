@@ -1,6 +1,6 @@
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
-/** Ends leases below the provider, by a condition on the rows, and forgets the processes. */
+/** Ends the leases of rows that match a condition, and deletes the processes. */
 function endingLeases({ db, clock }: Intact, condition: string, more = '') {
   return async (processIds: readonly string[]): Promise<number> => {
     let ended = 0;
@@ -19,11 +19,11 @@ function endingLeases({ db, clock }: Intact, condition: string, more = '') {
   };
 }
 
-const isOfTheDead = 'substr(lock_token, 1, 8) IN (SELECT value FROM json_each(:ids))';
+const isOfDeadProcess = 'substr(lock_token, 1, 8) IN (SELECT value FROM json_each(:ids))';
 
 export const brokenTakeovers: readonly BrokenProvider[] = [
   {
-    fault: 'processes of every host are listed',
+    fault: 'listProcesses() ignores the host',
     rejectedBy: 'process/is-listed-for-its-host',
     override: ({ db }) => ({
       listProcesses: async () =>
@@ -36,14 +36,14 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the start time of a process is lost, so a later one with its pid is taken for it',
+    fault: 'the start time of a process is not stored',
     rejectedBy: 'process/is-listed-for-its-host',
     override: ({ provider }) => ({
       registerProcess: (process) => provider.registerProcess({ ...process, startTime: '' }),
     }),
   },
   {
-    fault: 'a process that registers again stays as it was',
+    fault: 'a second registration of a process is ignored',
     rejectedBy: 'process/is-registered-once',
     override: ({ provider }) => {
       let isRegistered = false;
@@ -56,7 +56,7 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'processes are never forgotten',
+    fault: 'registered processes are never deleted',
     rejectedBy: 'process/is-forgotten-after-a-day',
     override: ({ provider, db }) => ({
       async registerProcess(process) {
@@ -66,7 +66,7 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a process that leaves takes the others with it',
+    fault: 'unregisterProcess() deletes every process',
     rejectedBy: 'process/leaves-alone',
     override: ({ db }) => ({
       unregisterProcess: async () => void db.prepare('DELETE FROM processes').run(),
@@ -81,7 +81,7 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     fault: 'a takeover leaves the process in the list',
     rejectedBy: 'takeover/ends-the-claims-of-the-dead',
     override: (intact) => {
-      const end = endingLeases(intact, isOfTheDead);
+      const end = endingLeases(intact, isOfDeadProcess);
       return {
         async takeOverClaims(processIds) {
           const kept = intact.db.prepare<[], object>('SELECT * FROM processes').all();
@@ -100,26 +100,26 @@ export const brokenTakeovers: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a takeover gives the claims back, so nothing becomes poison',
+    fault: 'a takeover decrements the claim count',
     rejectedBy: 'takeover/counts-as-an-expired-lease',
     override: (intact) => ({
-      takeOverClaims: endingLeases(intact, isOfTheDead, ', claims = claims - 1'),
+      takeOverClaims: endingLeases(intact, isOfDeadProcess, ', claims = claims - 1'),
     }),
   },
   {
-    fault: 'a takeover ends only what was claimed once',
+    fault: 'a takeover ends only first claims',
     rejectedBy: 'takeover/takes-renewed-claims',
     override: (intact) => ({
-      takeOverClaims: endingLeases(intact, `${isOfTheDead} AND claims = 1`),
+      takeOverClaims: endingLeases(intact, `${isOfDeadProcess} AND claims = 1`),
     }),
   },
   {
-    fault: 'a takeover ends the leases of the living, too',
+    fault: 'a takeover ends the leases of live processes',
     rejectedBy: 'takeover/spares-the-living',
     override: (intact) => ({ takeOverClaims: endingLeases(intact, 'TRUE') }),
   },
   {
-    fault: 'a takeover ends named leases',
+    fault: 'a takeover deletes named leases',
     rejectedBy: 'takeover/leaves-sessions-and-leases',
     override: ({ provider, db }) => ({
       async takeOverClaims(processIds) {

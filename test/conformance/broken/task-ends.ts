@@ -2,7 +2,7 @@ import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { WorkOutcome } from '../../../src/providers/contract/work-queue.ts';
 import { lockedKey, type BrokenProvider, type Intact } from './broken-provider.ts';
 
-/** Does something below the provider right before acks. */
+/** Runs SQL on the database right before acks. */
 function beforeAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     ackWorkItems(acks) {
@@ -12,7 +12,7 @@ function beforeAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Does something below the provider right after acks. */
+/** Runs SQL on the database right after acks. */
 function afterAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async ackWorkItems(acks) {
@@ -23,7 +23,7 @@ function afterAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
-/** Stores other outcomes than those that workers bring. */
+/** Changes the outcomes that workers ack. */
 function editOutcomes(
   { provider }: Intact,
   edit: (outcome: WorkOutcome) => WorkOutcome,
@@ -34,10 +34,10 @@ function editOutcomes(
   };
 }
 
-/** Acks, stops and handlers for failures of task runs, each with one guard taken out. */
+/** Acks, stops and on-fail handlers of task runs, each with one guard removed. */
 export const brokenTaskEnds: readonly BrokenProvider[] = [
   {
-    fault: 'a run that is handed back unstarted counts as started',
+    fault: 'a run abandoned as unstarted counts as started',
     rejectedBy: 'expiry/goes-on-for-what-is-handed-back-unstarted',
     override: ({ provider }) => ({
       abandonWorkItems: (abandons) =>
@@ -45,7 +45,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a hand-back that ends a run does not say so',
+    fault: 'a retry that ends a run does not return its status',
     rejectedBy: 'task-cancel/a-handed-back-run-ends-instead',
     override: ({ provider }) => ({
       retryWorkItems: async (retries) =>
@@ -58,7 +58,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     override: (intact) => afterAcks(intact, 'UPDATE instances SET output = NULL'),
   },
   {
-    fault: 'the end of a run is told twice',
+    fault: 'the end of a run emits two hints',
     rejectedBy: 'task-ack/completes-a-run',
     override: ({ provider }) => ({
       hints: (listener) =>
@@ -82,13 +82,13 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     override: (intact) => afterAcks(intact, 'UPDATE instances SET failures = failures - 1'),
   },
   {
-    fault: 'a run that was never asked to stop has no reason for its cancellation',
+    fault: 'a run canceled by its own handler has no cancel reason',
     rejectedBy: 'task-ack/a-handler-may-cancel-its-run',
     override: (intact) =>
       afterAcks(intact, 'UPDATE instances SET cancel_reason = NULL, cancel_requested_at = NULL'),
   },
   {
-    fault: 'failed attempts are not on record',
+    fault: 'failed attempts are not counted',
     rejectedBy: 'task-ack/counts-failures-over-attempts',
     override: ({ provider, db }) => ({
       async retryWorkItems(retries) {
@@ -99,7 +99,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a lease that has ended still settles a run',
+    fault: 'a run is acked after its lease has expired',
     rejectedBy: 'task-ack/needs-a-held-item',
     override: ({ provider, db }) => ({
       ackWorkItems(acks) {
@@ -112,12 +112,12 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a completion that comes after the request to stop counts',
+    fault: 'a completion after a cancel request counts',
     rejectedBy: 'task-ack/of-a-flagged-run-is-discarded',
     override: (intact) => beforeAcks(intact, 'UPDATE worker_queue SET cancel_requested = 0'),
   },
   {
-    fault: 'an ack answers what the handler brought and not how the run ended',
+    fault: 'an ack returns the outcome of the handler instead of the final status',
     rejectedBy: 'task-ack/of-a-flagged-run-is-discarded',
     override: ({ provider }) => ({
       async ackWorkItems(acks) {
@@ -130,7 +130,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a request past the point of no return discards the outcome',
+    fault: 'a cancel request past the point of no return discards the outcome',
     rejectedBy: 'task-ack/past-the-point-of-no-return-counts',
     override: (intact) =>
       beforeAcks(
@@ -139,7 +139,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'the end of a run ends its neighbours',
+    fault: 'the end of a run ends other runs',
     rejectedBy: 'task-ack/leaves-others-alone',
     override: (intact) =>
       afterAcks(
@@ -149,7 +149,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a queued run that is canceled waits for a worker to end it',
+    fault: 'a canceled queued run keeps its work item',
     rejectedBy: 'task-cancel/a-queued-run-ends-at-once',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER keep BEFORE DELETE ON worker_queue BEGIN SELECT RAISE(IGNORE); END`);
@@ -157,7 +157,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a run between attempts is canceling, and nobody ends it',
+    fault: 'a run canceled between attempts stays canceling',
     rejectedBy: 'task-cancel/between-attempts-ends-at-once',
     override: ({ provider, db }) => ({
       requestCancel(requests) {
@@ -167,7 +167,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a run is canceled while its handler goes on',
+    fault: 'a run becomes canceled while its handler runs',
     rejectedBy: 'task-cancel/a-held-run-is-canceling',
     override: ({ provider, db, clock }) => ({
       requestCancel(requests) {
@@ -177,7 +177,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a run that was asked to stop is tried again',
+    fault: 'a flagged run is retried',
     rejectedBy: 'task-cancel/a-handed-back-run-ends-instead',
     override: ({ provider, db }) => ({
       retryWorkItems(retries) {
@@ -187,7 +187,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a canceling run waits for a worker that knows it',
+    fault: 'a canceling run waits for a worker with its code',
     rejectedBy: 'task-cancel/a-lost-worker-does-not-hold-it',
     override: ({ provider }) => ({
       fetchWorkItems: async (params) =>
@@ -195,7 +195,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the newest cancel of a run is the one on record',
+    fault: 'a later cancel of a run overwrites the first reason',
     rejectedBy: 'task-cancel/the-first-request-is-kept',
     override: ({ provider, db }) => ({
       async requestCancel(requests) {
@@ -209,7 +209,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a failure overwrites the end of a run that has completed',
+    fault: 'a late failure is stored on a completed run',
     rejectedBy: 'task-cancel/races-have-one-winner',
     override: ({ provider, db }) => ({
       async ackWorkItems(acks) {
@@ -221,7 +221,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a late ack gives a terminated run another end',
+    fault: 'a late ack changes the status of a terminated run',
     rejectedBy: 'task-terminate/ends-at-once',
     override: (intact) =>
       beforeAcks(
@@ -231,7 +231,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a terminated run does not tell its handler',
+    fault: 'terminate() does not flag the work item of a run',
     rejectedBy: 'task-terminate/ends-at-once',
     override: ({ provider, db }) => ({
       async terminate(requests) {
@@ -242,7 +242,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a deleted run leaves its item',
+    fault: 'a deleted run leaves its work item',
     rejectedBy: 'task-delete/takes-everything-with-it',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER keep BEFORE DELETE ON worker_queue BEGIN SELECT RAISE(IGNORE); END`);
@@ -250,7 +250,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'no handler follows a failure',
+    fault: 'a failure queues no on-fail handler',
     rejectedBy: 'on-fail/follows-a-failure',
     override: ({ provider }) => ({
       createTasks: (tasks) =>
@@ -258,23 +258,23 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the handler for failures waits behind runs that have not begun',
+    fault: 'the on-fail handler waits behind queued runs',
     rejectedBy: 'on-fail/follows-a-failure',
     override: (intact) =>
       afterAcks(intact, 'UPDATE worker_queue SET priority = 0 WHERE operation = 2'),
   },
   {
-    fault: 'the handler for failures makes its run complete',
+    fault: 'the on-fail handler changes its run to completed',
     rejectedBy: 'on-fail/follows-a-failure',
     override: ({ db }) => {
-      db.exec(`CREATE TRIGGER mend AFTER UPDATE ON instances WHEN NEW.on_fail = 'completed' AND NEW.status = 'failed'
+      db.exec(`CREATE TRIGGER overwrite AFTER UPDATE ON instances WHEN NEW.on_fail = 'completed' AND NEW.status = 'failed'
         BEGIN UPDATE instances SET status = 'completed', failed_at = NULL, completed_at = ended_at
               WHERE instance_key = NEW.instance_key; END`);
       return {};
     },
   },
   {
-    fault: 'a handler for failures follows every end',
+    fault: 'an on-fail handler follows a skipped run',
     rejectedBy: 'on-fail/only-after-a-failure',
     override: (intact) =>
       editOutcomes(intact, (outcome) =>
@@ -282,7 +282,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a handler that the worker brings is not kept',
+    fault: 'an on-fail handler given with the ack is not queued',
     rejectedBy: 'on-fail/may-come-with-the-ack',
     override: (intact) =>
       editOutcomes(intact, (outcome) =>
@@ -290,7 +290,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a retry of the handler for failures counts as one of its run',
+    fault: 'a retry of the on-fail handler counts as a failure of its run',
     rejectedBy: 'on-fail/has-its-own-attempts',
     override: ({ provider, db }) => ({
       async retryWorkItems(retries) {
@@ -301,7 +301,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the handler for failures is lost with its worker',
+    fault: 'the on-fail handler is lost when its lease expires',
     rejectedBy: 'on-fail/survives-a-lost-worker',
     override: ({ provider, db, clock }) => ({
       fetchWorkItems(params) {
@@ -313,12 +313,12 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'why the handler for failures failed is forgotten',
+    fault: 'the failure of the on-fail handler is not stored',
     rejectedBy: 'on-fail/its-own-failure-is-kept',
     override: (intact) => afterAcks(intact, 'UPDATE instances SET on_fail_failure = NULL'),
   },
   {
-    fault: 'a cancel of a failed run stops its handler for failures',
+    fault: 'a cancel of a failed run stops its on-fail handler',
     rejectedBy: 'on-fail/is-not-stopped',
     override: ({ provider, db }) => ({
       async requestCancel(requests) {
@@ -331,7 +331,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a run is deleted although its handler for failures has still to run',
+    fault: 'a run is deleted before its on-fail handler has run',
     rejectedBy: 'on-fail/keeps-its-run-from-deletion',
     override: ({ provider }) => ({
       deleteInstancesAtomic: (trees) =>
@@ -339,7 +339,7 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a failure after a cancel queues the handler for failures',
+    fault: 'a failure after a cancel queues the on-fail handler',
     rejectedBy: 'on-fail/a-late-failure-queues-none',
     override: (intact) => beforeAcks(intact, 'UPDATE worker_queue SET cancel_requested = 0'),
   },

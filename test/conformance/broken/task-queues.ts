@@ -8,7 +8,7 @@ function editTasks({ provider }: Intact, edit: (task: NewTask) => NewTask): Part
   return { createTasks: (tasks) => provider.createTasks(tasks.map(edit)) };
 }
 
-/** Changes what became of tasks after they were created. */
+/** Changes the results of createTasks(). */
 function editResults(
   { provider }: Intact,
   edit: (result: CreateTaskResult, task: NewTask) => CreateTaskResult,
@@ -24,7 +24,7 @@ function editResults(
   };
 }
 
-/** Does something below the provider right after a fetch of work. */
+/** Runs SQL on the database right after a fetch of work. */
 function afterFetches({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     async fetchWorkItems(params) {
@@ -35,10 +35,10 @@ function afterFetches({ provider, db }: Intact, sql: string): Partial<Provider> 
   };
 }
 
-/** Creation, claims, priorities, keys and expiry of task runs, each with one guard taken out. */
+/** Creation, claims, priorities, keys and expiry of task runs, each with one guard removed. */
 export const brokenTaskQueues: readonly BrokenProvider[] = [
   {
-    fault: 'a delay is counted by the clock of the process, which is behind',
+    fault: 'a delay counts from the clock of the process',
     rejectedBy: 'task-create/counts-a-delay-by-its-own-clock',
     override: (intact) =>
       editTasks(intact, ({ delayMs, ...task }) =>
@@ -46,7 +46,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'an expiry is counted from the creation of the run',
+    fault: 'an expiry counts from the creation of a delayed run',
     rejectedBy: 'task-create/counts-an-expiry-from-when-it-may-start',
     override: (intact) =>
       editTasks(intact, ({ expiresInMs, ...task }) =>
@@ -54,13 +54,13 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a task whose id is taken by another counts as the same',
+    fault: 'a task with the id of another task returns exists',
     rejectedBy: 'task-create/another-name-or-input-conflicts',
     override: (intact) =>
       editResults(intact, (result) => (result.kind === 'conflict' ? { kind: 'exists' } : result)),
   },
   {
-    fault: 'a task and an orchestration of one name and id are the same',
+    fault: 'a task with the name and id of an orchestration returns exists',
     rejectedBy: 'task-create/ids-are-shared-with-orchestrations',
     override: (intact) =>
       editResults(intact, (result, { name }) =>
@@ -68,7 +68,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a task that is refused leaves its row',
+    fault: 'a refused task leaves its row',
     rejectedBy: 'task-create/a-bad-one-spares-its-neighbours',
     override: (intact) => ({
       async createTasks(tasks) {
@@ -82,7 +82,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'one bad task fails its whole batch',
+    fault: 'one invalid task fails its whole batch',
     rejectedBy: 'task-create/a-bad-one-spares-its-neighbours',
     override: ({ provider }) => ({
       async createTasks(tasks) {
@@ -95,7 +95,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'messages to a task run are taken',
+    fault: 'a task run accepts messages',
     rejectedBy: 'task-create/nobody-reads-its-messages',
     override: ({ db, provider }) => ({
       async enqueueMessages(messages) {
@@ -107,7 +107,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a run stays pending while it runs',
+    fault: 'a claimed run stays pending',
     rejectedBy: 'task-claim/makes-a-run-running',
     override: (intact) =>
       afterFetches(intact, `UPDATE instances SET status = 'pending' WHERE status = 'running'`),
@@ -124,7 +124,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'every attempt is the start of a run',
+    fault: 'every attempt resets the start time of a run',
     rejectedBy: 'task-claim/makes-a-run-running',
     override: ({ provider, db, clock }) => ({
       async fetchWorkItems(params) {
@@ -135,14 +135,14 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'task runs are handed to workers that do not know them',
+    fault: 'task runs are claimed by workers without their code',
     rejectedBy: 'task-claim/only-named-tasks',
     override: ({ provider }) => ({
       fetchWorkItems: ({ tasks: _tasks, ...params }) => provider.fetchWorkItems(params),
     }),
   },
   {
-    fault: 'the names of activities are those of tasks',
+    fault: 'activity names also claim tasks',
     rejectedBy: 'task-claim/only-named-tasks',
     override: ({ provider }) => ({
       fetchWorkItems: ({ names, ...params }) =>
@@ -150,12 +150,12 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a run starts before its time',
+    fault: 'a delayed run is claimed early',
     rejectedBy: 'task-claim/waits-for-its-time',
     override: (intact) => editTasks(intact, ({ runAt: _runAt, ...task }) => task),
   },
   {
-    fault: 'a run whose time has passed overtakes those that wait',
+    fault: 'a run with a past runAt is claimed before older runs',
     rejectedBy: 'task-claim/a-time-that-has-passed-is-now',
     override: (intact) => ({
       async createTasks(tasks) {
@@ -169,7 +169,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'task runs count as activities in the depths',
+    fault: 'task runs count as activities in queueDepths()',
     rejectedBy: 'task-claim/figures-keep-tasks-apart',
     override: ({ provider }) => ({
       async queueDepths() {
@@ -183,7 +183,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a list of one kind holds the other too',
+    fault: 'listInstances() ignores the kind',
     rejectedBy: 'read/list-filters-by-kind',
     override: ({ provider }) => ({
       listInstances: ({ filter: { kind: _kind, ...filter }, ...page }) =>
@@ -191,7 +191,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a list of one version holds the others too',
+    fault: 'listInstances() ignores the version',
     rejectedBy: 'read/list-filters-by-version',
     override: ({ provider }) => ({
       listInstances: ({ filter: { version: _version, ...filter }, ...page }) =>
@@ -199,17 +199,17 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'priorities are not looked at',
+    fault: 'priorities are ignored',
     rejectedBy: 'priority/higher-first-then-first-in',
     override: (intact) => editTasks(intact, (task) => ({ ...task, priority: 0 })),
   },
   {
-    fault: 'the lowest priority comes first',
+    fault: 'the lowest priority is claimed first',
     rejectedBy: 'priority/counts-within-a-batch',
     override: (intact) => editTasks(intact, (task) => ({ ...task, priority: -task.priority })),
   },
   {
-    fault: 'priorities count within a name alone',
+    fault: 'priorities apply only within one name',
     rejectedBy: 'priority/counts-across-names',
     override: ({ provider }) => ({
       async fetchWorkItems(params) {
@@ -219,7 +219,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'activities have no priority',
+    fault: 'activities ignore their priority',
     rejectedBy: 'priority/counts-across-names',
     override: ({ provider, db }) => ({
       fetchWorkItems(params) {
@@ -232,7 +232,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'what is delayed at the head holds up all that is below',
+    fault: 'a delayed run of high priority blocks all lower priorities',
     rejectedBy: 'priority/what-cannot-be-claimed-does-not-stand-in-the-way',
     override: ({ provider, db, clock }) => ({
       async fetchWorkItems(params) {
@@ -256,12 +256,12 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'two runs may have one key',
+    fault: 'two active runs can have one dedupe key',
     rejectedBy: 'key/names-the-active-run',
     override: (intact) => editTasks(intact, ({ dedupeKey: _key, ...task }) => task),
   },
   {
-    fault: 'a key is never freed',
+    fault: 'a dedupe key is never freed',
     rejectedBy: 'key/is-free-after-every-end',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER keep BEFORE DELETE ON dedupe_keys BEGIN SELECT RAISE(IGNORE); END`);
@@ -269,7 +269,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a cancel request frees the key of a run whose handler goes on',
+    fault: 'a cancel request frees the key of a run whose handler runs',
     rejectedBy: 'key/is-held-while-canceling',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER free AFTER UPDATE ON instances WHEN NEW.status = 'canceling'
@@ -278,7 +278,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a terminate frees the key of a run whose handler goes on',
+    fault: 'a terminate frees the key of a run whose handler runs',
     rejectedBy: 'key/is-held-after-a-terminate',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER free AFTER UPDATE ON instances WHEN NEW.status = 'terminated'
@@ -287,7 +287,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a key is free between attempts',
+    fault: 'a dedupe key is freed between attempts',
     rejectedBy: 'key/is-held-between-attempts',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER free AFTER UPDATE ON worker_queue WHEN NEW.lock_token IS NULL
@@ -296,7 +296,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the handler for failures keeps the key',
+    fault: 'the on-fail handler keeps the dedupe key',
     rejectedBy: 'key/is-not-held-by-the-handler-for-failures',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER keep AFTER INSERT ON worker_queue WHEN NEW.operation = 2 BEGIN
@@ -306,7 +306,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the end of any run frees the key that another has',
+    fault: 'the end of a run frees the dedupe key of another run',
     rejectedBy: 'key/is-not-held-by-the-handler-for-failures',
     override: ({ db }) => {
       db.exec(
@@ -316,7 +316,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a key is one for all names',
+    fault: 'a dedupe key is shared by all task names',
     rejectedBy: 'key/belongs-to-its-name',
     override: (intact) => ({
       async createTasks(tasks) {
@@ -332,7 +332,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a repeated creation is told of the key and not that it exists',
+    fault: 'a repeated creation with a dedupe key returns active instead of exists',
     rejectedBy: 'key/a-known-id-comes-first',
     override: (intact) =>
       editResults(intact, (result, { dedupeKey, instanceId }) =>
@@ -342,7 +342,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'who loses the race for a key is told nobody’s id',
+    fault: 'a creation that loses its dedupe key returns its own id',
     rejectedBy: 'key/concurrent-creations-have-one-winner',
     override: (intact) =>
       editResults(intact, (result, { instanceId }) =>
@@ -355,7 +355,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     override: (intact) => editTasks(intact, ({ expiresAt: _expiresAt, ...task }) => task),
   },
   {
-    fault: 'runs expire a moment too early',
+    fault: 'runs expire one millisecond too early',
     rejectedBy: 'expiry/ends-what-has-not-started',
     override: (intact) =>
       editTasks(intact, (task) =>
@@ -363,7 +363,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'only a worker that knows a run lets it expire',
+    fault: 'a run expires only when a worker with its code fetches',
     rejectedBy: 'expiry/needs-no-worker-that-knows-it',
     override: ({ provider }) => ({
       fetchWorkItems: async (params) =>
@@ -371,7 +371,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a worker that waits does not notice that a run expires',
+    fault: 'an expiry does not end a waiting fetch',
     rejectedBy: 'expiry/wakes-who-waits',
     override: ({ provider, clock }) => ({
       async fetchWorkItems({ waitMs, ...params }) {
@@ -383,7 +383,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'runs expire that have started',
+    fault: 'started runs expire',
     rejectedBy: 'expiry/spares-what-has-started',
     override: (intact) =>
       afterFetches(
@@ -393,7 +393,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'what one look could not expire is claimed',
+    fault: 'expired runs beyond the first 500 are claimed',
     rejectedBy: 'expiry/none-of-many-is-claimed-too-late',
     override: (intact) => ({
       async createTasks(tasks) {

@@ -4,7 +4,7 @@ import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 const later = 1_000_000_000;
 
-/** Runs acks after a statement for each timer that they take. */
+/** Runs a statement for each timer of the acks before them. */
 function beforeTimers({ provider, db }: Intact, sql: string) {
   return {
     ackTurns(acks: readonly TurnAck[]) {
@@ -19,7 +19,7 @@ function beforeTimers({ provider, db }: Intact, sql: string) {
 
 export const brokenTimerTurns: readonly BrokenProvider[] = [
   {
-    fault: 'a fast turn takes timers before they are due',
+    fault: 'a fast turn consumes timers before they are due',
     rejectedBy: 'timer-turn/needs-timers-that-are-due',
     override: (intact) =>
       beforeTimers(
@@ -29,7 +29,7 @@ export const brokenTimerTurns: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a fast turn takes timers that do not wait',
+    fault: 'a fast turn consumes timers that do not exist',
     rejectedBy: 'timer-turn/needs-timers-that-wait',
     override: ({ provider, db }) => {
       const waits = db.prepare<[number, number]>(
@@ -44,7 +44,7 @@ export const brokenTimerTurns: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a fast turn that takes timers overlooks other messages',
+    fault: 'a fast turn with timers ignores other messages',
     rejectedBy: 'timer-turn/needs-no-other-message',
     override: (intact) =>
       beforeTimers(
@@ -54,14 +54,14 @@ export const brokenTimerTurns: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a fast turn that takes timers is refused for what came later',
+    fault: 'a fast turn with timers is refused because of later messages',
     rejectedBy: 'timer-turn/leaves-what-came-later',
     override: ({ provider }) => ({
       ackTurns: (acks) => provider.ackTurns(acks.map(({ asOfMs: _asOfMs, ...ack }) => ack)),
     }),
   },
   {
-    fault: 'a fast turn takes timers that are due by the clock of the worker alone',
+    fault: 'a fast turn consumes timers by the clock of the worker',
     rejectedBy: 'timer-turn/a-time-to-come-takes-nothing-early',
     override: ({ provider, db }) => ({
       ackTurns(acks) {
@@ -74,7 +74,7 @@ export const brokenTimerTurns: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a fast turn takes timers from under the claim of another',
+    fault: 'a fast turn consumes timers of a claimed instance',
     rejectedBy: 'timer-turn/needs-a-free-instance',
     override: (intact) =>
       beforeTimers(
@@ -84,7 +84,7 @@ export const brokenTimerTurns: readonly BrokenProvider[] = [
       ),
   },
   {
-    fault: 'a fast turn leaves the timers that it has taken in the queue',
+    fault: 'a fast turn leaves its consumed timers in the queue',
     rejectedBy: 'timer-turn/takes-the-timers-with-it',
     override: ({ provider, db }) => ({
       async ackTurns(acks) {

@@ -64,14 +64,14 @@ export const brokenTurnAcks: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a fast turn overlooks messages that wait',
+    fault: 'a fast turn ignores waiting messages',
     rejectedBy: 'turn-ack/needs-no-visible-message',
     override: (intact) => ({
       ackTurns: (acks) => withoutMessages(intact, acks, () => intact.provider.ackTurns(acks)),
     }),
   },
   {
-    fault: 'a fast turn overlooks the claim of another',
+    fault: 'a fast turn ignores the claim of another worker',
     rejectedBy: 'turn-ack/needs-a-free-instance',
     override: (intact) => ({
       ackTurns: (acks) =>
@@ -100,7 +100,7 @@ export const brokenTurnAcks: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a fast turn settles the items that are left and ignores lost ones',
+    fault: 'a fast turn acks its remaining items and ignores lost ones',
     rejectedBy: 'turn-ack/needs-every-token-held',
     override: (intact) => {
       const held = intact.db.prepare(
@@ -113,7 +113,7 @@ export const brokenTurnAcks: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a fast turn ignores items of other instances',
+    fault: 'a fast turn with items of other instances commits',
     rejectedBy: 'turn-ack/needs-items-of-its-own-instance',
     override: (intact) => {
       const own = intact.db.prepare(
@@ -128,7 +128,7 @@ export const brokenTurnAcks: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a fast turn ignores items of old executions',
+    fault: 'a fast turn with items of old executions commits',
     rejectedBy: 'turn-ack/needs-items-of-its-own-execution',
     override: (intact) => {
       const own = intact.db.prepare(
@@ -143,7 +143,7 @@ export const brokenTurnAcks: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a fast turn overlooks a cancel request',
+    fault: 'a fast turn ignores a cancel request',
     rejectedBy: 'turn-ack/needs-unflagged-items',
     override: (intact) => ({
       ackTurns(acks) {
@@ -158,7 +158,7 @@ export const brokenTurnAcks: readonly BrokenProvider[] = [
     override: (intact) => editAcks(intact, (ack) => ({ ...ack, lockTokens: [] })),
   },
   {
-    fault: 'a fast turn enqueues the completions that it has already applied',
+    fault: 'a fast turn also enqueues the completions that it applied',
     rejectedBy: 'turn-ack/follows-another',
     override: ({ provider, db }) => ({
       async ackTurns(acks) {

@@ -7,7 +7,7 @@ const later = 1_000_000_000;
 
 export const brokenTurns: readonly BrokenProvider[] = [
   {
-    fault: 'a timer is due when the turn believed that it would be, whatever its delay',
+    fault: 'a timer is due at fireAt instead of its delay after the commit',
     rejectedBy: 'timer/a-delay-counts-from-the-commit',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -24,7 +24,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'an ack deletes all messages that were fetched, whatever it names',
+    fault: 'an ack deletes every fetched message, not only those it names',
     rejectedBy: 'ack/deletes-the-named-messages',
     override({ provider }) {
       const fetched = new Map<string, readonly number[]>();
@@ -47,7 +47,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'an ack deletes the messages it names, whosever they are',
+    fault: 'an ack deletes messages of other instances',
     rejectedBy: 'ack/spares-messages-of-others',
     override: ({ provider, db }) => ({
       async ackOrchestrationItems(acks) {
@@ -59,7 +59,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'event ids that exist are taken for new ones',
+    fault: 'events with existing ids are renumbered',
     rejectedBy: 'atomic/event-ids-that-exist-are-refused',
     override: (intact) => {
       const length = intact.db
@@ -85,7 +85,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the messages of a refused turn are sent all the same',
+    fault: 'the messages of a refused turn are sent',
     rejectedBy: 'atomic/a-refused-ack-leaves-nothing',
     override: ({ provider }) => ({
       async ackOrchestrationItems(acks) {
@@ -140,7 +140,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'one bad turn stops its batch of acks',
+    fault: 'one invalid turn fails the rest of its batch of acks',
     rejectedBy: 'batch/a-bad-turn-spares-its-neighbours',
     override: ({ provider }) => ({
       async ackOrchestrationItems(acks) {
@@ -155,7 +155,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'timers can be seen before they are due',
+    fault: 'timers are returned before they are due',
     rejectedBy: 'timer/is-hidden-until-due',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -180,7 +180,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'a withdrawal misses timers that are due already',
+    fault: 'a withdrawal does not remove due timers',
     rejectedBy: 'timer/that-is-due-can-still-be-withdrawn',
     override: (intact) => {
       const due = intact.db.prepare(
@@ -207,7 +207,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'a child id that is taken is not told to the parent',
+    fault: 'the parent gets no message when a child id is taken',
     rejectedBy: 'child/a-taken-id-is-told-to-the-parent',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -227,7 +227,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'a detached start is refused although the same start was made before',
+    fault: 'a repeated detached start is refused',
     rejectedBy: 'child/a-repeated-detached-start-is-confirmed',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -236,7 +236,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'a detached start onto the id of another start is confirmed',
+    fault: 'a detached start with the id of another start is confirmed',
     rejectedBy: 'child/a-detached-id-of-another-start-is-taken',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -247,7 +247,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'the second of several detached starts of one id is dropped',
+    fault: 'the second detached start of one id is dropped',
     rejectedBy: 'child/the-second-detached-start-of-one-id',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -258,7 +258,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'children do not know their parents',
+    fault: 'children have no parent',
     rejectedBy: 'child/is-created-with-its-start',
     override: (intact) =>
       editTurns(intact, (turn) => ({
@@ -267,7 +267,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'a child takes over the id of an instance that is over',
+    fault: 'a child reuses the id of an ended instance',
     rejectedBy: 'child/the-id-of-a-finished-instance-is-taken',
     override: (intact) => {
       const remove = intact.db.prepare(
@@ -280,7 +280,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'messages of a turn arrive in reverse',
+    fault: 'messages of a turn are delivered in reverse',
     rejectedBy: 'message/of-a-turn-is-delivered-in-order',
     override: (intact) =>
       editTurns(intact, (turn) => ({ ...turn, messages: turn.messages.toReversed() })),
@@ -292,7 +292,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       editTurns(intact, (turn) => ({ ...turn, customStatus: turn.customStatus ?? null })),
   },
   {
-    fault: 'the id of the last turn is not kept',
+    fault: 'the id of the last turn is not stored',
     rejectedBy: 'ack/records-the-turn-as-the-last',
     override: (intact) => editTurns(intact, (turn) => ({ ...turn, turnId: 'always the same' })),
   },
@@ -309,12 +309,12 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'cancelled items that nobody has claimed start all the same',
+    fault: 'canceled unclaimed items still start',
     rejectedBy: 'cancel/unclaimed-work-is-removed',
     override: (intact) => editTurns(intact, (turn) => ({ ...turn, activityCancels: [] })),
   },
   {
-    fault: 'cancelled items are taken away from those who run them',
+    fault: 'canceled items are deleted while a worker holds them',
     rejectedBy: 'cancel/claimed-work-is-flagged',
     override: (intact) =>
       aroundTurns(intact, (instanceKey, turn) => () => {
@@ -325,7 +325,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'a cancel takes a completion with it that is queued already',
+    fault: 'a cancel deletes a queued completion',
     rejectedBy: 'cancel/a-queued-completion-stays',
     override: (intact) =>
       aroundTurns(intact, (instanceKey, turn) => () => {
@@ -385,7 +385,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'the end of an instance does not tell its running work',
+    fault: 'the end of an instance does not flag its claimed work',
     rejectedBy: 'terminal/flags-claimed-work',
     override: (intact) =>
       aroundTurns(intact, () => () => {
@@ -395,7 +395,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'continue-as-new drops the events that wait',
+    fault: 'continue-as-new drops waiting messages',
     rejectedBy: 'continue/carries-waiting-messages',
     override: (intact) =>
       aroundTurns(intact, (instanceKey, turn) => () => {
@@ -406,7 +406,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'continue-as-new forgets the finished history',
+    fault: 'continue-as-new deletes the finished history',
     rejectedBy: 'continue/keeps-the-finished-execution',
     override: (intact) =>
       aroundTurns(intact, (instanceKey, turn) => () => {
@@ -415,7 +415,7 @@ export const brokenTurns: readonly BrokenProvider[] = [
       }),
   },
   {
-    fault: 'timers of the old execution fire in the next',
+    fault: 'timers of the old execution fire in the next one',
     rejectedBy: 'continue/old-timers-never-fire',
     override: (intact) =>
       aroundTurns(intact, (instanceKey, turn) => {

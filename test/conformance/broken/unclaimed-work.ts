@@ -2,7 +2,7 @@ import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenUnclaimedWork: readonly BrokenProvider[] = [
   {
-    fault: 'versions that the worker does not have pass for those it has',
+    fault: 'versions that the worker does not have are not listed',
     rejectedBy: 'unclaimed/lists-what-the-worker-cannot-run',
     override: ({ provider }) => ({
       async findUnclaimedWork(params) {
@@ -13,7 +13,7 @@ export const brokenUnclaimedWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the names of activities and tasks are taken for one another',
+    fault: 'activities and tasks of one name are confused',
     rejectedBy: 'unclaimed/lists-what-the-worker-cannot-run',
     override: ({ provider }) => ({
       findUnclaimedWork(params) {
@@ -24,7 +24,7 @@ export const brokenUnclaimedWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'work is listed as soon as it is due',
+    fault: 'findUnclaimedWork() ignores minWaitMs',
     rejectedBy: 'unclaimed/work-must-have-waited',
     override: ({ provider }) => ({
       findUnclaimedWork: (params) => provider.findUnclaimedWork({ ...params, minWaitMs: 0 }),
@@ -41,7 +41,7 @@ export const brokenUnclaimedWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'work that was asked to stop is listed',
+    fault: 'flagged work is listed',
     rejectedBy: 'unclaimed/only-what-may-be-claimed-counts',
     override: ({ provider, db }) => ({
       findUnclaimedWork(params) {
@@ -51,7 +51,7 @@ export const brokenUnclaimedWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a live claim does not show that a worker has the code',
+    fault: 'definitions with live claims are listed',
     rejectedBy: 'unclaimed/a-live-claim-shows-that-a-worker-has-the-code',
     override: ({ provider, db }) => ({
       findUnclaimedWork(params) {
@@ -61,7 +61,7 @@ export const brokenUnclaimedWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a lapsed claim counts as held',
+    fault: 'an expired claim counts as held',
     rejectedBy: 'unclaimed/a-lapsed-claim-counts-from-its-end',
     override: ({ provider, db }) => ({
       findUnclaimedWork(params) {
@@ -71,7 +71,7 @@ export const brokenUnclaimedWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'definitions come in the order of their names',
+    fault: 'definitions are listed by name',
     rejectedBy: 'unclaimed/the-longest-waiting-is-first',
     override: ({ provider }) => ({
       async findUnclaimedWork(params) {

@@ -5,7 +5,7 @@ import { lockedKey, type BrokenProvider } from './broken-provider.ts';
 
 export const brokenWork: readonly BrokenProvider[] = [
   {
-    fault: 'an instance is held back although another turn was committed since',
+    fault: 'an instance is held after another turn was committed',
     rejectedBy: 'hold/needs-a-free-instance-as-it-stood',
     override: ({ provider, db }) => {
       const lastTurn = db.prepare<[number], string>(
@@ -23,12 +23,12 @@ export const brokenWork: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'an instance without messages is not held back',
+    fault: 'an instance without messages is not held',
     rejectedBy: 'hold/keeps-what-waits-and-what-comes',
     override: () => ({ holdInstances: async (holds) => holds.map(() => true) }),
   },
   {
-    fault: 'a claim that never began counts once its lease has ended',
+    fault: 'an unstarted claim counts after its lease has expired',
     rejectedBy: 'abandon-work/unstarted-is-given-back-after-its-lease',
     override: ({ provider }) => ({
       abandonWorkItems: (abandons) =>
@@ -36,7 +36,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim on an instance cannot be given back once its lease has ended',
+    fault: 'an expired claim of an instance cannot be given back',
     rejectedBy: 'abandon/an-expired-claim-can-be-given-back',
     override: ({ provider }) => ({
       abandonOrchestrationItems: (abandons) =>
@@ -46,7 +46,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a completion is enqueued for an execution that was superseded',
+    fault: 'a completion of an old execution is enqueued',
     rejectedBy: 'continue/old-completions-are-dropped',
     override({ provider }) {
       const items = new Map<string, WorkItem>();
@@ -78,7 +78,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a canceled item vanishes without a message',
+    fault: 'a canceled item leaves no message',
     rejectedBy: 'work-ack/a-cancellation-becomes-a-message',
     override: ({ provider, db }) => ({
       async ackWorkItems(acks) {
@@ -104,7 +104,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'who ran an item is not told',
+    fault: 'a completion does not name the worker that ran it',
     rejectedBy: 'work-ack/tells-who-ran-it',
     override: ({ provider }) => ({
       ackWorkItems: (acks) =>
@@ -191,7 +191,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'heartbeats are not kept',
+    fault: 'heartbeats are not stored',
     rejectedBy: 'renew/stores-heartbeats',
     override: ({ provider }) => ({
       renewWorkItemLocks: (renewals, extendMs) =>
@@ -223,7 +223,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a retry is tried again at once',
+    fault: 'a retry ignores its delay',
     rejectedBy: 'retry/waits-its-delay',
     override: ({ provider }) => ({
       retryWorkItems: (retries) =>
@@ -231,7 +231,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a retry tells the instance of the failure',
+    fault: 'a retry enqueues a failure message',
     rejectedBy: 'retry/is-no-outcome',
     override: ({ provider }) => ({
       retryWorkItems: async (retries) => {
@@ -246,7 +246,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an item that was asked to stop is tried again',
+    fault: 'a flagged item is retried',
     rejectedBy: 'retry/a-flagged-item-ends-instead',
     override: ({ provider, db }) => ({
       retryWorkItems(retries) {
@@ -256,7 +256,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'abandoned work comes back without its delay',
+    fault: 'abandoned work is claimed again without its delay',
     rejectedBy: 'abandon-work/waits-its-delay',
     override: ({ provider }) => ({
       abandonWorkItems: (abandons) =>
@@ -264,14 +264,14 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'work is handed to workers that do not know it',
+    fault: 'work is claimed by workers without its code',
     rejectedBy: 'filter/claims-only-named-activities',
     override: ({ provider }) => ({
       fetchWorkItems: ({ names: _names, ...params }) => provider.fetchWorkItems(params),
     }),
   },
   {
-    fault: 'a flagged item waits for a worker that knows it',
+    fault: 'a flagged item waits for a worker with its code',
     rejectedBy: 'cancel/a-flagged-item-goes-to-anyone',
     override: ({ provider }) => ({
       async fetchWorkItems(params) {
@@ -291,14 +291,14 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'the newest work comes first',
+    fault: 'the newest work is claimed first',
     rejectedBy: 'order/the-work-that-waits-longest-is-first',
     override: ({ provider }) => ({
       fetchWorkItems: async (params) => (await provider.fetchWorkItems(params)).toReversed(),
     }),
   },
   {
-    fault: 'work that was claimed before comes last',
+    fault: 'work with an expired claim is claimed last',
     rejectedBy: 'order/work-of-a-lost-worker-waits-from-the-end-of-its-lock',
     override: ({ provider }) => ({
       fetchWorkItems: async (params) =>

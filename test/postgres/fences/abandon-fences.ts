@@ -4,10 +4,10 @@ import { abandon, openSession, startJob } from '../../../src/testing/conformance
 import { lockMs } from '../../../src/testing/conformance/store-under-test.ts';
 import type { FencedStatement } from './fence.ts';
 
-/** Not a case of the suite: a store may take another path for jobs whose worker is lost. */
+/** Not a case of the suite, because a store may use another path for jobs with an expired lease. */
 export const lapsedJob: ConformanceCase = {
-  id: 'a job whose worker is lost',
-  title: 'a job whose worker is lost ends at once when it is abandoned',
+  id: 'the abandon of a job with an expired lease',
+  title: 'abandonJobs() ends a job with an expired lease immediately',
   async run(store) {
     await openSession(store);
     const { key } = await startJob(store, 'a');
@@ -18,9 +18,9 @@ export const lapsedJob: ConformanceCase = {
 };
 
 /**
- * Jobs that are given up while a worker holds their runs. `asked` selects the jobs that this path may take, and each write
- * repeats its part of the selection, because another transaction may have changed the row in between. Both places go
- * together here: without one of them the statement divides by zero and the jobs take the longer path.
+ * Abandons of jobs whose runs a worker holds. `asked` selects the jobs of this path. Each write repeats its part of the
+ * condition, because another transaction may change the row in between. Both places are removed together: with only one
+ * removed, the statement divides by zero and the jobs use the multi-statement path.
  */
 export const abandonFences: FencedStatement = {
   name: 'perdure_abandon_plainly',
@@ -39,8 +39,8 @@ export const abandonFences: FencedStatement = {
       rejectedBy: 'job/is-meant-by-its-whole-key',
     },
     {
-      // Whatever stops a run writes all three, so any of them would do.
-      demands: 'a run that was not asked to stop',
+      // Every stop writes all three, so each alone is sufficient.
+      demands: 'a run without a cancel request',
       find: /\((?:one|run)\.status = 'pending'\) IS TRUE|coalesce\((?:one|job)\.abandoned_at, -1\) = -1|\((?:one|item)\.cancel_requested_at IS NULL\) IS TRUE/,
       replace: 'TRUE',
       times: 6,
@@ -54,7 +54,7 @@ export const abandonFences: FencedStatement = {
       rejectedBy: lapsedJob,
     },
     {
-      demands: 'that the point of no return is ahead',
+      demands: 'the point of no return is not passed',
       find: /NOT (?:one|item)\.point_of_no_return/,
       replace: 'TRUE',
       times: 2,

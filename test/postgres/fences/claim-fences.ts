@@ -10,18 +10,18 @@ import {
 } from '../../../src/testing/conformance/task-helpers.ts';
 import type { FencedStatement } from './fence.ts';
 
-/** A claim that follows one that found something: only then the single statement is tried. */
+/** A case whose last claim follows a claim that found work, because only then the single statement is used. */
 function busy(id: string, run: (store: StoreUnderTest) => Promise<void>): ConformanceCase {
   return { id, title: id, run };
 }
 
-/** Claims a run and settles it, so that the next claim of the same kind uses the single statement. */
+/** Claims and acks a run, so that the next claim of the same kind uses the single statement. */
 async function keepBusy(store: StoreUnderTest): Promise<void> {
   const { lockToken } = await startTask(store, 'first');
   await store.ackWork(lockToken);
 }
 
-const flagged = busy('a flagged run is handed out ahead of all others', async (store) => {
+const flagged = busy('a flagged run is claimed before all others', async (store) => {
   const held = await startTask(store, 'flagged', {}, { lockMs: 10 });
   await store.cancel('flagged');
   await createTasks(store, [newTask('other')]);
@@ -31,7 +31,7 @@ const flagged = busy('a flagged run is handed out ahead of all others', async (s
   assert.equal(item?.instanceId, held.instanceId);
 });
 
-/** Like `keepBusy`, beside a run that is due: priority brings the new one first. */
+/** Like `keepBusy`, but while another run is due: the new run has a higher priority. */
 async function keepBusyBeside(store: StoreUnderTest): Promise<void> {
   await createTasks(store, [newTask('urgent', { priority: 100 })]);
   const { lockToken, instanceId } = (await store.claimWork({ max: 1 }))[0] ?? assert.fail();
@@ -39,7 +39,7 @@ async function keepBusyBeside(store: StoreUnderTest): Promise<void> {
   await store.ackWork(lockToken);
 }
 
-const expired = busy('a run whose time to start has passed expires', async (store) => {
+const expired = busy('a run that is not started by its deadline expires', async (store) => {
   await createTasks(store, [
     newTask('late', { expiresAt: store.clock.now() + 10 }),
     newTask('other'),
@@ -50,7 +50,7 @@ const expired = busy('a run whose time to start has passed expires', async (stor
   await expectStatus(store, 'late', 'expired');
 });
 
-const suspect = busy('a suspect that was passed over for minutes comes first', async (store) => {
+const suspect = busy('a suspect that waits for minutes is claimed first', async (store) => {
   await createTasks(store, [newTask('suspect')]);
   for (let claims = 0; claims < 2; claims += 1) {
     await store.claimWorkOne({ lockMs: 10 });
@@ -61,7 +61,7 @@ const suspect = busy('a suspect that was passed over for minutes comes first', a
   assert.deepEqual(idsOf(await store.claimWork()), ['suspect']);
 });
 
-const lapsed = busy('a run whose worker is lost keeps its place', async (store) => {
+const lapsed = busy('a run with an expired lease keeps its place in the queue', async (store) => {
   await startTask(store, 'lapsed', {}, { lockMs: 10 });
   await store.clock.advance(20);
   await createTasks(store, [newTask('newer')]);
@@ -69,78 +69,78 @@ const lapsed = busy('a run whose worker is lost keeps its place', async (store) 
   assert.deepEqual(idsOf(await store.claimWork({ max: 1 })), ['lapsed']);
 });
 
-const held = busy('a run that is held is not handed out again', async (store) => {
+const held = busy('a held run is not claimed again', async (store) => {
   await startTask(store, 'held');
   assert.deepEqual(await store.claimWork(), []);
 });
 
-const delayed = busy('a run is not handed out before its time', async (store) => {
+const delayed = busy('a delayed run is not claimed early', async (store) => {
   await keepBusy(store);
   await createTasks(store, [newTask('later', { runAt: store.clock.now() + lockMs })]);
   assert.deepEqual(await store.claimWork(), []);
 });
 
-const named = busy('only runs of the tasks that are named are handed out', async (store) => {
+const named = busy('a claim returns only runs of the named tasks', async (store) => {
   await startTask(store, 'held', {}, { names: [], tasks: ['task'] });
   await createTasks(store, [newTask('other', { name: 'other' })]);
   assert.deepEqual(await store.claimWork({ names: [], tasks: ['task'] }), []);
 });
 
-const limited = busy('no more than asked for are handed out', async (store) => {
+const limited = busy('a claim returns at most max runs', async (store) => {
   await createTasks(store, [newTask('a'), newTask('b', { name: 'other' })]);
   await keepBusyBeside(store);
   assert.equal((await store.claimWork({ max: 1 })).length, 1);
 });
 
-/** Claims of work items while there is plenty. */
+/** Claims of work items from a busy queue. */
 export const claimFences: FencedStatement = {
   name: 'perdure_claim_plainly',
   sentBy: held,
   fences: [
     {
-      demands: 'that no flagged item is due',
+      demands: 'no flagged item is due',
       find: /\(SELECT 1 FROM \S+ WHERE cancel_requested (?:(?!ORDER BY next_at LIMIT 1).)+ORDER BY next_at LIMIT 1\) IS NULL/,
       replace: 'TRUE',
       rejectedBy: flagged,
     },
     {
-      demands: 'that no run has expired',
+      demands: 'no run has expired',
       find: /\(SELECT 1 FROM \S+ WHERE expires_at <= (?:(?!ORDER BY expires_at LIMIT 1).)+ORDER BY expires_at LIMIT 1\) IS NULL/,
       replace: 'TRUE',
       rejectedBy: expired,
     },
     {
-      demands: 'that no suspect is due',
+      demands: 'no suspect is due',
       find: /\(SELECT 1 FROM \(SELECT definition_key AS wanted_key(?:(?!AS found LIMIT 1).)+AS found LIMIT 1\) IS NULL/,
       replace: 'TRUE',
       rejectedBy: suspect,
     },
     {
-      demands: 'all three together',
+      demands: 'all three conditions',
       find: / WHERE holds/,
       replace: '',
       rejectedBy: expired,
     },
     {
-      demands: 'that no lease has lapsed',
+      demands: 'no lease has expired',
       find: / WHERE \(SELECT item_key FROM lapsed\) IS NULL/,
       replace: '',
       rejectedBy: lapsed,
     },
     {
-      demands: 'that no worker holds the item',
+      demands: 'no worker holds the item',
       find: /\(locked_until > next_at\) IS NOT TRUE/,
       replace: 'TRUE',
       rejectedBy: held,
     },
     {
-      demands: 'that the item is due',
+      demands: 'the item is due',
       find: /(?<=item\.priority = level\.priority\s+AND )next_at <= (?:(?! AND \(locked_until).)+/,
       replace: 'TRUE',
       rejectedBy: delayed,
     },
     {
-      demands: 'a definition that was asked for',
+      demands: 'a requested definition',
       find: /item\.definition_key = wanted_key(?= AND suspect = FALSE AND item\.priority = level\.priority\s+AND next_at <=)/,
       replace: 'TRUE',
       rejectedBy: named,

@@ -3,10 +3,10 @@ import type { ConformanceCase } from '../../../src/testing/conformance/conforman
 import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
 import type { FencedStatement } from './fence.ts';
 
-/** The path needs names that its process knows, so a first instance comes before. */
+/** The first instance registers the name, because the path is used only for known names. */
 const takenId: ConformanceCase = {
-  id: 'a start with a first turn onto an id that is taken',
-  title: 'the second start of an id is no new instance',
+  id: 'a start with a first turn and a taken id',
+  title: 'the second start of an id returns exists',
   async run(store) {
     const start = (instanceId: string) =>
       newInstance(instanceId, { firstTurn: newTurn({ events: [event(instanceId)] }) });

@@ -1,6 +1,6 @@
 /**
- * The single-statement paths with one condition taken out at a time: a case must fail for each. A path without its fences
- * could otherwise commit what the longer path rejects.
+ * Removes the conditions of the single-statement paths one by one: a case must fail without each. A path without a fence
+ * could commit what the multi-statement path rejects.
  */
 import assert from 'node:assert/strict';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -39,7 +39,7 @@ function findCase(named: string | ConformanceCase): ConformanceCase {
 }
 
 describe.each(statements)('$name', ({ name, fences, selections, sentBy }) => {
-  it('has no condition that is not listed here', async () => {
+  it('every condition of the statement is listed as a fence or a selection', async () => {
     const texts = recordStatements();
     await run(findCase(sentBy));
     const text = texts.get(name) ?? assert.fail(`${name} was not sent`);
@@ -54,9 +54,9 @@ describe.each(statements)('$name', ({ name, fences, selections, sentBy }) => {
   });
 
   const cases = new Set(fences.map(({ rejectedBy }) => findCase(rejectedBy)));
-  it.each([...cases])('passes as it is: $id', run);
+  it.each([...cases])('passes with all fences: $id', run);
 
-  it.each(fences)('is rejected without $demands', async (fence) => {
+  it.each(fences)('a case fails without the fence: $demands', async (fence) => {
     const sent = applyMutation({ ...fence, statement: name });
     const rejection: unknown = await run(findCase(fence.rejectedBy)).catch(
       (error: unknown) => error,

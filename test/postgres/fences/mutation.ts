@@ -1,13 +1,13 @@
 import pg from 'pg';
 import { onTestFinished, vi } from 'vitest';
 
-/** A statement of the provider with one of its fences taken out. */
+/** Removes one fence from a statement of the provider. */
 export interface Mutation {
   /** The name of the prepared statement. */
   readonly statement: string;
   /** The text to replace. */
   readonly find: RegExp;
-  /** The text in its place. */
+  /** Its replacement. */
   readonly replace: string;
   /** How often the text occurs. Default: 1. */
   readonly times?: number;
@@ -30,7 +30,7 @@ export function recordStatements(): ReadonlyMap<string, string> {
 
 /**
  * Changes the statement whenever the driver sends it, until the test ends. Returns how often it was sent: a mutation that
- * was never sent shows nothing.
+ * was never sent proves nothing.
  */
 export function applyMutation(mutation: Mutation): () => number {
   let sent = 0;
@@ -44,7 +44,7 @@ export function applyMutation(mutation: Mutation): () => number {
   return () => sent;
 }
 
-/** Where a mutation changes the text; throws unless it finds as many places as it should. */
+/** The ranges that a mutation replaces. Throws unless there are `times` of them. */
 export function rangesOf(
   { find, times = 1 }: Pick<Mutation, 'find' | 'times'>,
   text: string,

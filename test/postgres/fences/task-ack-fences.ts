@@ -18,16 +18,16 @@ export const taskAckFences: FencedStatement = {
       rejectedBy: 'task-ack/needs-the-current-token',
     },
     {
-      // A cancel writes both, so either of them would do. The status also excludes on-fail handlers, whose runs have ended;
-      // a constraint of the table rejects those too, but with an error in the log of the server.
-      demands: 'a run that was not asked to stop',
+      // A cancel writes both, so each alone is sufficient. The status also excludes on-fail handlers, whose runs have ended;
+      // a table constraint rejects those too, but logs an error on the server.
+      demands: 'a run without a cancel request',
       find: /\(run\.status = 'pending'\) IS TRUE|NOT cancel_requested/,
       times: 2,
       replace: 'TRUE',
       rejectedBy: 'task-ack/of-a-flagged-run-is-discarded',
     },
     {
-      demands: 'that every item passes',
+      demands: 'every item passes',
       find: /1 \/ \(\(SELECT count.*?cardinality\(\$2::bigint\[\]\)\)::int/,
       replace: '1',
       rejectedBy: 'task-ack/of-a-flagged-run-is-discarded',

@@ -2,7 +2,7 @@ import type { FencedStatement } from './fence.ts';
 
 const ok = String.raw`WHERE \(SELECT ok FROM verdict\)`;
 
-/** Turns that only record events, schedule activities and end, with the items that they settle. */
+/** Turns that only record events, schedule activities and end, with the items that they ack. */
 export const turnFences: FencedStatement = {
   name: 'perdure_commit_plain_turns',
   sentBy: 'turn-ack/follows-another',
@@ -62,7 +62,7 @@ export const turnFences: FencedStatement = {
       rejectedBy: 'turn-ack/an-end-takes-what-is-left',
     },
     {
-      demands: 'that every turn passes',
+      demands: 'every turn passes',
       find: /\(SELECT count\(\*\) FROM turn\) = cardinality\(\$2::bigint\[\]\)/,
       replace: 'TRUE',
       rejectedBy: 'turn-ack/needs-the-last-turn',
@@ -98,31 +98,31 @@ export const turnFences: FencedStatement = {
       rejectedBy: 'turn-ack/needs-items-of-its-own-execution',
     },
     {
-      demands: 'that every token passes',
+      demands: 'every token passes',
       find: /\) = cardinality\(\$\d+::bigint\[\]\) AS ok/,
       replace: ') IS NOT NULL AS ok',
       rejectedBy: 'turn-ack/needs-every-token-held',
     },
     {
-      demands: 'the verdict before items are deleted',
+      demands: 'all checks before items are deleted',
       find: new RegExp(`${ok}(?= AND item_key)`),
       replace: 'WHERE TRUE',
       rejectedBy: 'turn-ack/needs-the-last-turn',
     },
     {
-      demands: 'the verdict before events are recorded',
+      demands: 'all checks before events are recorded',
       find: new RegExp(String.raw`(?<=AS event \([^)]+\)\s+)${ok}`),
       replace: '',
       rejectedBy: 'turn-ack/needs-the-last-turn',
     },
     {
-      demands: 'the verdict before activities are scheduled',
+      demands: 'all checks before activities are scheduled',
       find: new RegExp(String.raw`(?<=claimed_by, place\)\s+)${ok}`),
       replace: '',
       rejectedBy: 'turn-ack/needs-the-last-turn',
     },
     {
-      demands: 'the verdict before the instance is written',
+      demands: 'all checks before the instance is written',
       find: new RegExp(String.raw`${ok}(?= AND instance\.ctid)`),
       replace: 'WHERE TRUE',
       rejectedBy: 'turn-ack/needs-every-token-held',

@@ -1,4 +1,4 @@
-/** A worker process of one build of an application; reports what would alarm an operator. */
+/** A worker process of one build of an application. Reports blocked instances and logged errors to its parent. */
 import { Perdure } from '../../../src/index.ts';
 import { createBuild, type BuildName } from './meter-builds.ts';
 

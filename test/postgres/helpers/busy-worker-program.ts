@@ -1,4 +1,4 @@
-/** A worker that keeps starting instances and waiting for them; its URL is the argument. Ends with its parent. */
+/** A worker that starts instances in a loop and waits for them. Its argument is the database URL. Exits with its parent. */
 import { activity, orchestration } from '../../../src/index.ts';
 import { ProviderError } from '../../../src/model/failures/errors.ts';
 import { Perdure } from '../../../src/perdure.ts';

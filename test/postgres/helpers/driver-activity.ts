@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { onTestFinished, vi } from 'vitest';
 
-// More than can be under way at once.
+// More than can run concurrently.
 const newest = 500;
 
-/** Watches the driver until the test is over; answers whether a statement or a new connection is under way. */
+/** Watches the driver until the test ends. Returns whether a statement or a connection attempt is pending. */
 export function watchDriver(): () => boolean {
   const calls = [vi.spyOn(pg.Client.prototype, 'query'), vi.spyOn(pg.Pool.prototype, 'connect')];
   onTestFinished(() => {

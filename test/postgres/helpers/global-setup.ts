@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runDirectory } from './server.ts';
 
-/** Prepares a place for a server, which the first test starts that needs one; answers how to end that. */
+/** Prepares a directory for the server, which the first test that needs it starts. Returns the teardown. */
 export function setup(): (() => Promise<void>) | undefined {
-  // Each project of the run calls; one server serves them all.
+  // Called once per Vitest project; all projects share one server.
   if (process.env[runDirectory] !== undefined) return undefined;
   const directory = mkdtempSync(join(tmpdir(), 'perdure-tests-'));
   process.env[runDirectory] = directory;
-  // Many tests start programs: each would compile the same sources anew.
+  // Child processes share one compile cache.
   process.env['NODE_COMPILE_CACHE'] ??= join(directory, 'compile-cache');
   return async () => {
     delete process.env[runDirectory];
@@ -31,6 +31,6 @@ async function end(pid: number): Promise<void> {
       await delay(10);
     }
   } catch {
-    // It is gone.
+    // The process has exited.
   }
 }

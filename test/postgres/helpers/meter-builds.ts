@@ -1,28 +1,28 @@
 import { activity, event, orchestration, type StartWorkerOptions } from '../../../src/index.ts';
 
-/** What an instance notes of each of its executions. */
+/** What an instance records about each of its executions. */
 export interface Round {
   readonly version: string;
   /** The build whose worker ran the activity. */
   readonly readBy: BuildName;
 }
 
-/** Begins the next round, or ends the last. */
+/** Starts the next execution, or ends the last one. */
 export const next = event<{ readonly isLast: boolean }>('next');
 
-/** An application as it was, as it became, and as it must not become: changed without a new version. */
+/** The old build, the new build, and an invalid one that changes the code without a new version. */
 export type BuildName = 'old' | 'new' | 'careless';
 
-/** What a build of the application registers: in the old one version 1, in the new one version 2 beside it. */
+/** The definitions of a build: version 1 in the old one, versions 1 and 2 in the new one. */
 export function createBuild(build: BuildName): StartWorkerOptions {
   const read = activity('read', () => build);
   const verify = activity('verify', () => true);
 
-  // The same calls in both builds; but where the old one goes on as it is, the new one moves up.
+  // Both builds make the same calls. The new build continues as version 2.
   const meter1 = orchestration(
     'meter',
     async (ctx, rounds: readonly Round[]): Promise<readonly Round[]> => {
-      // Says that the first turn of this round is committed.
+      // Shows that the first turn of this execution is committed.
       ctx.setCustomStatus(rounds.length);
       const { isLast } = await ctx.waitFor(next);
       const known = [...rounds, { version: ctx.version, readBy: await ctx.call(read) }];
@@ -34,7 +34,7 @@ export function createBuild(build: BuildName): StartWorkerOptions {
     { version: '1' },
   );
 
-  // Asks for something first that no history of version 1 has.
+  // The first call is in no history of version 1.
   const changed = (version: string) =>
     orchestration(
       'meter',
@@ -53,6 +53,6 @@ export function createBuild(build: BuildName): StartWorkerOptions {
     new: { orchestrations: [meter1, changed('2')], activities: [read, verify] },
     careless: { orchestrations: [changed('1')], activities: [read, verify] },
   };
-  // Small batches, so that two workers share the work.
+  // Small batches make two workers share the work.
   return { ...builds[build], buildId: build, orchestrationBatch: 4 };
 }

@@ -1,6 +1,6 @@
 /**
- * Keeps a server for the tests of one run: started by the first test that needs it, ended when the run ends, also
- * when that is killed.
+ * Runs the PostgreSQL server of one test run. The first test that needs the server starts this program. It exits with the
+ * test run, even if the run is killed.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { setInterval } from 'node:timers';
@@ -23,6 +23,6 @@ setInterval(() => {
     end();
   }
 }, 500);
-// Whole or not at all.
+// Renamed into place, so that no reader sees a partial file.
 writeFileSync(`${file}.new`, JSON.stringify({ url: server.url, pid: process.pid }));
 renameSync(`${file}.new`, file);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { createDatabase, querySql } from './server.ts';
 
-it('gives every test a database of its own', async () => {
+it('createDatabase() returns a new database for every call', async () => {
   const first = await createDatabase();
   const second = await createDatabase();
   try {

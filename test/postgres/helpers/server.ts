@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 
-/** The variable by which the run tells its tests where the server is to be found. */
+/** The environment variable with the directory of the server's address file. */
 export const runDirectory = 'PERDURE_TEST_RUN_DIRECTORY';
 
 /** The URL of a superuser on the server of PERDURE_TEST_POSTGRES_URL, or on one that this run starts. */
@@ -30,7 +30,7 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Makes an empty database; `url` says on which server, if not on that of the run. */
+/** Creates an empty database, by default on the server of the test run. */
 export async function createDatabase(url?: string): Promise<TestDatabase> {
   const server = url ?? (await serverUrl());
   const name = `test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
@@ -41,12 +41,12 @@ export async function createDatabase(url?: string): Promise<TestDatabase> {
   };
 }
 
-/** Runs statements on a connection of their own. */
+/** Runs statements on a separate connection. */
 export async function runSql(url: string, sql: string): Promise<void> {
   await querySql(url, sql);
 }
 
-/** How many rows a statement changes in a schema, on a connection of its own. */
+/** Runs a statement in a schema on a separate connection. Returns the number of changed rows. */
 export async function changeSql(url: string, schema: string, sql: string): Promise<number> {
   const client = new pg.Client({ connectionString: url, options: `-c search_path=${schema}` });
   client.on('error', () => undefined);
@@ -58,7 +58,7 @@ export async function changeSql(url: string, schema: string, sql: string): Promi
   }
 }
 
-/** The rows of a statement on a connection of its own. */
+/** Runs a statement on a separate connection. Returns its rows. */
 export async function querySql<Row extends object>(
   url: string,
   sql: string,
@@ -85,7 +85,7 @@ function isFirst(directory: string): boolean {
 
 function startServer(file: string): void {
   const program = join(import.meta.dirname, 'server-program.ts');
-  // Vitest ends its workers with the file they ran; the server stays for the next.
+  // Detached, because Vitest ends its workers after each file and the server serves the next file too.
   const child = spawn(process.execPath, [program, file, String(process.ppid)], {
     detached: true,
     stdio: 'ignore',

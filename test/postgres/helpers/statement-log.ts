@@ -8,14 +8,14 @@ export interface SentStatement {
   readonly values: readonly unknown[];
 }
 
-/** Watches the driver until the test is over; answers what it has sent since the last time it was asked. */
+/** Records statements until the test ends. Returns those sent since the previous call. */
 export function watchStatements(): () => readonly SentStatement[] {
   const query = vi.spyOn(pg.Client.prototype, 'query');
   onTestFinished(() => query.mockRestore());
   return () => {
     const sent = (query.mock.calls as unknown as readonly (readonly unknown[])[]).map(toSent);
     query.mockClear();
-    // News to other processes are no part of the work.
+    // Notifications are sent at any time and are not counted.
     return sent.filter(({ text }) => !/pg_notify|^LISTEN/.test(text));
   };
 }

@@ -11,7 +11,7 @@ import type { WorkItem, WorkOutcome } from '../../../src/providers/contract/work
 
 const lockMs = 10_000;
 
-/** One of two stores that go through the same: what is said of it leaves out tokens and keys, which differ. */
+/** One of two stores that run the same operations. Its results omit tokens and keys, which differ between stores. */
 export class StoreTwin {
   readonly provider: Provider;
   readonly #claims: OrchestrationItem[] = [];
@@ -45,7 +45,7 @@ export class StoreTwin {
     return items.map(({ instanceKey: _key, lockToken: _token, ...item }) => item);
   }
 
-  /** Acks claims by their places among all that were ever made. */
+  /** Acks claims by their index among all claims so far. */
   async ack(
     places: readonly number[],
     turnOf: (item: OrchestrationItem) => Turn,
@@ -58,7 +58,7 @@ export class StoreTwin {
         turn: turnOf(item),
       })),
     );
-    return results.map(said);
+    return results.map(toComparable);
   }
 
   async abandon(place: number, delayMs: number, buildId: string | undefined): Promise<unknown> {
@@ -74,7 +74,7 @@ export class StoreTwin {
     const results = await this.provider.ackWorkItems(
       places.map((place) => ({ lockToken: this.#token(place), outcome })),
     );
-    return results.map(said);
+    return results.map(toComparable);
   }
 
   retryWork(place: number, delayMs: number): Promise<unknown> {
@@ -91,7 +91,7 @@ export class StoreTwin {
     return this.provider.markPointOfNoReturn(this.#token(place));
   }
 
-  /** Deletes what is below and with an id, or only that; twice in one call where there are two ids that overlap. */
+  /** Deletes the trees of the ids, or with `isWhole: false` only the instances themselves. */
   async delete(
     ids: readonly string[],
     how: { readonly force: boolean; readonly isWhole: boolean; readonly dryRun: boolean },
@@ -112,7 +112,7 @@ export class StoreTwin {
     );
   }
 
-  /** Walks over all instances in steps. */
+  /** Scans all instances in steps. */
   async scan(params: Omit<ScanInstancesParams, 'afterKey'>): Promise<unknown> {
     const steps: unknown[] = [];
     for (let afterKey: number | null = 0; afterKey !== null;) {
@@ -123,15 +123,15 @@ export class StoreTwin {
     return steps;
   }
 
-  /** Parents after their children. */
+  /** The ids of a tree, children before their parents. */
   async #treeOf(instanceId: string): Promise<readonly string[]> {
     const [children = []] = await this.provider.listChildren([instanceId]);
     const below = await Promise.all(children.map((child) => this.#treeOf(child)));
     return [...below.flat(), instanceId];
   }
 
-  /** What operators read; bytes differ. */
-  async figures(): Promise<unknown> {
+  /** Metrics, queue depths and audit, without byte counts, which differ. */
+  async metrics(): Promise<unknown> {
     const {
       storageBytes: _all,
       reclaimableBytes: _some,
@@ -145,7 +145,7 @@ export class StoreTwin {
     };
   }
 
-  /** All that can be read. */
+  /** Everything that can be read of all instances. */
   async snapshot(): Promise<unknown> {
     const records = await this.provider.listInstances({ filter: {}, limit: 1_000 });
     return Promise.all(
@@ -176,7 +176,7 @@ function auditOf(ids: readonly string[]): AuditEntry {
   return { auditId: ids.join(), action: 'delete', actor: null, filter: '{}' };
 }
 
-function said(result: CommitResult): unknown {
+function toComparable(result: CommitResult): unknown {
   return result.ok
     ? result.claimed.map(({ operation }) => operation)
     : (result.error as { readonly code?: string }).code;

@@ -1,36 +1,36 @@
 import { connect, createServer, type Socket } from 'node:net';
 
-/** What becomes of bytes on their way to the server. */
-type Verdict =
+/** What the proxy does with bytes from a client. */
+type ProxyAction =
   | 'pass'
-  /** Neither they nor anything after them arrive. */
+  /** Closes the connection without forwarding them. */
   | 'cut'
-  /** They arrive, and no answer comes back. */
+  /** Forwards them, then closes the connection without the answer. */
   | 'cutAnswer';
 
-/** A proxy on loopback between clients and a server, which can cut them off. */
+/** A loopback proxy between clients and a server that can simulate network failures. */
 export interface TcpProxy {
-  /** The URL of the server, by way of the proxy. */
+  /** The URL of the server through the proxy. */
   readonly url: string;
   readonly connections: number;
-  /** Cuts all connections, and says how many of them waited for an answer. New ones are accepted. */
+  /** Closes all connections. Returns the number that waited for an answer. */
   cut(): number;
-  /** Cuts all connections and refuses new ones until `open`. */
+  /** Closes all connections and refuses new ones until `open`. */
   shut(): void;
   open(): void;
   /**
-   * Lets nothing through until `speak`, and reports nothing: clients connect and send, and get no answer. Connections of
-   * that time, and those from before, stay silent for ever, and the server keeps its side of them open.
+   * Forwards nothing until `resume`: clients can connect and send, but get no answer. Existing connections, and those made
+   * before `resume`, stay dead. The server keeps its side of them open.
    */
-  fallSilent(): void;
-  speak(): void;
-  /** Resolves when the next client has been refused. */
+  stall(): void;
+  resume(): void;
+  /** Resolves when the next client is refused. */
   refusal(): Promise<void>;
-  /** Has bytes take this long each way from now on, as to a server far away. */
+  /** Delays bytes in each direction by `ms`. */
   slow(ms: number): void;
-  /** Judges what clients send from now on. */
-  judge(verdict: (bytes: Buffer) => Verdict): void;
-  /** Replaces what the server sends from now on, chunk by chunk. */
+  /** Decides what happens to the bytes that clients send. */
+  intercept(action: (bytes: Buffer) => ProxyAction): void;
+  /** Rewrites each chunk that the server sends. */
   alterAnswers(alter: (bytes: Buffer) => Buffer): void;
   close(): Promise<void>;
 }
@@ -45,12 +45,12 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   let isOpen = true;
   let isSilent = false;
   let latencyMs = 0;
-  // Timers of equal length fire in the order in which they were set.
+  // Timers of equal delay fire in order.
   const later = (send: () => void): void => {
     if (latencyMs === 0) send();
     else setTimeout(send, latencyMs);
   };
-  let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
+  let actionFor: (bytes: Buffer) => ProxyAction = () => 'pass';
   let alterAnswer = (bytes: Buffer): Buffer => bytes;
 
   const server = createServer((client) => {
@@ -90,11 +90,11 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     client.on('data', (bytes) => {
       if (silenced.has(client)) return;
       unanswered.add(client);
-      const verdict = verdictOn(bytes);
-      if (verdict === 'cut') return end();
-      if (verdict === 'cutAnswer') {
+      const action = actionFor(bytes);
+      if (action === 'cut') return end();
+      if (action === 'cutAnswer') {
         upstream.removeAllListeners('data');
-        // The server has taken them in once it answers.
+        // An answer shows that the server has processed them.
         upstream.once('data', end);
       }
       later(() => void upstream.write(bytes));
@@ -108,7 +108,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   };
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('No port to be had.');
+  if (typeof address !== 'object' || address === null) throw new Error('No free port.');
   return {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(address.port) }).href,
     get connections() {
@@ -122,19 +122,19 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     open() {
       isOpen = true;
     },
-    fallSilent() {
+    stall() {
       isSilent = true;
       for (const socket of sockets) silenced.add(socket);
     },
-    speak() {
+    resume() {
       isSilent = false;
     },
     refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
     slow(ms) {
       latencyMs = ms;
     },
-    judge(verdict) {
-      verdictOn = verdict;
+    intercept(action) {
+      actionFor = action;
     },
     alterAnswers(alter) {
       alterAnswer = alter;

@@ -4,7 +4,7 @@ import type { PostgresOptions } from '../../../src/providers/postgres/driver/opt
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { createDatabase } from './server.ts';
 
-/** A database for one test, and a way to open it; in the end all is closed and removed. */
+/** Creates a database for one test. Its providers are closed and it is dropped when the test ends. */
 export async function temporaryStore(): Promise<{
   readonly url: string;
   readonly open: (options?: Partial<PostgresOptions>) => Promise<Provider>;

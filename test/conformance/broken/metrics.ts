@@ -1,15 +1,15 @@
 import type { BrokenProvider } from './broken-provider.ts';
 
-export const brokenFigures: readonly BrokenProvider[] = [
+export const brokenMetrics: readonly BrokenProvider[] = [
   {
-    fault: 'children come in whatever order',
+    fault: 'listChildren() ignores the order of its ids',
     rejectedBy: 'family/children-come-in-the-order-asked',
     override: ({ provider }) => ({
       listChildren: (ids) => provider.listChildren(ids.toSorted()),
     }),
   },
   {
-    fault: 'grandchildren count as children',
+    fault: 'listChildren() includes grandchildren',
     rejectedBy: 'family/children-come-in-the-order-asked',
     override: ({ provider }) => ({
       async listChildren(ids) {
@@ -30,14 +30,14 @@ export const brokenFigures: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an unknown id is a root',
+    fault: 'getParentId() returns null for an unknown id',
     rejectedBy: 'family/a-parent-is-named',
     override: ({ provider }) => ({
       getParentId: async (id) => (await provider.getParentId(id)) ?? null,
     }),
   },
   {
-    fault: 'the root of all is named as the parent',
+    fault: 'getParentId() returns the root of the tree',
     rejectedBy: 'family/a-parent-is-named',
     override: ({ provider }) => ({
       async getParentId(id) {
@@ -50,7 +50,7 @@ export const brokenFigures: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'what is held counts as ready',
+    fault: 'claimed activities count as ready',
     rejectedBy: 'figures/queues-are-counted',
     override: ({ provider }) => ({
       async queueDepths() {
@@ -61,7 +61,7 @@ export const brokenFigures: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a claim that has lapsed counts as held',
+    fault: 'an expired claim counts as claimed',
     rejectedBy: 'figures/queues-are-counted',
     override: ({ provider, db }) => {
       const count = db
@@ -76,7 +76,7 @@ export const brokenFigures: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'the oldest that waits is the oldest of all',
+    fault: 'oldestReadyAt is the creation time of the oldest instance',
     rejectedBy: 'figures/queues-are-counted',
     override: ({ provider, db }) => {
       const oldest = db.prepare<[], number>('SELECT min(created_at) FROM instances').pluck();
@@ -90,7 +90,7 @@ export const brokenFigures: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a status is counted with another one',
+    fault: 'failed instances are also counted as completed',
     rejectedBy: 'figures/the-store-is-counted',
     override: ({ provider }) => ({
       async systemMetrics() {
@@ -127,7 +127,7 @@ export const brokenFigures: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'an unknown instance holds something',
+    fault: 'measureInstance() returns a size for an unknown instance',
     rejectedBy: 'figures/an-instance-is-measured',
     override: ({ provider }) => ({
       measureInstance: async (id) =>
@@ -141,14 +141,14 @@ export const brokenFigures: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'every page of executions is the first one',
+    fault: 'every page of executions returns the first page',
     rejectedBy: 'read/executions-come-in-pages',
     override: ({ provider }) => ({
       listExecutions: (params) => provider.listExecutions({ ...params, after: 0 }),
     }),
   },
   {
-    fault: 'a page of executions always has the current one',
+    fault: 'every page of executions includes the current one',
     rejectedBy: 'read/executions-come-in-pages',
     override: ({ provider }) => ({
       async listExecutions(params) {

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { openSqlite, type SqliteOptions } from '../../src/providers/sqlite/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { openSqlite, type SqliteOptions } from '../../../src/providers/sqlite/provider.ts';
 
-/** The path of a database file for one test, and a way to open it; in the end all is closed and removed. */
+/** Creates a directory for the database file of one test. Everything is closed and deleted when the test ends. */
 export function temporaryStore(): {
   readonly path: string;
   readonly open: (options?: Partial<SqliteOptions>) => Promise<Provider>;

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { isTerminal } from '../../src/model/status.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { expectInAnyOrder } from '../../src/testing/conformance/expectations.ts';
-import { newTask, outcomes } from '../../src/testing/conformance/task-helpers.ts';
-import type { FakeClock } from '../../src/testing/fake-clock.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { expectInAnyOrder } from '../../../src/testing/conformance/expectations.ts';
+import { newTask, outcomes } from '../../../src/testing/conformance/task-helpers.ts';
+import type { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { lockMs, TaskModel, type HandBack, type NewRun } from './task-model.ts';
 
 const stop = { reason: 'x', actor: null };
 const id = fc.constantFrom('a', 'b', 'c');
 const delayMs = fc.constantFrom(0, 0, 5, lockMs);
-/** Which of the tokens handed out so far, counted from the newest: those are the ones that are still good. */
+/** The index of a lock token, counted from the newest, because recent tokens are most often valid. */
 const which = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 
 const create = fc.record({
@@ -38,7 +38,7 @@ const handBack = fc.record({
   how: fc.constantFrom<HandBack>('retry', 'abandon', 'giveBack', 'unstarted'),
 });
 
-/** Something that happens to task runs, at random. */
+/** A random step on task runs. */
 export const step = fc.oneof(
   { weight: 4, arbitrary: create },
   { weight: 6, arbitrary: claim },
@@ -62,29 +62,29 @@ export const step = fc.oneof(
 
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** A store and the model of it, which take the same steps and must show the same. */
+/** Runs the same steps on a store and on the model, and compares their results. */
 export class TaskPair {
   readonly #provider: Provider;
   readonly #clock: FakeClock;
   readonly #model: TaskModel;
   readonly #tokens: string[] = [];
-  #told: string[] = [];
+  #finishedHints: string[] = [];
 
   constructor(provider: Provider, clock: FakeClock) {
     this.#provider = provider;
     this.#clock = clock;
     this.#model = new TaskModel(clock.now());
     provider.hints((hint) => {
-      if (hint.kind === 'finished') this.#told.push(...hint.instanceIds);
+      if (hint.kind === 'finished') this.#finishedHints.push(...hint.instanceIds);
     });
   }
 
   async take(one: Step): Promise<void> {
-    this.#told = [];
+    this.#finishedHints = [];
     this.#model.finished = [];
     const { actual, expected } = await this.#answers(one);
     assert.deepEqual(actual, expected);
-    expectInAnyOrder(this.#told, this.#model.finished);
+    expectInAnyOrder(this.#finishedHints, this.#model.finished);
     const records = await this.#provider.listInstances({ filter: { kind: 'task' }, limit: 100 });
     const shown = records.map(({ instanceId, status, task, endedAt }) => ({
       id: instanceId,

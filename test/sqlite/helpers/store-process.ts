@@ -6,7 +6,7 @@ import type { Command, Report } from './store-program.ts';
 type Kind = Report['kind'];
 type Of<K extends Kind> = Extract<Report, { kind: K }>;
 
-/** A process that runs the store program on a file. */
+/** A child process that runs `store-program.ts` on a file. */
 export class StoreProcess {
   readonly #process: ChildProcess;
   readonly exited: Promise<void>;
@@ -23,12 +23,12 @@ export class StoreProcess {
     this.exited = once(this.#process, 'exit').then(() => undefined);
   }
 
-  tell(command: Command): void {
+  send(command: Command): void {
     this.#process.send(command);
   }
 
   /** The next report of a kind; rejects when the process exits without it. */
-  hear<K extends Kind>(kind: K): Promise<Of<K>> {
+  waitFor<K extends Kind>(kind: K): Promise<Of<K>> {
     return new Promise((resolve, reject) => {
       const listen = (report: Report): void => {
         if (report.kind !== kind) return;
@@ -41,14 +41,14 @@ export class StoreProcess {
   }
 
   async stop(): Promise<Of<'done'>> {
-    const done = this.hear('done');
-    this.tell({ kind: 'stop' });
+    const done = this.waitFor('done');
+    this.send({ kind: 'stop' });
     const report = await done;
     await this.exited;
     return report;
   }
 
-  /** For the end of a test that failed. */
+  /** Kills the process after a failed test. */
   kill(): void {
     this.#process.kill('SIGKILL');
   }

@@ -1,14 +1,14 @@
-/** A process of its own on a store: it creates instances, or ends whatever it can claim, until told to stop. */
+/** A child process on a store: creates instances, or completes all that it can claim, until it gets `stop`. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import type { OrchestrationItem } from '../../src/providers/contract/orchestration-queue.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import type { OrchestrationItem } from '../../../src/providers/contract/orchestration-queue.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
 
 export type Command =
   | { readonly kind: 'create'; readonly instanceId: string }
   | { readonly kind: 'share'; readonly prefix: string; readonly count: number }
-  /** Waits and listens until the store is idle, stops both, and leaves the store open. */
+  /** Waits and listens until the store is idle, then stops both and leaves the store open. */
   | { readonly kind: 'waitAndLeave' }
   | { readonly kind: 'stop' };
 
@@ -28,11 +28,11 @@ const ended: string[] = [];
 const running: Promise<void>[] = [];
 
 process.on('message', (command: Command) => {
-  running.push(obey(command).catch((error: unknown) => void errors.push(String(error))));
+  running.push(execute(command).catch((error: unknown) => void errors.push(String(error))));
 });
 report({ kind: 'ready' });
 
-async function obey(command: Command): Promise<void> {
+async function execute(command: Command): Promise<void> {
   switch (command.kind) {
     case 'create': {
       await store.createInstances([newInstance(command.instanceId)]);
@@ -40,7 +40,7 @@ async function obey(command: Command): Promise<void> {
       return;
     }
     case 'share':
-      // Lanes that want the same ids and the same work, so that also calls of one process meet.
+      // Concurrent loops on the same ids and work, so that calls of one process race too.
       await Promise.all([create(command), create(command), endAll(store), endAll(store)]);
       return;
     case 'waitAndLeave': {

@@ -1,10 +1,10 @@
-import { type InstanceStatus, isTerminal } from '../../src/model/status.ts';
-import type { OnFailState } from '../../src/providers/contract/tasks.ts';
-import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
+import { type InstanceStatus, isTerminal } from '../../../src/model/status.ts';
+import type { OnFailState } from '../../../src/providers/contract/tasks.ts';
+import type { WorkOutcome } from '../../../src/providers/contract/work-queue.ts';
 
 export const lockMs = 20;
 
-/** A run as the contract describes it. */
+/** A task run, as the contract defines it. */
 interface Run {
   readonly id: string;
   readonly priority: number;
@@ -24,7 +24,7 @@ interface Item {
   readonly order: number;
   nextAt: number;
   expiresAt: number | undefined;
-  /** The claim that holds it, or held it last. */
+  /** The token of the current or last claim. */
   token: string | undefined;
   lockedUntil: number;
   claimedAt: number;
@@ -34,7 +34,7 @@ interface Item {
   isPastReturn: boolean;
 }
 
-/** How a claim is given up. */
+/** How a claim is released. */
 export type HandBack = 'retry' | 'abandon' | 'giveBack' | 'unstarted';
 
 export interface NewRun {
@@ -46,12 +46,12 @@ export interface NewRun {
   readonly hasOnFail: boolean;
 }
 
-/** What a store of task runs must do, without a store: one object per run, and rules as plain as they can be. */
+/** A reference model of a store of task runs, in memory. */
 export class TaskModel {
   now: number;
   readonly runs = new Map<string, Run>();
   readonly #keys = new Map<string, string>();
-  /** The ids that the step under way has ended. */
+  /** The ids that the current step ended. */
   finished: string[] = [];
   #order = 0;
 
@@ -71,7 +71,7 @@ export class TaskModel {
     return 'created';
   }
 
-  /** Which items a claim takes, in order. */
+  /** The runs that a claim returns, in order. */
   claim(max: number): readonly Run[] {
     for (const run of this.runs.values()) {
       if ((run.item?.expiresAt ?? Infinity) <= this.now) this.#end(run, 'expired');
@@ -88,7 +88,7 @@ export class TaskModel {
     return taken.map(({ run }) => run);
   }
 
-  /** Records the token under which an item was claimed. */
+  /** Records the token of a claim. */
   claimed(run: Run, token: string): void {
     const { item } = run;
     if (item === undefined) return;
@@ -230,7 +230,7 @@ export class TaskModel {
     return run?.item !== undefined && this.#isHeld(run.item) ? run : undefined;
   }
 
-  /** Also after its lease, as long as it was not claimed again. */
+  /** The run of a token, even after its lease, until it is claimed again. */
   #claimedBy(token: string): Run | undefined {
     return [...this.runs.values()].find(({ item }) => item?.token === token);
   }

@@ -4,7 +4,7 @@ import { beforeTokens, lockedKey, type BrokenProvider, type Intact } from './bro
 
 const far = 9_007_199_254_740_991;
 
-/** Makes a token of a former life hold the work item that has its row now. */
+/** Lets the token of a deleted item hold the work item that now has its row. */
 function passOnItem(db: Database.Database): (lockToken: string) => void {
   const update = db.prepare(
     'UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ? WHERE item_key = ?',
@@ -15,7 +15,7 @@ function passOnItem(db: Database.Database): (lockToken: string) => void {
   };
 }
 
-/** Makes a token of a former life hold the newest instance; answers the token that does. */
+/** Lets the token of a deleted instance hold the newest one. Returns the token to use. */
 function passOnInstance({ db }: Intact): (lockToken: string) => string {
   const isKnown = db.prepare('SELECT 1 FROM instances WHERE instance_key = ?');
   const newest = db.prepare<[], number>('SELECT max(instance_key) FROM instance_locks').pluck();
@@ -30,7 +30,7 @@ function passOnInstance({ db }: Intact): (lockToken: string) => string {
   };
 }
 
-/** Hands the messages of deleted instances to the next life of their ids. */
+/** Gives the messages of deleted instances to new instances with their ids. */
 function inheritMessages({ provider, db }: Intact): Partial<Provider> {
   db.exec(
     `CREATE TEMP TABLE left_behind AS
@@ -63,21 +63,21 @@ function inheritMessages({ provider, db }: Intact): Partial<Provider> {
   };
 }
 
-export const brokenFormerLives: readonly BrokenProvider[] = [
+export const brokenDeletedInstances: readonly BrokenProvider[] = [
   ...['delete/leaves-the-id-free', 'former-life/a-canceling-instance-stays-gone'].map(
     (rejectedBy): BrokenProvider => ({
-      fault: `the next life of an id inherits its messages, shown by ${rejectedBy}`,
+      fault: `a reused id inherits the messages of the deleted instance (${rejectedBy})`,
       rejectedBy,
       override: inheritMessages,
     }),
   ),
   {
-    fault: 'the next life of an id inherits its timers',
+    fault: 'a reused id inherits the timers of the deleted instance',
     rejectedBy: 'delete/nobody-is-left-to-tell',
     override: inheritMessages,
   },
   {
-    fault: 'the turn of a deleted instance brings it back',
+    fault: 'a turn ack of a deleted instance recreates it',
     rejectedBy: 'former-life/a-turn-is-lost',
     override: ({ provider, db }) => {
       const insert = db.prepare(
@@ -96,7 +96,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
   },
   ...['former-life/a-turn-is-lost', 'former-life/a-first-turn-is-lost'].map(
     (rejectedBy): BrokenProvider => ({
-      fault: `a turn of a former life is committed to the next one, shown by ${rejectedBy}`,
+      fault: `a turn of a deleted instance is committed to its successor (${rejectedBy})`,
       rejectedBy,
       override: (intact) => {
         const passOn = passOnInstance(intact);
@@ -110,7 +110,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     }),
   ),
   {
-    fault: 'a claim of a former life can be renewed',
+    fault: 'a claim of a deleted instance can be renewed',
     rejectedBy: 'former-life/a-claim-cannot-be-handed-back',
     override: (intact) => {
       const passOn = passOnInstance(intact);
@@ -121,7 +121,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a claim of a former life can be abandoned',
+    fault: 'a claim of a deleted instance can be abandoned',
     rejectedBy: 'former-life/a-claim-cannot-be-handed-back',
     override: (intact) => {
       const passOn = passOnInstance(intact);
@@ -134,14 +134,14 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a result of a former life settles the work of the next one',
+    fault: 'a result of a deleted instance acks the work of its successor',
     rejectedBy: 'former-life/a-result-is-lost',
     override: ({ provider, db }) => ({
       ackWorkItems: beforeTokens((items) => provider.ackWorkItems(items), passOnItem(db)),
     }),
   },
   {
-    fault: 'a renewal of a former life extends the work of the next one',
+    fault: 'a renewal of a deleted instance extends the lease of its successor',
     rejectedBy: 'former-life/a-renewal-is-lost',
     override: ({ provider, db }) => ({
       renewWorkItemLocks: beforeTokens(
@@ -151,7 +151,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a renewal of deleted work is lost without a reason',
+    fault: 'a renewal of deleted work does not return deleted: true',
     rejectedBy: 'former-life/a-renewal-is-lost',
     override: ({ provider }) => ({
       renewWorkItemLocks: async (renewals, extendMs) =>
@@ -161,7 +161,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'every lease that is lost is called deleted',
+    fault: 'every lost lease is reported as deleted',
     rejectedBy: 'former-life/tokens-are-told-apart',
     override: ({ provider }) => ({
       renewWorkItemLocks: async (renewals, extendMs) =>
@@ -198,7 +198,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'a fast turn is fenced by what its instance is called alone',
+    fault: 'a fast turn is fenced by the instance id alone',
     rejectedBy: 'former-life/a-fast-turn-is-lost',
     override: ({ provider, db }) => {
       const newest = db.prepare<[], { key: number; incarnation: string; lastTurn: string }>(
@@ -217,7 +217,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     },
   },
   {
-    fault: 'what a lost turn has to say is sent all the same',
+    fault: 'the messages of a lost turn are sent',
     rejectedBy: 'former-life/a-child-tells-nobody',
     override: ({ provider }) => ({
       async ackOrchestrationItems(acks) {
@@ -229,7 +229,7 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'an instance that is gone is read by the history of the newest',
+    fault: 'readHistory() of a deleted instance returns the history of its successor',
     rejectedBy: 'former-life/is-not-read',
     override: ({ provider, db }) => {
       const newest = db.prepare<[], number>('SELECT max(instance_key) FROM instances').pluck();

@@ -1,5 +1,24 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { checkSeedTestMap } from '../../scripts/seed-test-map.ts';
+import { checkSeedTestMap } from './seed-map.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+function readFile(path: string): string | undefined {
+  const file = join(root, path);
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+}
+
+test('docs/seed-tests.md gives every seed case an existing test, decision or plan', () => {
+  const { problems, tested } = checkSeedTestMap({
+    cases: readFile('docs/seed-cases.json') ?? '{}',
+    table: readFile('docs/seed-tests.md') ?? '',
+    readFile,
+  });
+  expect(problems).toEqual([]);
+  expect(tested).toBeGreaterThan(100);
+});
 
 const files: Readonly<Record<string, string>> = {
   'src/a.test.ts': `test('a lock is renewed', () => {});`,
@@ -16,7 +35,7 @@ function check(cases: Readonly<Record<string, string>>, ...rows: readonly string
 
 const tested = '| S000-P1 | Renewal. | `src/a.test.ts`: a lock is renewed |';
 
-test('a case may stand in a test, a decision or a plan', () => {
+test('checkSeedTestMap() accepts a test, a decision and a plan', () => {
   const cases = { 'S000-P1': 'Renewal.', 'S000-P2': 'Flag.', 'S004-M1': 'Later.' };
   const result = check(
     cases,
@@ -27,7 +46,7 @@ test('a case may stand in a test, a decision or a plan', () => {
   expect(result).toEqual({ problems: [], tested: 1, decided: 1, planned: 1 });
 });
 
-test('beside a decision may stand the tests of what was decided, and they must exist', () => {
+test('checkSeedTestMap() checks the tests that are listed after a decision', () => {
   const decided = '[decision 007](decisions/007-flags.md)';
   const row = (test: string): string => `| S000-P1 | Renewal. | ${decided}<br>${test} |`;
   const cases = { 'S000-P1': 'Renewal.' };
@@ -37,7 +56,7 @@ test('beside a decision may stand the tests of what was decided, and they must e
   expect(bad.problems).toEqual(['S000-P1: src/a.test.ts has no test "a lock is lost"']);
 });
 
-test('a case without a row and a row without a case are reported', () => {
+test('checkSeedTestMap() reports a case without a row and a row without a case', () => {
   const { problems } = check({ 'S000-P2': 'Flag.' }, tested);
   expect(problems).toEqual([
     'S000-P2 has no row in docs/seed-tests.md',
@@ -45,7 +64,7 @@ test('a case without a row and a row without a case are reported', () => {
   ]);
 });
 
-test('a repeated id is reported in both files', () => {
+test('checkSeedTestMap() reports a repeated id in either file', () => {
   const { problems } = checkSeedTestMap({
     cases: '{ "S000-P1": "Renewal.", "S000-P1": "Renewal." }',
     table: `${tested}\n${tested}`,
@@ -70,16 +89,16 @@ test.each([
   ],
   ['planned: some day', 'S000-P1 is planned for "some day", which is no planned capability'],
   ['later', 'S000-P1 names neither a test, a decision nor a plan: later'],
-])('a place that does not exist is reported: %s', (where, problem) => {
+])('checkSeedTestMap() reports a place that does not exist: %s', (where, problem) => {
   const { problems } = check({ 'S000-P1': 'Renewal.' }, `| S000-P1 | Renewal. | ${where} |`);
   expect(problems).toEqual([problem]);
 });
 
-test('a case that is worded otherwise in the two files is reported', () => {
+test('checkSeedTestMap() reports a case whose wording differs between the files', () => {
   const { problems } = check({ 'S000-P1': 'Renewed.' }, tested);
   expect(problems).toEqual(['S000-P1 is worded otherwise in docs/seed-cases.json']);
 });
 
-test('an empty list of cases is no success', () => {
+test('checkSeedTestMap() reports an empty list of cases', () => {
   expect(check({}).problems).toEqual(['no case was read']);
 });
