@@ -37,7 +37,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it.each(examples)('example %s ends canceled, at whichever wait it is canceled', async (example) => {
+it.each(examples)('example %s ends canceled when canceled at any of its waits', async (example) => {
   const file = join(root, 'examples', `${example}.ts`);
   const needsPostgres = readFileSync(file, 'utf8').includes(`from 'pg'`);
   const stores = needsPostgres ? await databases() : [];

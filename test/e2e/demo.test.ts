@@ -17,7 +17,7 @@ interface LedgerLine {
   readonly pid: number;
 }
 
-it('the demo kills a worker, finishes in another, and repeats nothing that was recorded', async () => {
+it('the demo kills a worker, another finishes, and no recorded step runs again', async () => {
   const ledgerFile = join(folder, 'ledger.jsonl');
   const { code, stdout, stderr } = await runProgram('demo/main.ts', {
     cwd: folder,

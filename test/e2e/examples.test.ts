@@ -20,7 +20,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('there is an example for each thing that a newcomer looks for', () => {
+it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'attached-work',
@@ -56,15 +56,18 @@ const runs = examples.flatMap((example) => {
   const output = expectedOutput(source);
   const takesStore = source.includes('process.argv[2]');
   const needsPostgres = source.includes(`from 'pg'`);
-  const stores = [...(needsPostgres ? [] : ['its own']), ...(takesStore ? ['PostgreSQL'] : [])];
+  const stores = [
+    ...(needsPostgres ? [] : ['its default store']),
+    ...(takesStore ? ['PostgreSQL'] : []),
+  ];
   return stores.map((store) => ({ example, output, store }));
 });
 
-it('some examples run on PostgreSQL too', () => {
+it('more than three examples also run on PostgreSQL', () => {
   expect(runs.filter(({ store }) => store === 'PostgreSQL').length).toBeGreaterThan(3);
 });
 
-it.each(runs)('$example prints what its last comment says on $store', async (run) => {
+it.each(runs)('$example prints the output in its last comment on $store', async (run) => {
   const result = await runProgram(run.example, {
     cwd: folder,
     args: await argumentsFor(run.store),
@@ -80,7 +83,7 @@ async function argumentsFor(store: string): Promise<readonly string[]> {
   return [database.url];
 }
 
-it('the first example can be run again on its file: the same id is the same run', async () => {
+it('examples/hello.ts run twice on one file prints the same output', async () => {
   for (let run = 0; run < 2; run += 1) {
     const { stdout } = await runProgram('examples/hello.ts', { cwd: folder });
     expect(stdout).toBe('Hello, World!\n');

@@ -45,24 +45,24 @@ console.log(${JSON.stringify(drivers)}.filter((name) => loaded.has(name)).join('
   return printed === '' ? [] : printed.split(' ');
 }
 
-describe('drivers are loaded where they are needed', () => {
+describe('driver loading', () => {
   it.each(['index', 'flows', 'provider', 'remote'])(
-    'importing %s loads none of them',
+    'importing entry %s loads no driver',
     async (name) => {
       expect(await loadedBy(`await entry('${name}');`)).toEqual([]);
     },
   );
 
-  it('importing the server loads zod alone', async () => {
+  it('importing entry server loads only zod', async () => {
     expect(await loadedBy(`await entry('server');`)).toEqual(['zod']);
   });
 
-  it('opening SQLite loads better-sqlite3 alone', async () => {
+  it('opening an SQLite store loads only better-sqlite3', async () => {
     const open = `const perdure = await (await entry('index')).Perdure.open(':memory:');`;
     expect(await loadedBy(`${open} await perdure.close();`)).toEqual(['better-sqlite3']);
   });
 
-  it('opening PostgreSQL loads pg alone, also where no server answers', async () => {
+  it('opening a PostgreSQL store without a reachable server loads only pg', async () => {
     const open = `await (await entry('index')).Perdure.open('postgres://127.0.0.1:1/none?connect_timeout=1')`;
     expect(await loadedBy(`${open}.catch(() => undefined);`)).toEqual(['pg']);
   });
@@ -96,35 +96,38 @@ void main();
   it.each<[Format, string]>([
     ['esm', 'mjs'],
     ['cjs', 'cjs'],
-  ])('esbuild bundles it as %s, with the native module external', async (format, extension) => {
-    const folder = newFolder();
-    const entry = join(folder, 'main.js');
-    const outfile = join(folder, `bundle.${extension}`);
-    writeFileSync(entry, source);
-    await build({
-      entryPoints: [entry],
-      outfile,
-      format,
-      bundle: true,
-      platform: 'node',
-      target: 'node22',
-      external: ['better-sqlite3', 'pg-native'],
-      // The package is known by its name, as it is where it was installed.
-      alias: {
-        'perdure/flows': join(root, 'dist', 'flows.js'),
-        perdure: join(root, 'dist', 'index.js'),
-      },
-      // CommonJS has no import.meta, which only isolated handlers need.
-      logOverride: { 'empty-import-meta': 'silent' },
-      // Packages of CommonJS ask for modules of Node by require.
-      ...(format === 'esm' && {
-        banner: {
-          js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`,
+  ])(
+    'an esbuild bundle in %s format runs with better-sqlite3 external',
+    async (format, extension) => {
+      const folder = newFolder();
+      const entry = join(folder, 'main.js');
+      const outfile = join(folder, `bundle.${extension}`);
+      writeFileSync(entry, source);
+      await build({
+        entryPoints: [entry],
+        outfile,
+        format,
+        bundle: true,
+        platform: 'node',
+        target: 'node22',
+        external: ['better-sqlite3', 'pg-native'],
+        // The package is known by its name, as it is where it was installed.
+        alias: {
+          'perdure/flows': join(root, 'dist', 'flows.js'),
+          perdure: join(root, 'dist', 'index.js'),
         },
-      }),
-    });
-    const printed = await runFile(outfile);
-    // Isolated handlers need the package as it is; in a bundle they say so.
-    expect(printed.split('\n')).toEqual(['Hello, bundle!', 'from a flow', 'INVALID_OPTION']);
-  });
+        // CommonJS has no import.meta, which only isolated handlers need.
+        logOverride: { 'empty-import-meta': 'silent' },
+        // Packages of CommonJS ask for modules of Node by require.
+        ...(format === 'esm' && {
+          banner: {
+            js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`,
+          },
+        }),
+      });
+      const printed = await runFile(outfile);
+      // Isolated handlers need the package as it is; in a bundle they say so.
+      expect(printed.split('\n')).toEqual(['Hello, bundle!', 'from a flow', 'INVALID_OPTION']);
+    },
+  );
 });

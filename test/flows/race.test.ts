@@ -10,10 +10,10 @@ type Plan = 'complete' | 'fail' | 'retry' | 'early';
 
 const plans: readonly Plan[] = ['complete', 'fail', 'retry', 'early'];
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('flows on %s', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('races of flow runs on %s', (kind) => {
   const newStore = engineStores(kind);
 
-  test('of a cancel, a completion and a failure exactly one wins, and is told once', async () => {
+  test('exactly one of cancel, completion and failure wins and is notified once', async () => {
     const store = await newStore();
     onTestFinished(() => store.remove());
     const provider = await store.open();

@@ -91,10 +91,10 @@ const modes: readonly (readonly [string, StoreKind, StartWorkerOptions])[] = [
   ['PostgreSQL', 'PostgreSQL', {}],
 ];
 
-describe.each(modes)('every random flow (%s)', (_mode, kind, worker) => {
+describe.each(modes)('random flows (%s)', (_mode, kind, worker) => {
   const newStore = engineStores(kind);
 
-  it('has the states that the reference predicts, all along, whatever fails and whoever cancels it', async () => {
+  it('a random flow has the states that the reference predicts after every action', async () => {
     const store = await newStore();
     onTestFinished(() => store.remove());
     await fc.assert(

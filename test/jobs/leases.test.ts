@@ -7,9 +7,9 @@ import { aborted } from '../tasks/gate.ts';
 import { BrokenLine } from './model/broken-line.ts';
 
 describeEngine(
-  'leases of sessions',
+  'session leases',
   (open) => {
-    it('a client that is not heard of loses its jobs when its lease is over, and nobody else does', async () => {
+    it('a disconnected client loses its jobs when its lease expires; other sessions keep theirs', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const engine = await open({ tasks: [endless] });
       const { client } = engine;
@@ -49,7 +49,7 @@ describeEngine(
       await kept.close();
     });
 
-    it('a line that comes back before the lease is over changes nothing, and a draining session is kept alive', async () => {
+    it('a connection restored before the lease expires keeps a draining session alive', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const engine = await open({ tasks: [endless] });
       const { client } = engine;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { CallBatches } from '../../src/remote/call-batches.ts';
 
-describe('calls that are made together', () => {
-  test('are one call, in their order, and each gets its own answer', async () => {
+describe('CallBatches', () => {
+  test('calls added together are sent as one batch and get their own results', async () => {
     const sent: (readonly number[])[] = [];
     const batches = new CallBatches<number, number>({
       send: (_group, items) => {
@@ -14,7 +14,7 @@ describe('calls that are made together', () => {
     expect(sent).toEqual([[1, 2, 3]]);
   });
 
-  test('are as many calls as they have groups', async () => {
+  test('calls are batched per group', async () => {
     const sent: string[] = [];
     const batches = new CallBatches<number, string>({
       send: (group, items) => {
@@ -31,7 +31,7 @@ describe('calls that are made together', () => {
     expect(sent).toEqual(['a', 'b']);
   });
 
-  test('fail together, and those after them do not', async () => {
+  test('a failed batch rejects its own calls and no later ones', async () => {
     let failures = 1;
     const batches = new CallBatches<number, number>({
       send: (_group, items) =>
@@ -42,7 +42,7 @@ describe('calls that are made together', () => {
     expect(await batches.add('g', 3)).toBe(3);
   });
 
-  test('are split where they are too many or too heavy for one', async () => {
+  test('a batch is split by item count and by weight', async () => {
     const sizes: number[] = [];
     const batches = new CallBatches<number, number>({
       send: (_group, items) => {
@@ -59,7 +59,7 @@ describe('calls that are made together', () => {
     expect(sizes).toEqual([1, 1, 1, 1]);
   });
 
-  test('wait for one another where only so many may be under way', async () => {
+  test('maxAtOnce makes later batches of a group wait', async () => {
     const underWay: PromiseWithResolvers<readonly number[]>[] = [];
     const sent: (readonly number[])[] = [];
     const batches = new CallBatches<number, number>({

@@ -26,8 +26,8 @@ function harmless({ params }: RouteShape): Parts {
   };
 }
 
-describe('who may do what', () => {
-  it('each route lets in the roles that its table says, and no others', async () => {
+describe('roles and routes', () => {
+  it('each route admits exactly the roles that its table lists', async () => {
     const { send, tokens } = await openServer({ limits: { wrongTokensPerMinute: 10_000 } });
     const seen: Record<string, readonly string[]> = {};
     const wanted: Record<string, readonly string[]> = {};
@@ -53,7 +53,7 @@ describe('who may do what', () => {
     expect(seen).toEqual(wanted);
   });
 
-  it('only the question of health needs no token, and everything that changes something needs a role for it', () => {
+  it('only health is public, and every changing route requires operate or admin', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
     expect(open).toEqual(['health']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
@@ -65,7 +65,7 @@ describe('who may do what', () => {
     );
   });
 
-  it('what is no route is not there for anybody', async () => {
+  it('unknown paths return 404 and unsupported methods 405, even for an admin', async () => {
     const { fetch, tokens } = await openServer();
     const headers = { authorization: `Bearer ${tokens.admin}` };
     for (const path of [
@@ -212,7 +212,7 @@ function ofOthers(name: RouteName): Parts {
   };
 }
 
-describe('a token that is restricted to definitions', () => {
+describe('a token restricted to definitions', () => {
   const restricted = createToken();
   const open = createToken();
   const tokens = [
@@ -244,7 +244,7 @@ describe('a token that is restricted to definitions', () => {
     return server;
   }
 
-  it('each route refuses it, or finds nothing, where something of another definition is named', async () => {
+  it('a restricted token reads and changes nothing of another definition on any route', async () => {
     const { send, perdure } = await openBoth();
     const seen: Partial<Record<RouteName, string>> = {};
     for (const [name, shape] of all) {
@@ -281,7 +281,7 @@ describe('a token that is restricted to definitions', () => {
     expect(await perdure.client.sessions.get('theirs')).toMatchObject({ state: 'open' });
   });
 
-  it('may do everything with the definitions that its patterns match', async () => {
+  it('a restricted token can use every definition that its patterns match', async () => {
     const { send, perdure } = await openBoth();
     const { client } = perdure;
     const started = await send('startInstance', { body: { name: 'hello', id: 'h' } }, mine);
@@ -311,7 +311,7 @@ describe('a token that is restricted to definitions', () => {
     expect((await client.get('mine'))?.status).toBe('canceled');
   });
 
-  it('an id that another definition has is taken, and its name is not told', async () => {
+  it('startInstance with an id of another definition returns 409 without naming it', async () => {
     const { send } = await openBoth();
     const body = { name: 'hello', id: 'theirs' };
     const answer = await send('startInstance', { body }, mine);
@@ -319,7 +319,7 @@ describe('a token that is restricted to definitions', () => {
     expect(answer.text).not.toContain('payroll');
   });
 
-  it('cannot take over a schedule of another definition', async () => {
+  it('a restricted token cannot replace a schedule of another definition', async () => {
     const { send, perdure } = await openBoth();
     const parts = { params: { name: 'theirs' }, body: { orchestration: 'hello', every: '1d' } };
     expect((await send('putSchedule', parts, mine)).status).toBe(403);
@@ -328,7 +328,7 @@ describe('a token that is restricted to definitions', () => {
     });
   });
 
-  it('submits jobs of its definitions only, and each job is answered for itself', async () => {
+  it('submitJobs accepts jobs of allowed definitions and returns FORBIDDEN for others', async () => {
     const { send } = await openBoth();
     const job = { incarnation: 'incarnation-1', kind: 'task' } as const;
     const jobs = [
@@ -339,7 +339,7 @@ describe('a token that is restricted to definitions', () => {
     expect(answer.json).toMatchObject({ results: [{}, { error: { code: 'FORBIDDEN' } }] });
   });
 
-  it('a bulk delete reaches no other definition, whatever its filter', async () => {
+  it('a bulk delete with a restricted token never deletes another definition', async () => {
     const { send, perdure } = await openBoth();
     for (const id of ['theirs', 'mine']) await perdure.client.cancel(id);
     const remove = (body: object) => send('deleteInstances', { body }, mine);
@@ -355,7 +355,7 @@ describe('a token that is restricted to definitions', () => {
     expect(await perdure.client.get('theirs')).toBeDefined();
   });
 
-  it('gets only the ends of its own instances from the stream of changes', async () => {
+  it('watchChanges sends a restricted token only the ends of its instances', async () => {
     const server = await openBoth();
     const asMine = { ...server, tokens: { ...server.tokens, admin: restricted.token } };
     const events = await openEvents(asMine, 'watchChanges');
@@ -366,7 +366,7 @@ describe('a token that is restricted to definitions', () => {
     events.close();
   });
 
-  it('lists its own instances with payloads in pages of at most 8 MiB', async () => {
+  it('listInstances with a restricted token returns payloads in pages of at most 8 MiB', async () => {
     const makes = (name: string) => orchestration(name, async () => 'y'.repeat(1_900_000));
     const worker = { orchestrations: [makes('payroll'), makes('waits')] };
     const server = await openServer({ tokens, worker });
@@ -388,7 +388,7 @@ describe('a token that is restricted to definitions', () => {
     expect(count).toBe(6);
   });
 
-  it('gets only the custom statuses of its own instances from the stream of changes', async () => {
+  it('watchChanges sends a restricted token only the custom statuses of its instances', async () => {
     const shows = (name: string) =>
       orchestration(name, async (ctx) => {
         ctx.setCustomStatus('shown');
@@ -408,11 +408,11 @@ describe('a token that is restricted to definitions', () => {
   });
 });
 
-describe('tokens', () => {
+describe('authentication by token', () => {
   const ask = (server: TestServer, authorization: string | undefined) =>
     server.fetch('/v1/queues', authorization === undefined ? {} : { headers: { authorization } });
 
-  it('no token, a wrong one and one that has expired get the same answer', async () => {
+  it('a missing, wrong or expired token gets the same 401 response', async () => {
     const clock = new FakeClock({ startAt: 1_000_000 });
     const { token, sha256 } = createToken();
     const tokens = [{ name: 'guest', role: 'read', sha256, expiresAt: 2_000_000 } as const];
@@ -437,13 +437,13 @@ describe('tokens', () => {
     }
   });
 
-  it('a token in the address counts for nothing', async () => {
+  it('a token in the query string is ignored', async () => {
     const { fetch, tokens } = await openServer();
     expect((await fetch(`/v1/queues?token=${tokens.admin}`)).status).toBe(401);
     expect((await fetch(`/v1/queues?access_token=${tokens.admin}`)).status).toBe(401);
   });
 
-  it('many wrong tokens are slowed down, which keeps nobody out who has a right one', async () => {
+  it('wrong tokens are rate limited with 429 while a valid token still works', async () => {
     const server = await openServer({ limits: { wrongTokensPerMinute: 3 } });
     const rejected: Answered[] = [];
     for (let n = 0; n < 5; n += 1) {
@@ -457,14 +457,14 @@ describe('tokens', () => {
     expect((await ask(server, `Bearer ${server.tokens.read}`)).status).toBe(200);
   });
 
-  it('a token is 32 random bytes, and only its hash need be known', () => {
+  it('createToken() returns a random token of 32 bytes and its SHA-256 hash', () => {
     const [one, other] = [createToken(), createToken()];
     expect(one.token).toMatch(/^perdure_[\w-]{43}$/);
     expect(one.token).not.toBe(other.token);
     expect(one.sha256).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('a token that could not work is refused at the start, and never repeated in the message', async () => {
+  it('serve() rejects an invalid token entry without repeating its secret', async () => {
     const good = { name: 'me', role: 'read', sha256: createToken().sha256 } as const;
     const bad: readonly unknown[] = [
       'tokens',

@@ -39,8 +39,8 @@ async function openWithJob(open: (options?: TestServerOptions) => Promise<TestSe
   return { server, ann: ann.token, ben: ben.token, eve: eve.token, root, job };
 }
 
-describeServer('jobs and sessions of one token', (open) => {
-  it('a job cannot be canceled, abandoned, taken, waited for or read through the session of another token', async () => {
+describeServer('job isolation between tokens', (open) => {
+  it('a job cannot be stopped, waited for or read through another session', async () => {
     const { server, ann, ben, job } = await openWithJob(open);
     const { send, perdure } = server;
     const jobs = [{ id: 'job', incarnation }];
@@ -74,7 +74,7 @@ describeServer('jobs and sessions of one token', (open) => {
     });
   });
 
-  it('a run that is no job cannot be canceled through a session', async () => {
+  it('a run that is not a job cannot be canceled through a session', async () => {
     const { server, ben } = await openWithJob(open);
     const { send, perdure } = server;
     await perdure.client.start('waits', undefined, { id: 'plain' });
@@ -87,7 +87,7 @@ describeServer('jobs and sessions of one token', (open) => {
     expect(await perdure.client.get('plain')).not.toHaveProperty('cancel');
   });
 
-  it('a job whose reply was taken can still be looked at, and a cancel changes nothing', async () => {
+  it('a job whose reply was taken keeps its status and ignores cancels', async () => {
     const { server, ann } = await openWithJob(open);
     const { send } = server;
     const params = { id: 'of-ann' };
@@ -109,7 +109,7 @@ describeServer('jobs and sessions of one token', (open) => {
     }
   });
 
-  it('the variables of a session are shown to its owner and to admins only', async () => {
+  it('session variables are returned only to the owner and to admins', async () => {
     const { server, ann, ben, eve, root } = await openWithJob(open);
     const { send } = server;
     const shownTo = async (token: string): Promise<readonly unknown[]> => {
@@ -133,7 +133,7 @@ describeServer('jobs and sessions of one token', (open) => {
     }
   });
 
-  it('a stream of a job that is refused answers 403, not an open stream', async () => {
+  it('streamJob through a session of another token returns 403', async () => {
     const { server, ben } = await openWithJob(open);
     const events = await openEvents(
       { ...server, tokens: { ...server.tokens, admin: ben } },

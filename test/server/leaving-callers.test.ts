@@ -25,8 +25,8 @@ const idle = {
   answerBytes: 0,
 };
 
-describe('callers who break off', () => {
-  it('at any moment of any request leave nothing behind', async () => {
+describe('disconnecting callers', () => {
+  it('requests aborted at any point release all server capacity', async () => {
     const server = await openServer();
     await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
     const common = `Host: localhost\r\nAuthorization: Bearer ${server.tokens.admin}\r\n`;
@@ -54,7 +54,7 @@ describe('callers who break off', () => {
     expect((await server.send('health', {})).status).toBe(200);
   });
 
-  it('and those who close the server leave no listener on the store', async () => {
+  it('closing the server removes all its hint listeners from the store', async () => {
     const store = await openSqlite({ path: ':memory:' });
     let listening = 0;
     const counted = new Proxy(store, {
@@ -92,8 +92,8 @@ describe('callers who break off', () => {
   });
 });
 
-describeServer('a reader of a stream who is slow', (open) => {
-  it('makes the job wait, and gets every chunk in the end', async () => {
+describeServer('slow stream readers', (open) => {
+  it('a slow stream reader blocks the emitting job and gets every chunk', async () => {
     let emitted = 0;
     const total = 400;
     const filler = 'x'.repeat(60_000);
@@ -135,7 +135,7 @@ describeServer('a reader of a stream who is slow', (open) => {
   });
 });
 
-it('a logger that throws takes nothing with it but its own request', async () => {
+it('a logger that throws fails only the request it logs', async () => {
   const perdure = await Perdure.open(':memory:');
   onTestFinished(() => perdure.close());
   let isAngry = true;

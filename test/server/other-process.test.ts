@@ -68,7 +68,7 @@ describe.each([
   ['SQLite', newFile],
   ['PostgreSQL', newDatabase],
 ] as const)('changes by a worker in another process (%s)', (_, newStore) => {
-  it("'watchChanges' sends the ids of all instances that end, and misses none", async () => {
+  it('watchChanges sends the ids of all instances that end in another process', async () => {
     const server = await openBeside(await newStore());
     const events = await openEvents(server, 'watchChanges');
     await events.next();
@@ -81,7 +81,7 @@ describe.each([
     expect(ended.toSorted()).toEqual(ids.toSorted());
   });
 
-  it("'watchInstance' sends each version of a custom status by hint, not once a second", async () => {
+  it('watchInstance sends each custom status version by hint, not by polling', async () => {
     const server = await openBeside(await newStore());
     const changes = await openEvents(server, 'watchChanges');
     await server.ask('startInstance', { body: { name: 'progress', input: 30, id: 'p' } });
@@ -107,7 +107,7 @@ describe.each([
   });
 });
 
-it("'watchChanges' says that it missed some when the log of changes has a gap", async () => {
+it('watchChanges sends missed: true when the change log has a gap', async () => {
   const path = await newFile();
   const perdure = await Perdure.open(path);
   onTestFinished(() => perdure.close());

@@ -32,15 +32,15 @@ async function openBroken(override: (provider: Provider) => Partial<Provider>): 
   return { ...store, provider, patienceMs: 1_000 };
 }
 
-describe('jobs and sessions under random timing, broken lines and shutdowns', () => {
-  it('of 2,000 lives on SQLite each job has one reply, nobody is stopped for another, nothing is left', async () => {
+describe('jobs and sessions under random timing, broken connections and shutdowns', () => {
+  it('in 2,000 scenarios on SQLite each job gets one reply and nothing is left', async () => {
     await check(openMemory, scenario, 2_000);
   }, 600_000);
 
   describe('on PostgreSQL', () => {
     const newStore = engineStores('PostgreSQL');
 
-    it('of 100 lives each job has one reply, nobody is stopped for another, nothing is left', async () => {
+    it('in 100 scenarios on PostgreSQL each job gets one reply and nothing is left', async () => {
       const open = async (): Promise<OpenStore> =>
         openWithRealTime(await (await newStore()).open());
       await check(open, scenarioWithoutDeath, 100);
@@ -49,7 +49,7 @@ describe('jobs and sessions under random timing, broken lines and shutdowns', ()
 
   it.each<{ fault: string; override: (provider: Provider) => Partial<Provider> }>([
     {
-      fault: 'a close stops whichever run has the id',
+      fault: 'close() cancels any run with the id',
       override: (provider) => ({
         abandonJobs: (jobs) =>
           provider.requestCancel(
@@ -63,21 +63,21 @@ describe('jobs and sessions under random timing, broken lines and shutdowns', ()
       }),
     },
     {
-      fault: 'a close is lost',
+      fault: 'close() is lost',
       override: () => ({
         abandonJobs: async (jobs) =>
           jobs.map(() => ({ found: true, changed: true, status: 'canceling' as const })),
       }),
     },
     {
-      fault: 'a session that is closed leaves its jobs running',
+      fault: 'a closed session leaves its jobs running',
       override: (provider) => ({
         shutdownSession: (request) =>
           provider.shutdownSession({ ...request, mode: 'graceful', end: 'shutdown' }),
       }),
     },
     {
-      fault: 'a run is answered with the reply of another',
+      fault: 'a run gets the reply of another run',
       override: (provider) => {
         let last: string | null = null;
         return {
@@ -94,7 +94,7 @@ describe('jobs and sessions under random timing, broken lines and shutdowns', ()
       },
     },
   ])(
-    'the check finds it when $fault',
+    'the model check fails when $fault',
     async ({ override }) => {
       const lives = new JobLives(() => openBroken(override));
       onTestFinished(() => lives.close());

@@ -27,8 +27,8 @@ function received(socket: Socket): () => string {
   return () => text;
 }
 
-describe('bodies that are sent slowly', () => {
-  it('100 unfinished bodies of one token stop no other request, and not /v1/health', async () => {
+describe('unfinished request bodies', () => {
+  it('100 unfinished bodies of one token block no other request', async () => {
     const server = await openServer();
     const { operate: token } = server.tokens;
     const sockets: Socket[] = [];
@@ -47,7 +47,7 @@ describe('bodies that are sent slowly', () => {
     expect(texts.map((read) => read())).toEqual(texts.map(() => ''));
   });
 
-  it('a token that holds its share of body bytes gets 429, and other tokens are served', async () => {
+  it('a token above its body budget gets 429 while other tokens are served', async () => {
     const server = await openServer({
       limits: { bodyBudgetBytes: 1_024 * kib, bodyBudgetBytesPerToken: 256 * kib },
     });
@@ -68,7 +68,7 @@ describe('bodies that are sent slowly', () => {
     expect((await server.send('startInstance', { body }, { token })).status).toBe(200);
   });
 
-  it('the bodies of all tokens together stay within their budget: more get 503', async () => {
+  it('a body above the total budget of all tokens gets 503', async () => {
     const server = await openServer({
       limits: { bodyBudgetBytes: 256 * kib, bodyBudgetBytesPerToken: 200 * kib },
     });
@@ -81,7 +81,7 @@ describe('bodies that are sent slowly', () => {
     expect((await server.send('startInstance', { body: { name: 'x' } })).status).toBe(200);
   });
 
-  it('a body that does not arrive in time gives its bytes back', async () => {
+  it('a body that times out releases its bytes', async () => {
     const server = await openServer({ limits: { requestMs: 300 } });
     const { operate: token } = server.tokens;
     const socket = await sendPart(server, { path: '/v1/instances', token, bytes: 1_000 });
@@ -93,7 +93,7 @@ describe('bodies that are sent slowly', () => {
 describe('urgent requests', () => {
   const path = '/v1/instances/a/cancel';
 
-  it('have a small body limit', async () => {
+  it('cancel, terminate and keep-alive requests reject a body of 300 KiB with 413', async () => {
     const { send } = await openServer();
     const body = { reason: 'r', actor: 'x'.repeat(300 * kib) };
     for (const route of ['cancelInstance', 'terminateInstance', 'keepAlive'] as const) {
@@ -102,7 +102,7 @@ describe('urgent requests', () => {
     }
   });
 
-  it('of one token hold no more unfinished bytes than its share, and those of others pass', async () => {
+  it('urgent bodies of one token above its share get 429; other tokens pass', async () => {
     const share = 512 * kib;
     const server = await openServer({
       limits: { urgentBudgetBytes: 2 * share, urgentBudgetBytesPerToken: share },
@@ -123,7 +123,7 @@ describe('urgent requests', () => {
     expect((await server.send('cancelInstance', cancel, { token })).status).toBe(200);
   });
 
-  it('for many jobs with long ids are split by the client, so that each fits', async () => {
+  it('closing 400 jobs with long ids is split into requests below the body limit', async () => {
     const server = await openServer();
     await using connection = await connect(server.url, { token: server.tokens.operate });
     const session = await connection.client.openSession({ maxInFlight: 500 });
@@ -136,7 +136,7 @@ describe('urgent requests', () => {
     await expect.poll(openJobs, patient).toBe(0);
   });
 
-  it('pass when ordinary bodies have used up their budget', async () => {
+  it('urgent requests pass when ordinary bodies have used up their budget', async () => {
     const server = await openServer({
       limits: { bodyBudgetBytes: 128 * kib, bodyBudgetBytesPerToken: 128 * kib },
     });
@@ -150,8 +150,8 @@ describe('urgent requests', () => {
   });
 });
 
-describe('the share of one token', () => {
-  it('of places leaves places for other tokens; beyond its queue it gets 429', async () => {
+describe('limits per token', () => {
+  it('a token above its request limit queues, then gets 429; other tokens are served', async () => {
     const server = await openServer({
       limits: { concurrent: 4, concurrentPerToken: 2, queued: 10, queuedPerToken: 1 },
     });
@@ -174,7 +174,7 @@ describe('the share of one token', () => {
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
   });
 
-  it('of waits and streams leaves some for other tokens', async () => {
+  it('a token above its wait or stream limit gets 429; other tokens are served', async () => {
     const server = await openServer({
       limits: { waiting: 4, waitingPerToken: 2, streams: 4, streamsPerToken: 2 },
     });
@@ -205,7 +205,7 @@ describe('the share of one token', () => {
     for (const events of streams) events.close();
   });
 
-  it('does not bound /v1/health, which is outside every limit', async () => {
+  it('/v1/health responds when all request capacity is used', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
     const { send } = server;
     holdPlaces(server);

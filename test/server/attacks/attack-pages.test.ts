@@ -77,8 +77,8 @@ async function runLarge({ perdure }: TestServer, count: number): Promise<readonl
   return ids;
 }
 
-describeServer('a token with the role read', (open) => {
-  it('lists instances without payloads, and with them in pages of at most 8 MiB', async () => {
+describeServer('response limits of a read token', (open) => {
+  it('listInstances omits payloads by default; with them a page has at most 8 MiB', async () => {
     const server = await open({ worker });
     const ids = await runLarge(server, 10);
     const reads = watchReads(server);
@@ -114,7 +114,7 @@ describeServer('a token with the role read', (open) => {
     expect(first.items).toHaveLength(4);
   });
 
-  it('waits for many instances, and gets at most 8 MiB of them at once', async () => {
+  it('waitForInstances returns at most 8 MiB of results per response', async () => {
     const server = await open({ worker });
     const ids = await runLarge(server, 10);
     const reads = watchReads(server);
@@ -130,7 +130,7 @@ describeServer('a token with the role read', (open) => {
     expect(Math.max(...reads())).toBeLessThanOrEqual(budget);
   });
 
-  it('reads a history in pages of at most 8 MiB, and exports it as a stream', async () => {
+  it('getHistory returns pages of at most 8 MiB, and exportHistory streams', async () => {
     const server = await open({ worker });
     const { client } = server.perdure;
     await (await client.start(collect, 6, { id: 'c' })).result();
@@ -193,7 +193,7 @@ describeServer('a token with the role read', (open) => {
     expect([rejected.status, codeOf(rejected)]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
   });
 
-  it('lists sessions in pages of at most 8 MiB', async () => {
+  it('listSessions returns pages of at most 8 MiB', async () => {
     const server = await open();
     const variables = Object.fromEntries(
       Array.from({ length: 50 }, (_, n) => [`v${n}`, 'x'.repeat(65_536)]),
@@ -215,7 +215,7 @@ describeServer('a token with the role read', (open) => {
     expect(seen).toEqual(ids.toReversed());
   });
 
-  it('reads the items of a flow in pages of at most 8 MiB', async () => {
+  it('listFlowItems returns pages of at most 8 MiB', async () => {
     const server = await open({ worker });
     const handle = await server.perdure.client.runFlow(spread, [0, 1, 2, 3, 4, 5], { id: 'f' });
     await handle.result().catch(() => undefined);
@@ -242,7 +242,7 @@ describeServer('a token with the role read', (open) => {
     expect(seen).toEqual([0, 1, 2, 3, 4, 5]);
   });
 
-  it('reads a run of a flow with at most 8 MiB of outputs, and is told which are missing', async () => {
+  it('getFlowRun returns at most 8 MiB of outputs and marks omitted ones', async () => {
     const server = await open({ worker });
     await (await server.perdure.client.runFlow(chain, 0, { id: 'f' })).result();
     const as = { token: server.tokens.read };
@@ -260,7 +260,7 @@ describeServer('a token with the role read', (open) => {
     ]);
   });
 
-  it('holds no more bytes of unread answers than its share', async () => {
+  it('a token above its budget of unread response bytes gets 429', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 10_000_000 };
     const server = await open({ worker, limits });
     await runLarge(server, 6);
@@ -286,7 +286,7 @@ describeServer('a token with the role read', (open) => {
     ).toBe(200);
   });
 
-  it('holds no more bytes than its share of small answers that one connection asked for at once', async () => {
+  it('pipelined small responses count toward the unread response budget of a token', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 1_000_000 };
     const server = await open({ limits });
     const name = 'n'.repeat(200);
@@ -303,7 +303,7 @@ describeServer('a token with the role read', (open) => {
     await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
   });
 
-  it('with the role operate holds no more bytes of unread sessions than its share', async () => {
+  it('unread session responses of an operate token count toward its budget', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 8_000_000 };
     const server = await open({ limits });
     const token = server.tokens.operate;
@@ -334,8 +334,8 @@ describeServer('a token with the role read', (open) => {
   });
 });
 
-describeServer('a token with the role operate', (open) => {
-  it('reads at most 8 MiB of chunks at once, however often a request names a job', async () => {
+describeServer('response limits of an operate token', (open) => {
+  it('readChunks stops at 8 MiB although a request names one job 1,000 times', async () => {
     const server = await open();
     const { provider } = LocalClient.internals(server.perdure.client).backend;
     await server.ask('openSession', { body: { id: 's', idleTimeoutMs: 60_000 } });
