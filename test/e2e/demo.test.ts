@@ -54,7 +54,7 @@ it('the demo kills a worker, another finishes, and no recorded step runs again',
     ]);
     expect(happened('done').filter((entry) => entry.step === step)).toEqual([{ step, pid: first }]);
   }
-  // At least one step was interrupted; otherwise the kill would show nothing.
+  // Without an interrupted step the kill would prove nothing.
   expect(happened('begun').length).toBeGreaterThan(12);
 
   expect(readdirSync(folder)).toEqual(['ledger.jsonl']);

@@ -23,7 +23,7 @@ const documents = [
 
 interface Snippet {
   readonly document: string;
-  /** The example that the snippet says it was taken from. */
+  /** The example file named in the source comment. */
   readonly source: string | undefined;
   readonly code: string;
 }

@@ -7,7 +7,7 @@ import { root, runProgram, withoutLogLines } from './run-program.ts';
 
 const examples = globSync('examples/*.ts', { cwd: root }).sort();
 
-/** The lines of the comment that ends an example. */
+/** Returns the expected output from the last comment of an example. */
 function expectedOutput(source: string): string {
   const comment = source.split('\n// Output:\n')[1];
   if (comment === undefined) throw new Error('The example does not end with its output.');
@@ -50,7 +50,7 @@ it('examples/ contains exactly the expected programs', () => {
   );
 });
 
-/** Every example as it is, and again on PostgreSQL where it lets the caller choose the store. */
+/** Every example on its default store, and on PostgreSQL if it accepts a store argument. */
 const runs = examples.flatMap((example) => {
   const source = readFileSync(join(root, example), 'utf8');
   const output = expectedOutput(source);

@@ -9,7 +9,7 @@ import { root } from './run-program.ts';
 
 const drivers = ['pg', 'better-sqlite3', 'zod'];
 
-/** A folder for a program, with the packages of this repository. */
+/** Creates a temporary folder with the node_modules of this repository. */
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-package-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -22,7 +22,7 @@ async function runFile(path: string): Promise<string> {
   return stdout.trim();
 }
 
-/** Runs code in a process of its own, and tells which of the drivers it has loaded, by what it printed. */
+/** Runs code in a child process and returns the drivers that it loaded. */
 async function loadedBy(code: string): Promise<string[]> {
   const folder = newFolder();
   const path = join(folder, 'program.mjs');
@@ -111,14 +111,14 @@ void main();
         platform: 'node',
         target: 'node22',
         external: ['better-sqlite3', 'pg-native'],
-        // The package is known by its name, as it is where it was installed.
+        // Resolves the package name to the build, as after an installation.
         alias: {
           'perdure/flows': join(root, 'dist', 'flows.js'),
           perdure: join(root, 'dist', 'index.js'),
         },
         // CommonJS has no import.meta, which only isolated handlers need.
         logOverride: { 'empty-import-meta': 'silent' },
-        // Packages of CommonJS ask for modules of Node by require.
+        // CommonJS dependencies load Node modules with require.
         ...(format === 'esm' && {
           banner: {
             js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`,
@@ -126,7 +126,7 @@ void main();
         }),
       });
       const printed = await runFile(outfile);
-      // Isolated handlers need the package as it is; in a bundle they say so.
+      // Isolated handlers do not work in a bundle and fail with INVALID_OPTION.
       expect(printed.split('\n')).toEqual(['Hello, bundle!', 'from a flow', 'INVALID_OPTION']);
     },
   );

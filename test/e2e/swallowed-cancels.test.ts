@@ -14,7 +14,7 @@ describe('orchestrations in examples and documents', () => {
   it.each(documents)('no orchestration in a snippet of %s swallows a cancel', (document) => {
     const text = readFileSync(join(root, document), 'utf8');
     const blocks = [...text.matchAll(/(<!-- from \S+ -->\n+)?```ts\n(.*?)```/gs)];
-    // Parts of examples are checked there.
+    // Snippets taken from examples are checked with the examples.
     const own = blocks.flatMap(([, source, code = '']) => (source === undefined ? [code] : []));
     expect(own.flatMap(findSwallowedCancels)).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { event, isPerdureError, Perdure } from 'perdure';
 import { and, eq, flow, gt, not, type FlowDefinition } from 'perdure/flows';
 
-/** A builder as JavaScript sees it: whoever has no types gets the same answers at build. */
+/** The builder without its types, for JavaScript callers. */
 interface Untyped {
   step(name: unknown, ...rest: unknown[]): Untyped;
   map(name: unknown, ...rest: unknown[]): Untyped;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { flow, type FlowDefinition } from 'perdure/flows';
 import { TurnDriver } from '../replay/turn-driver.ts';
 
-/** Drives a run of a flow up to where its first steps run. */
+/** Starts a run of a flow, up to its first running steps. */
 async function begin(definition: FlowDefinition<undefined>): Promise<TurnDriver> {
   const run = new TurnDriver(definition.orchestration);
   await run.start({ flow: definition.graph });

@@ -222,7 +222,7 @@ describeEngine(
       const first = await client.runFlow(self, 'step');
       await expect(first.result()).rejects.toMatchObject({ reason: 'not for us' });
       expect(ran).toEqual([]);
-      // Several at once: whether the failure comes in the turn of the cancel or after it depends on the load.
+      // The failure arrives in the turn of the cancel or after it, depending on the load: 20 runs cover both.
       const others = await Promise.all(
         Array.from({ length: 20 }, () => client.runFlow(self, 'item')),
       );
@@ -302,7 +302,7 @@ describeEngine(
       await run.cancel({ reason: 'stop' });
       await expect(run.result()).rejects.toMatchObject({ reason: 'stop' });
       expect(ran).toEqual([]);
-      // Without a cancel it fails like any other.
+      // Without a cancel the step fails the run.
       const failing = await client.runFlow(waits, false);
       await expect(failing.result()).rejects.toMatchObject({ failure: { code: 'STEP_FAILED' } });
       expect(ran).toEqual(['onFail']);

@@ -122,7 +122,7 @@ const inapplicable: readonly (readonly [string, Condition, RegExp])[] = [
 describe('holds()', () => {
   it.each(cases)('%s', (_title, { expression }, expected) => {
     expect(holds(expression, values)).toBe(expected);
-    // It is frozen into the run as JSON.
+    // A run stores its conditions as JSON.
     expect(holds(JSON.parse(JSON.stringify(expression)), values)).toBe(expected);
   });
 

@@ -2,10 +2,10 @@ import { event } from 'perdure';
 import { eq, exists, flow, type FlowDefinition, type StepContext } from 'perdure/flows';
 import { foldedAtOnce, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
 
-/** How a handler is to end. */
+/** How a handler ends. */
 export type Verdict = 'succeed' | 'fail' | 'early';
 
-/** What all handlers of a random flow wait at: each attempt of each step and item, until it is told how to end. */
+/** Blocks each attempt of each step and item until the test decides how it ends. */
 export class Gates {
   readonly #waiting = new Map<string, (verdict: Verdict) => void>();
 
@@ -16,7 +16,7 @@ export class Gates {
     return `${place.step}/${place.item ?? '-'}/${attempt}`;
   }
 
-  /** Lets one through; answers whether it was there. */
+  /** Releases one attempt. Returns whether it was waiting. */
   open(key: string, verdict: Verdict): boolean {
     const resolve = this.#waiting.get(key);
     this.#waiting.delete(key);
@@ -36,7 +36,7 @@ export class Gates {
   }
 }
 
-/** A builder without the types that a random flow cannot have. */
+/** The builder without its types, which a random flow cannot satisfy. */
 interface Untyped {
   step(name: string, options: object, handler: unknown): Untyped;
   map(name: string, options: object, handler: unknown): Untyped;
@@ -51,7 +51,7 @@ export interface FlowInput {
   readonly items: readonly (readonly number[])[];
 }
 
-/** The flow of a specification, and the input that makes its conditions and maps what they are to be. */
+/** Builds the flow of a specification. Its input, from `toInput`, decides its conditions and items. */
 export function toFlow(spec: FlowSpec, gates: Gates): FlowDefinition<FlowInput> {
   let builder = flow('random').completesEarly<string>() as unknown as Untyped;
   for (const [place, step] of spec.steps.entries()) {

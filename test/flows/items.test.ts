@@ -261,7 +261,7 @@ describeEngine(
         .output();
       const { client } = await open({ flows: [rows] });
       const run = await client.runFlow(rows);
-      // An attempt that nobody counts on any more hands over two of them, twice.
+      // A stale attempt delivers two items, twice.
       const stale = { offset: 0, items: ['a', 'b'] };
       await run.raiseEvent('$items/g', stale);
       await run.raiseEvent('$items/g', stale);
@@ -334,7 +334,7 @@ describeEngine(
   modesOfFlows,
 );
 
-// An instance that is replayed for each turn does not know what it has left in the queue.
+// Without a warm cache an instance does not know which of its items are still queued, so the order is not guaranteed.
 describeEngine(
   'order of map items',
   (open) => {
@@ -366,7 +366,7 @@ describe('flows with many items', () => {
     const run = await client.runFlow(wide, 2_000);
     expect(await environment.result(run)).toBe(2_001_000);
     const { events } = await client.exportHistory(run.id);
-    // One list, 2,000 items, 20 batches: each scheduled and completed; the rest is the frame.
+    // One list, 2,000 items and 20 batches have two events each; 10 are left for start, end and cancels.
     expect(events.length).toBeLessThan(2 * 2_021 + 10);
     const page = await readFlowItems(client, run.id, 'm', { after: 899, limit: 50 });
     expect(page.items).toHaveLength(50);

@@ -49,7 +49,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('races of flow runs on %s', (ki
       for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate);
       const { status } = await client.cancel(id, { reason: 'race' });
       const info = await client.wait(id);
-      // A turn that was under way when the request came may still end the run; it says so itself.
+      // A turn that runs during the request may still end the run, so `canceling` is not final.
       if (status !== 'canceling') expect(info.status).toBe(status);
       expect(info).toMatchObject(
         {
@@ -78,7 +78,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('races of flow runs on %s', (ki
       const terminal = events.filter(({ kind: each }) =>
         ['executionCompleted', 'executionFailed', 'executionCanceled'].includes(each),
       );
-      // One that is canceled before its first turn has no history.
+      // A run that is canceled before its first turn has no history.
       if (events.length > 0 || status !== 'canceled') {
         expect(terminal.map(({ kind: each }) => each.toLowerCase())).toEqual([
           `execution${status}`,
@@ -87,7 +87,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('races of flow runs on %s', (ki
       expect(finished.get(id)).toBe(1);
       if (status !== 'failed') expect(onFails).not.toContain(id);
     }
-    // A race that one side always wins shows nothing.
+    // A race that one side always wins proves nothing.
     for (const wanted of ['completed', 'failed', 'canceled']) {
       expect(ends.filter(([, status]) => status === wanted).length).toBeGreaterThan(20);
     }

@@ -10,7 +10,7 @@ import { ReferenceFlow, type Action, type Predicted } from './reference-flow.ts'
 
 const patience = { timeout: 5_000, interval: 1 };
 
-/** Takes a run from its start to its end, one thing at a time, and compares it with the reference after each. */
+/** Runs a flow to its end, one action at a time, and compares it with the reference after each. */
 async function checkRun(
   spec: FlowSpec,
   store: EngineStore,
@@ -35,7 +35,7 @@ async function checkRun(
   expect(end.status).toBe(reference.predict().status);
 }
 
-/** Cancels, failures and early ends are rarer than successes, or no run would get anywhere. */
+/** Prefers successes and signals, so that runs get beyond their first steps. */
 function choose(reference: ReferenceFlow, choice: number | undefined): Action {
   const actions = reference.actions();
   const good = actions.filter(({ kind }) => kind === 'succeed' || kind === 'signal');
@@ -99,7 +99,7 @@ describe.each(modes)('random flows (%s)', (_mode, kind, worker) => {
     onTestFinished(() => store.remove());
     await fc.assert(
       fc.asyncProperty(flowSpec, (spec) => checkRun(spec, store, worker)),
-      // Shrinking would wait for every disagreement anew.
+      // Shrinking would wait for the full timeout at every mismatch.
       { numRuns: 60, endOnFailure: true },
     );
   }, 120_000);

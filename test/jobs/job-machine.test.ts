@@ -4,7 +4,7 @@ import { PerdureError } from '../../src/model/failures/errors.ts';
 import { MemoryBackend } from './memory-backend.ts';
 import { outcomeOf } from './outcome.ts';
 
-/** Resolves when all that can happen without a timer has happened. */
+/** Resolves when all work without a timer is done. */
 async function settle(): Promise<void> {
   for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -94,7 +94,7 @@ it('close() after a lost submission retries it, then abandons the job', async ()
   backend.breakLine('submit', 'after');
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
-  // On a busy machine it may have been tried again by now.
+  // On a busy machine the submission may have been retried by now.
   expect(submitted(backend)[0]).toBe('submit j');
   job.close();
   await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
@@ -251,7 +251,7 @@ it('a forceful shutdown delivers a completed result unless the job is disposable
   const disposed = session.submit('x', 1, { id: 'b', disposable: true });
   await settle();
   const answer = backend.holdAnswers('shutdown');
-  // Past their point of no return when the shutdown reaches them.
+  // Both complete before the shutdown reaches them.
   backend.complete('a', 1);
   backend.complete('b', 2);
   const shutdown = session.shutdown('forceful');
@@ -270,7 +270,7 @@ it('an expired session delivers a completed result unless the job is disposable'
     session.submit('x', 1, { id, disposable: id === 'b' }),
   );
   await settle();
-  // The client hears of nothing while its session ends; it is told of the completed run first.
+  // The session expires without a notification; the client sees the completed run first.
   const { id } = session;
   const before = await session.info();
   backend.sessions.set(id, { ...before, state: 'ended', end: 'expired' });
@@ -318,7 +318,7 @@ it('a client opens its session for the first job, closes it when idle and reopen
   await settle();
   backend.complete('a', 1);
   await backend.clock.advance('1m');
-  // A reply that somebody may still want keeps it.
+  // An untaken reply keeps the session open.
   expect(backend.sessions.get(first.sessionId)?.state).toBe('open');
   await first.result();
   await backend.clock.advance('10s');

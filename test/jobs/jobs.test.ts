@@ -217,13 +217,13 @@ describeEngine(
       await expect
         .poll(async () => (await client.list({ status: 'pending' })).items)
         .toHaveLength(40);
-      // A claimed run whose handler has not started yet would end without it.
+      // A claimed run that is canceled before its handler starts ends without a call.
       await expect.poll(() => started).toBe(20);
       for (const job of jobs) job.close();
       await session.shutdown('graceful');
       const { items } = await client.list();
       expect(items.map(({ status }) => status)).toEqual(Array(60).fill('canceled'));
-      // PostgreSQL closes jobs that run before jobs that wait: a slot that is freed in between may start one of those.
+      // PostgreSQL closes running jobs before pending ones, so a freed slot may start a pending job.
       expect(started).toBeGreaterThanOrEqual(20);
       expect(stopped).toBe(started);
     });

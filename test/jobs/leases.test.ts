@@ -42,7 +42,7 @@ describeEngine(
       expect(await client.sessions.get(lost.id)).toMatchObject({ state: 'ended', end: 'expired' });
       expect(await kept.info()).toMatchObject({ state: 'open', openJobs: 1 });
       expect(await other.status()).toMatchObject({ status: 'running' });
-      // The line is back: what was waiting is told, and new jobs are refused.
+      // After the reconnect pending waits end, and new jobs are rejected.
       line.isCut = false;
       await expect(jobs[0]?.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
       await expect(lost.submit(endless).result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });

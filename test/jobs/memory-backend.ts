@@ -37,8 +37,8 @@ interface StoredJob {
 }
 
 /**
- * Jobs and sessions in memory, for the state machines of a client alone: it does what the contract says, keeps a log of
- * what it was asked, and lets a test hold back answers or break the line before or after a call took effect.
+ * In-memory job backend for tests of the client state machines. It implements the contract and logs its calls.
+ * A test can delay responses and make a call fail before or after it takes effect.
  */
 export class MemoryBackend implements JobBackend {
   readonly clock = new FakeClock();
@@ -49,20 +49,20 @@ export class MemoryBackend implements JobBackend {
   readonly #held = new Map<Method, PromiseWithResolvers<void>>();
   #changed = Promise.withResolvers<void>();
   readonly #deaf = new Set<string>();
-  /** How many waits are under way. */
+  /** Number of pending waits. */
   waiting = 0;
 
-  /** The handler of a job goes on when it is told to stop. */
+  /** Makes the handler of a job ignore its cancel. */
   ignoreStops(id: string): void {
     this.#deaf.add(id);
   }
 
-  /** The next call of a method fails as a broken line does. */
+  /** Makes the next call of a method fail like a broken connection. */
   breakLine(method: Method, when: 'before' | 'after'): void {
     this.#faults.push({ method, when });
   }
 
-  /** Answers of a method wait until the returned function is called; the calls take effect at once. */
+  /** Delays the responses of a method until the returned function is called. The calls take effect immediately. */
   holdAnswers(method: Method): () => void {
     const held = Promise.withResolvers<void>();
     this.#held.set(method, held);

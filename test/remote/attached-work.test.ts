@@ -9,7 +9,7 @@ const count = task('count', async (ctx, to: number) => {
   return to;
 });
 
-/** A task that runs until it is told to stop, and tells when it started and why it stopped. */
+/** A task that runs until it is canceled, with promises for its start and its abort reason. */
 function endless() {
   const started = signalled<void>();
   const stopped = signalled<unknown>();
@@ -103,7 +103,7 @@ describeRemote('a job over HTTP', (open) => {
     const { client, proxy } = await open({ tasks: [counted] });
     const numbers = Array.from({ length: 200 }, (_, index) => index);
     let requests = 0;
-    // Of four requests one is cut before it arrives, and one before its answer does.
+    // Of every four requests one is cut before it arrives and one before its response.
     proxy.judge(() => (['pass', 'cutAnswer', 'pass', 'cut'] as const)[requests++ % 4] ?? 'pass');
     const results = await Promise.all(
       numbers.map((number) => client.submit(counted, number).result()),

@@ -40,7 +40,7 @@ describeRemote('a remote client in a browser', (open) => {
       });
       const browser = await chromium.launch({
         ...(executablePath !== undefined && { executablePath }),
-        // Tests may run as root, whom Chromium gives no sandbox.
+        // Tests may run as root, for which Chromium has no sandbox.
         args: ['--no-sandbox'],
       });
       onTestFinished(() => browser.close());

@@ -74,7 +74,7 @@ describe('CallBatches', () => {
     const first = batches.add('g', 1);
     await expect.poll(() => sent.length).toBe(1);
     const others = [batches.add('g', 2), batches.add('g', 3)];
-    // Whatever is sent at the end of this turn is sent before that of another group, which may go.
+    // A batch of another group is not limited. Groups are sent in order, so a batch of `g` would come first.
     const free = batches.add('another', 4);
     await expect.poll(() => sent.length).toBe(2);
     expect(sent).toEqual([[1], [4]]);

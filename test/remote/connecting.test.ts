@@ -7,7 +7,7 @@ import { describeRemote } from './describe-remote.ts';
 
 const nothing = orchestration('nothing', () => Promise.resolve());
 
-/** Something that answers on HTTP and is no server of Perdure. */
+/** Starts an HTTP server that is not Perdure. */
 async function listen(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -94,7 +94,7 @@ describe('Perdure.connect()', () => {
 });
 
 describe('an overloaded server', () => {
-  /** Refuses the first event it is sent, and takes the second. */
+  /** Rejects the first event with 503 and accepts the second. */
   async function busy(error: object) {
     let events = 0;
     const url = await listen((request, response) => {

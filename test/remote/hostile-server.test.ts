@@ -11,7 +11,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 const emptyPage = JSON.stringify({ items: [] });
 
-/** A client of a server that answers what a test says; the first answer lets the client connect. */
+/** Connects a client to a server with scripted responses. The first response lets the client connect. */
 async function connectTo(answer: Answer, options: object = {}): Promise<RemoteClient> {
   let isFirst = true;
   const server = createServer((request, response) => {
@@ -35,7 +35,7 @@ const json =
   (_, response) =>
     void response.end(JSON.stringify(value));
 
-/** Calls that a program makes, by what they ask of the server. */
+/** Client calls by the operation they request. */
 const calls: Readonly<Partial<Record<Operation, (client: RemoteClient) => Promise<unknown>>>> = {
   startInstance: (client) => client.start('x'),
   listInstances: (client) => client.list(),
@@ -174,7 +174,7 @@ describe('a response above answerLimitBytes', () => {
     }, limit);
     await expect(client.list()).rejects.toMatchObject(tooLarge);
     await closed;
-    // What was on its way fits into the buffers of two sockets.
+    // Sent but unread bytes fit into the buffers of two sockets.
     expect(sent).toBeLessThan(50_000_000);
   });
 
@@ -237,7 +237,7 @@ describe('a token over plain HTTP', () => {
 describe('a page whose origin the server rejects', () => {
   afterEach(() => void vi.unstubAllGlobals());
 
-  // All that a page sees of a refused request.
+  // A page sees no more of a request rejected by CORS.
   const refused = (): Promise<never> => Promise.reject(new TypeError('Failed to fetch'));
 
   test('connect() from a disallowed origin rejects without retries and names allowedOrigins', async () => {

@@ -14,7 +14,7 @@ const listen = orchestration('listen', async (ctx) => {
 const double = task('double', (_ctx, number: number) => Promise.resolve(number * 2));
 const definitions = { orchestrations: [listen], tasks: [double] };
 
-/** Lets the next request with this path through, and nothing of its answer. */
+/** Forwards the next request with this path and drops its response. */
 function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
   let lost = 0;
   proxy.judge((bytes) => {

@@ -8,7 +8,7 @@ interface Asked {
   readonly fail: (error: Error) => void;
 }
 
-/** A poll whose answers the test gives. */
+/** Creates a poll with responses from the test. */
 function pollWith(slots = new PollSlots()) {
   const asked: Asked[] = [];
   const poll = new SharedPoll<string, string>(slots, (requests, signal) => {

@@ -17,7 +17,7 @@ import { review } from './workload.ts';
 
 const all = Object.entries<RouteShape>(routes) as [RouteName, RouteShape][];
 
-/** Parts that fit every path and no schema of a body, so that nothing is done where the caller is let in. */
+/** Request parts with a valid path and an invalid body, so that an admitted request changes nothing. */
 function harmless({ params }: RouteShape): Parts {
   const names = Object.keys(params?.shape ?? {});
   return {
@@ -32,7 +32,7 @@ describe('roles and routes', () => {
     const seen: Record<string, readonly string[]> = {};
     const wanted: Record<string, readonly string[]> = {};
     for (const [name, shape] of all) {
-      // A stream that is let in stays open: whether it was is in its headers.
+      // An admitted stream stays open until the timeout.
       const signal = (): AbortSignal => AbortSignal.timeout(shape.as === 'events' ? 300 : 30_000);
       const isLetIn = async (token: string): Promise<boolean> => {
         try {
@@ -57,7 +57,7 @@ describe('roles and routes', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
     expect(open).toEqual(['health']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
-    // It only waits: many ids do not fit into an address.
+    // It only waits, and is a POST because many ids do not fit into a URL.
     expect(reading.map(([name]) => name)).toEqual(['waitForInstances']);
     const administering = all.filter(([, { role }]) => role === 'admin').map(([name]) => name);
     expect(administering.filter((name) => /^(delete|prune|runRetention)/.test(name))).toHaveLength(
@@ -91,20 +91,20 @@ describe('roles and routes', () => {
   });
 });
 
-/** How a route treats a token that is restricted to some definitions. */
+/** How a route treats a token restricted to definitions. */
 type Treatment =
-  /** Lets it in where what it names is of a definition that it may use; otherwise that is not found. */
+  /** Returns 404 for an instance or schedule of another definition. */
   | 'instance'
   | 'schedule'
-  /** Refuses a definition that it may not use. */
+  /** Rejects the name of another definition. */
   | 'names'
-  /** Shows or does what concerns its definitions, and no more. */
+  /** Returns or changes only data of its definitions. */
   | 'filtered'
-  /** Refuses it: the route concerns the whole store. */
+  /** Rejects the token, because the route concerns the whole store. */
   | 'denied'
-  /** Lets it use its own sessions, and the jobs in them. */
+  /** Admits only its own sessions and their jobs. */
   | 'session'
-  /** Tells nothing of any definition. */
+  /** Returns nothing about definitions. */
   | 'open';
 
 const treatments: Readonly<Record<RouteName, Treatment>> = {
@@ -170,7 +170,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   watchChanges: 'filtered',
 };
 
-/** A request that each route understands, which names what belongs to others. */
+/** Returns a valid request of each route that names data of another definition. */
 function ofOthers(name: RouteName): Parts {
   const incarnation = 'incarnation-1';
   const jobs = [{ id: 'theirs', incarnation }];
@@ -253,7 +253,7 @@ describe('a token restricted to definitions', () => {
       try {
         answer = await send(name, ofOthers(name), { ...mine, signal });
       } catch (error) {
-        // A stream that is let in stays open.
+        // An admitted stream stays open.
         if ((error as Error).name !== 'TimeoutError') throw error;
       }
       const { status = 200, text = '' } = answer ?? {};
@@ -272,7 +272,7 @@ describe('a token restricted to definitions', () => {
       else seen[name] = `${status} ${text}`;
     }
     expect(seen).toEqual(treatments);
-    // And nothing of it has happened.
+    // The rejected requests changed nothing.
     const info = await perdure.client.get('theirs');
     expect(info).toMatchObject({ status: 'pending' });
     expect(info).not.toHaveProperty('cancel');
@@ -450,7 +450,7 @@ describe('authentication by token', () => {
       rejected.push(await ask(server, `Bearer ${createToken().token}`));
     }
     expect(rejected.map(({ status }) => status)).toEqual([401, 401, 401, 429, 429]);
-    // The bucket gets a token every 20 s.
+    // The token bucket refills every 20 s.
     const seconds = Number(rejected.at(-1)?.headers.get('retry-after'));
     expect(seconds).toBeGreaterThan(10);
     expect(seconds).toBeLessThanOrEqual(20);

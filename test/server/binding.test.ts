@@ -88,7 +88,7 @@ describe('addresses of serve()', () => {
     expect((await fetch(`${open.url}/v1/queues`, { headers })).status).toBe(200);
   });
 
-  // Elsewhere the machine has no such address unless it is told to.
+  // Other systems have no 127.0.0.2 by default.
   it.runIf(process.platform === 'linux')(
     'a server on 127.0.0.2 accepts requests to that address',
     async () => {

@@ -44,7 +44,7 @@ describe('cross-origin requests', () => {
       expect(message).toContain('allowedOrigins');
       expect(message).toContain(page);
     }
-    // A value chosen by the caller does not make the response long.
+    // The response does not grow with a value from the caller.
     const origin = `https://${'x'.repeat(5_000)}.example`;
     expect((await send('health', {}, { headers: { origin } })).text.length).toBeLessThan(1_000);
   });
@@ -133,10 +133,10 @@ describe('GET routes', () => {
       const url = server.url + address + (waits === true ? '?timeoutMs=0' : '');
       const signal = AbortSignal.timeout(as === 'events' ? 200 : 10_000);
       const response = await fetch(url, { signal });
-      // A stream goes on until it is given up.
+      // A stream lasts until it is aborted.
       await response.text().catch(() => undefined);
     }
-    // Settling is what any worker does with a session at any time; asking how it stands only hastens it.
+    // Any worker settles sessions at any time; a read only triggers it earlier.
     const allowed =
       /^(get|list|read|inspect|measure|hints|queueDepths|systemMetrics|settleSession|renewSessions)/;
     expect([...asked].filter((name) => !allowed.test(name))).toEqual([]);

@@ -12,7 +12,7 @@ function providerOf({ perdure }: TestServer): Provider {
   return LocalClient.internals(perdure.client).backend.provider;
 }
 
-/** Makes the history of every instance endless: each page of it is full. */
+/** Makes every history endless by returning only full pages. */
 function makeEndless(server: TestServer): { readonly pagesRead: () => number } {
   const provider = providerOf(server);
   const read = provider.readInstanceHistory.bind(provider);

@@ -12,7 +12,7 @@ import { workload } from './workload.ts';
 const incarnation = 'incarnation-1';
 const admin = createToken();
 
-/** A server with two tokens of one role, each with a session, and a job in the session of the first. */
+/** Opens a server with two operate tokens, each with a session, and a job in the first session. */
 async function openWithJob(open: (options?: TestServerOptions) => Promise<TestServer>) {
   const [ann, ben, eve] = [createToken(), createToken(), createToken()];
   const server = await open({
@@ -46,12 +46,12 @@ describeServer('job isolation between tokens', (open) => {
     const jobs = [{ id: 'job', incarnation }];
     const through = { params: { id: 'of-ben' }, body: { jobs } };
     const notFound = { results: [{ found: false, changed: false, status: null }] };
-    // The id and the incarnation are no secret: the export of an instance shows both.
+    // The id and the incarnation are not secret: an export contains both.
     const asBen = { token: ben };
     expect((await send('cancelJobs', through, asBen)).json).toEqual(notFound);
     expect((await send('abandonJobs', through, asBen)).json).toEqual(notFound);
     expect((await send('takeJobs', through, asBen)).status).toBe(200);
-    // A repeat of the submit finds the job, and gives no access to it.
+    // A repeated submit finds the job but gives no access to it.
     await send('submitJobs', { params: { id: 'of-ben' }, body: { jobs: [job] } }, asBen);
     expect((await send('cancelJobs', through, asBen)).json).toEqual(notFound);
     expect((await send('waitForJobs', through, asBen)).json).toMatchObject({
@@ -64,7 +64,7 @@ describeServer('job isolation between tokens', (open) => {
       pages: [{ chunks: [], over: true }],
     });
     expect(await perdure.client.get('job')).not.toHaveProperty('cancel');
-    // Through its own session it can.
+    // The owner can cancel it through its own session.
     const own = { params: { id: 'of-ann' }, body: { jobs } };
     expect((await send('cancelJobs', own, { token: ann })).json).toMatchObject({
       results: [{ found: true, changed: true }],

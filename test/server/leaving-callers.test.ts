@@ -7,7 +7,7 @@ import { openEvents } from './event-reader.ts';
 import { openSocket } from './raw-socket.ts';
 import { describeServer, openServer, type TestServer } from './server-fixture.ts';
 
-/** All that the server says it is doing, besides answering this question. */
+/** Returns all gauges of the server, without the request that reads them. */
 async function busyWith({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {
   const figures = await ask('prometheus', {});
   const gauges = figures.matchAll(/perdure_server_under_way\{what="(\w+)"\} (\d+)/g);
@@ -42,7 +42,7 @@ describe('disconnecting callers', () => {
       const sockets = await Promise.all(requests.map(() => openSocket(server.server.port)));
       for (const [index, socket] of sockets.entries()) {
         const request = requests[index] ?? '';
-        // Every third is cut in the middle, the others end at once or in a few turns of the event loop.
+        // Every third round sends part of each request; all sockets are destroyed after 0 to 19 event-loop turns.
         socket.write(round % 3 === 0 ? request.slice(0, round * 4) : request);
       }
       for (let turns = 0; turns < round % 20; turns += 1) {
@@ -87,7 +87,7 @@ describe('disconnecting callers', () => {
     await expect.poll(() => listening).toBe(before + 2);
     await server.close();
     await Promise.allSettled(answers);
-    // The client itself listens for a while to what was born here.
+    // The client keeps its own listener for a while after a start.
     await expect.poll(() => listening, { timeout: 20_000 }).toBe(0);
   });
 });
@@ -111,7 +111,7 @@ describeServer('slow stream readers', (open) => {
       body: { incarnation },
     });
     let seen = -1;
-    // Nobody reads: once every buffer on the way is full the handler stands still.
+    // Without a reader the handler blocks once every buffer is full.
     await expect
       .poll(
         () => {

@@ -157,11 +157,11 @@ describe('misbehaving sockets', () => {
     const { text } = await server.send('openApi', {});
     const socket = await openSocket(server.server.port);
     const request = `GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.tokens.admin}\r\n\r\n`;
-    // The answers to so many requests fill every buffer on the way.
+    // The responses fill every buffer between server and caller.
     const requests = Math.ceil((32 * 1024 * 1024) / text.length);
     socket.pause();
     socket.write(request.repeat(requests));
-    // Who does not read learns only by writing that the connection was cut.
+    // A socket that does not read detects the disconnect only by writing.
     const isCut = (): boolean => {
       if (!socket.destroyed) socket.write('\r\n');
       return socket.destroyed;
@@ -180,7 +180,7 @@ describe('concurrency limits', () => {
       Array.from({ length: 50 }, () => openEvents(server, 'watchChanges')),
     );
     expect(held.every(({ status }) => status === 200)).toBe(true);
-    // Fifty connections with 199 requests each, one after the other.
+    // 50 connections with 199 pipelined requests each.
     const request = `GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.tokens.read}\r\n`;
     const requests = `${request}\r\n`.repeat(198) + `${request}Connection: close\r\n\r\n`;
     const answers = await Promise.all(
@@ -248,7 +248,7 @@ describe('concurrency limits', () => {
   });
 });
 
-/** Resolves with a status when that is the answer, and never otherwise. */
+/** Resolves if the response has the wanted status, and never otherwise. */
 function refusedBy(wanted: number): (answer: Promise<number>) => Promise<number> {
   return async (answer) =>
     (await answer) === wanted ? wanted : new Promise<number>(() => undefined);
@@ -278,7 +278,7 @@ describeServer('stop requests under load', (open) => {
         () => 0,
       );
     const seat = dropped('waitForInstance', { params: { id: 'w' } });
-    // One request holds the one place, and others wait for it.
+    // One request uses the whole concurrency limit, and others queue for it.
     holdPlaces(server);
     const place = dropped('listAudit', {});
     const changes = Array.from({ length: 20 }, () =>

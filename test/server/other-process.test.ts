@@ -34,7 +34,7 @@ async function newDatabase(): Promise<string> {
   return database.url;
 }
 
-/** A server without a worker, on a store that a worker in another process has open too. */
+/** Opens a server without a worker, and a worker process on the same store. */
 async function openBeside(store: string) {
   const perdure = await Perdure.open(store);
   onTestFinished(() => perdure.close());
@@ -48,7 +48,7 @@ async function openBeside(store: string) {
   return server;
 }
 
-/** Reads until ids of a kind were all sent. */
+/** Reads until all ids were sent with the given kind. */
 async function readIds(
   events: EventReader,
   kind: string,
@@ -100,7 +100,7 @@ describe.each([
       await server.ask('raiseEvent', { params, body: { name: 'next', payload: version } });
     }
     expect(versions).toEqual(Array.from({ length: 31 }, (_each, index) => index + 1));
-    // By polling once a second it would take 31 s.
+    // Polling once a second would take 31 s.
     expect(performance.now() - startedAt).toBeLessThan(20_000);
     const seen = await readIds(changes, 'changed', ['p']);
     expect(seen.filter(({ missed }) => missed === true)).toEqual([]);

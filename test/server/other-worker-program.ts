@@ -1,4 +1,4 @@
-/** A worker process for the store given as its argument, until its parent is gone. */
+/** Runs a worker on the store given as argument until its parent disconnects. */
 import { activity, event, orchestration, Perdure, silentLogger } from '../../src/index.ts';
 
 const store = process.argv[2];

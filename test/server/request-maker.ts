@@ -5,7 +5,7 @@ import type { Parts } from './server-fixture.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Numbers that come in an order which their seed alone decides. */
+/** Seeded random numbers. */
 export class Dice {
   #state: number;
 
@@ -89,7 +89,7 @@ const words = [
   'nightly',
 ];
 
-/** Makes requests that are nearly right: made by the schemas of their routes, and then spoilt here and there. */
+/** Generates almost valid requests: from the route schemas, with some values replaced. */
 export class RequestMaker {
   readonly #dice: Dice;
   readonly #bodies = new Map<RouteName, Schema>();
@@ -118,7 +118,7 @@ export class RequestMaker {
     const schema = this.#bodies.get(name);
     if (schema === undefined) return { params, query };
     const body = this.#value(schema, schema, 0);
-    // Nobody wants to wait half a minute for each of thousands.
+    // The default wait of 30 s is too long for thousands of requests.
     if (shape.waits === true && isFields(body)) body['timeoutMs'] = this.#timeout();
     return { params, query, body };
   }

@@ -5,7 +5,7 @@ import { openEvents } from './event-reader.ts';
 import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
 import { workload } from './workload.ts';
 
-/** How many streams the server says are open. */
+/** Returns the number of open streams from the metrics of the server. */
 async function openStreams({ ask }: TestServer): Promise<number> {
   const figures = await ask('prometheus', {});
   return Number(/perdure_server_under_way\{what="streams"\} (\d+)/.exec(figures)?.[1]);
@@ -130,7 +130,7 @@ it('canceling the body of a mounted stream ends it without an aborted request', 
   const reader = (await handler(request)).body?.getReader();
   await reader?.read();
   const pending = reader?.read();
-  // By now its source waits for a chunk.
+  // By now the stream waits for a chunk.
   await new Promise((resolve) => setImmediate(resolve));
   const left = reader?.cancel().then(() => 'left');
   expect(await Promise.race([left, delay(3_000, 'still waiting')])).toBe('left');

@@ -7,14 +7,14 @@ import { codeOf, openServer, type Answered, type TestServer } from './server-fix
 const ask = (server: TestServer, token: string): Promise<Answered> =>
   server.fetch('/v1/flows', { headers: { authorization: `Bearer ${token}` } });
 
-/** A token with its entry in a list. */
+/** Creates a token and its entry. */
 function newToken(name: string, parts: Partial<ServerToken> = {}) {
   const { token, sha256 } = createToken();
   const entry: ServerToken = { name, role: 'read', sha256, ...parts };
   return { token, sha256, entry };
 }
 
-/** Keeps warnings. */
+/** Creates a logger that collects warnings. */
 function warnings() {
   const lines: { readonly fields: Readonly<Record<string, unknown>>; readonly text: string }[] = [];
   const ignore = (): void => undefined;
@@ -196,7 +196,7 @@ describe('revoked tokens and streams', () => {
     const answer = await wait;
     expect([answer.status, codeOf(answer)]).toEqual([401, 'UNAUTHENTICATED']);
     expect(answer.text).not.toContain('nobody-runs-it');
-    // The other one goes on.
+    // The stream of the other token continues.
     expect(await kept.next()).toMatchObject({ kind: 'figures' });
     const { text } = await server.send('prometheus', {}, { token: keeps.token });
     expect(text).toContain('perdure_server_refused_total{status="401",reason="revoked"} 2');

@@ -1,10 +1,10 @@
 import { vi, onTestFinished } from 'vitest';
 import type { TestServer } from './server-fixture.ts';
 
-/** For what comes soon, on a machine that may be busy with other tests. */
+/** Poll timeout for a machine that also runs other tests. */
 export const patient = { timeout: 30_000 };
 
-/** Reads one of the gauges that the server has of itself. */
+/** Reads one gauge of the server. */
 export async function underWay({ ask }: TestServer, what: string): Promise<number> {
   const figures = await ask('prometheus', {});
   return Number(
@@ -12,7 +12,7 @@ export async function underWay({ ask }: TestServer, what: string): Promise<numbe
   );
 }
 
-/** Makes every request for the audit hold its place until it is released. */
+/** Blocks every `listAudit` request until `release()`. */
 export function holdPlaces({ perdure }: TestServer): { readonly release: () => void } {
   const { promise, resolve } = Promise.withResolvers<{ items: [] }>();
   const spy = vi.spyOn(perdure.client, 'listAudit').mockReturnValue(promise);

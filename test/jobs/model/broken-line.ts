@@ -16,12 +16,12 @@ export const breakable = [
 
 export type Breakable = (typeof breakable)[number];
 
-/** A real store behind a line that a scenario breaks: before a call takes effect, or after, so that its answer is lost. */
+/** A real store behind a connection that fails on demand, before a call takes effect or before it returns. */
 export class BrokenLine {
   readonly provider: Provider;
-  /** Listeners that were not taken back. */
+  /** Number of registered listeners. */
   listeners = 0;
-  /** Nothing gets through. */
+  /** While true, every call fails before it takes effect, and hints are dropped. */
   isCut = false;
   readonly #faults = new Map<string, ('before' | 'after')[]>();
 

@@ -16,7 +16,7 @@ interface HandlerContext {
   emit(value: unknown): Promise<unknown>;
 }
 
-/** Where the handlers of all scenarios run: it counts them, and lets them go. */
+/** Defines the handlers of all scenarios, counts the running ones and releases them. */
 export class HandlerFloor {
   readonly definitions: StartWorkerOptions;
   readonly #gates = new Map<string, Gate>();

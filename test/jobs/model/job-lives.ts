@@ -8,22 +8,22 @@ import { HandlerFloor } from './handler-floor.ts';
 import type { Scenario } from './job-scenario.ts';
 import { JobWorld, type Surroundings } from './job-world.ts';
 
-// Opening a store takes longer than a scenario; one that ended well leaves nothing behind.
+// Opening a store takes longer than a scenario, and a scenario that passes leaves no rows.
 const scenariosPerStore = 100;
 
-/** An open store with a worker, and what closes it. */
+/** An open store with a worker. */
 export interface OpenStore extends Surroundings {
   close(): Promise<void>;
 }
 
-/** A store in memory whose time is moved by the scenarios. */
+/** Opens an in-memory store with a fake clock. */
 export async function openMemory(): Promise<OpenStore> {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   return openStore(provider, clock, () => clock.advance('40s'));
 }
 
-/** A store with its own time, which nobody waits for. */
+/** Opens a store with a real clock, on which leases cannot be expired. */
 export function openWithRealTime(provider: Provider): Promise<OpenStore> {
   const clock = provider.clock ?? systemClock;
   return openStore(provider, clock, () => Promise.reject(new Error('Nobody dies here.')));
@@ -51,7 +51,7 @@ async function openStore(
   };
 }
 
-/** Lives scenarios one after the other, with a fresh store now and then. */
+/** Runs scenarios one after the other, on a new store every 100 scenarios. */
 export class JobLives {
   readonly #open: () => Promise<OpenStore>;
   #store: OpenStore | undefined;
@@ -61,7 +61,7 @@ export class JobLives {
     this.#open = open;
   }
 
-  /** Answers what went wrong. */
+  /** Returns the violations of one scenario. */
   async live(one: Scenario): Promise<readonly string[]> {
     if (this.#count % scenariosPerStore === 0) await this.close();
     this.#store ??= await this.#open();

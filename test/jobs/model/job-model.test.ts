@@ -5,7 +5,7 @@ import { engineStores } from '../../engine/engine-store.ts';
 import { JobLives, openMemory, openWithRealTime, type OpenStore } from './job-lives.ts';
 import { scenario, scenarioWithoutDeath, type Scenario } from './job-scenario.ts';
 
-/** Lives so many random scenarios; throws with the smallest that goes wrong. */
+/** Runs `numRuns` random scenarios; throws with the smallest that fails. */
 async function check(
   open: () => Promise<OpenStore>,
   scenarios: fc.Arbitrary<Scenario>,
@@ -19,7 +19,7 @@ async function check(
   await fc.assert(property, { numRuns });
 }
 
-/** A store for the client whose jobs are judged, with one guard taken out. */
+/** Opens a store with one guard removed for the client under test. */
 async function openBroken(override: (provider: Provider) => Partial<Provider>): Promise<OpenStore> {
   const store = await openMemory();
   const overridden = override(store.provider);

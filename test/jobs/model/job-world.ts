@@ -11,15 +11,15 @@ import { BrokenLine } from './broken-line.ts';
 import type { HandlerFloor } from './handler-floor.ts';
 import type { Mode, Scenario, Step, Where } from './job-scenario.ts';
 
-/** What is used by all scenarios: a store, somebody who works, and somebody who looks. */
+/** Shared by all scenarios: a store with a worker, its handlers and an operator. */
 export interface Surroundings {
   readonly provider: Provider;
   readonly clock: Clock;
   readonly operator: Operator;
   readonly floor: HandlerFloor;
-  /** Lets the leases of a client that is not heard of run out. */
+  /** Expires the leases of a disconnected client. */
   readonly expireLeases: () => Promise<void>;
-  /** How long something may take before it is said to hang. Default 10 s. */
+  /** Time limit of each wait. Default: 10 s. */
   readonly patienceMs?: number;
 }
 
@@ -30,25 +30,25 @@ interface Tracked {
   readonly job: Job;
   readonly outcomes: Promise<Outcome>[];
   readonly chunks: unknown[];
-  /** Somebody closed or cancelled it, or left its stream. */
+  /** The scenario closed or canceled it, or left its stream. */
   isStopped: boolean;
   isClosed: boolean;
   isReleased: boolean;
   isRead: boolean;
-  /** Its run was deleted and its id given to somebody else's. */
+  /** Its run was deleted, and another run has its id. */
   isReplaced: boolean;
 }
 
 const defaultPatienceMs = 10_000;
-/** What waits for nothing but a release or a cancel. */
+/** Modes that wait for a release or a cancel. */
 const listens: readonly Mode[] = ['gated', 'chatty'];
 
-/** Codes that say that there is no reply for this caller. */
+/** Codes of outcomes that are not replies. */
 const withoutReply = ['JOB_CLOSED', 'SESSION_CLOSED', 'TIMEOUT', 'CLOSED'];
 
 /**
- * One scenario on a real store and a real worker. What it promises is judged at the end:
- * every wait ends; a job has one reply, its own; nobody is stopped for somebody else's wish; nothing is left.
+ * One scenario on a real store and worker. Checks at the end: every wait ends, each job has exactly one reply and it
+ * is its own, no job is canceled by the stop of another, and no rows, handlers or listeners are left.
  */
 export class JobWorld {
   readonly violations: string[] = [];
@@ -58,14 +58,14 @@ export class JobWorld {
   readonly #client: LocalClient;
   readonly #prefix: string;
   readonly #jobs: Tracked[] = [];
-  /** Runs of others that have the id of a job. */
+  /** Runs that are not jobs but have the id of one. */
   readonly #bystanders = new Set<string>();
   readonly #background: Promise<unknown>[] = [];
   readonly #sessions: Record<'subject' | 'control', Session | undefined>;
-  /** Sessions whose jobs were told to stop, and those that took no more. */
+  /** Sessions whose jobs were canceled, and sessions that reject new jobs. */
   readonly #forced = new Set<Where>();
   readonly #closed = new Set<Where>();
-  /** The subject was shut down gracefully, so it may have drained before a forced end or a goodbye reached the store. */
+  /** The subject was shut down gracefully, so it may have drained before a forceful shutdown or close. */
   #mayHaveDrained = false;
   #isLeft = false;
 
@@ -165,7 +165,7 @@ export class JobWorld {
     });
   }
 
-  /** Replies that were not taken stay for a day where the session had drained before its client left. */
+  /** Untaken replies stay for a day if the session drained before its client left. */
   get #keepsReplies(): boolean {
     return this.#isLeft && this.#mayHaveDrained;
   }
@@ -182,11 +182,11 @@ export class JobWorld {
     this.#background.push(outcomeOf(ended));
   }
 
-  /** The client is not heard of until its leases have run out. */
+  /** Disconnects the client until its leases have expired. */
   async #die(): Promise<void> {
     this.#force('subject');
     this.#force('control');
-    // Its own session is opened anew once it was found to have ended: later jobs are not concerned.
+    // The client reopens its own session after the expiry, so later jobs are not affected.
     this.#closed.add('own');
     for (const tracked of this.#jobs) tracked.isStopped = true;
     this.#line.isCut = true;
@@ -204,7 +204,7 @@ export class JobWorld {
     this.#background.push(outcomeOf(readSome(tracked, leaves)));
   }
 
-  /** Deletes the run and gives its id to another one, which nobody asks to stop. */
+  /** Deletes the run and starts another with its id, which must not be canceled. */
   async #reuse(tracked: Tracked): Promise<void> {
     const { operator } = this.#in;
     tracked.isReplaced = true;
@@ -216,7 +216,7 @@ export class JobWorld {
     else if (!isPerdureError(error, 'INSTANCE_ALREADY_EXISTS')) throw error;
   }
 
-  /** Cancels get through by themselves: what was given up ends, although nobody lets it go. */
+  /** Waits until every canceled job has ended without a release of its handler. */
   async #untilStopped(): Promise<void> {
     const stopped = this.#jobs.filter(
       ({ mode, where, isStopped, isReleased, isReplaced }) =>
@@ -294,7 +294,7 @@ export class JobWorld {
     await operator.deleteInstanceBulk({}, { all: true });
   }
 
-  /** Waits until the store knows that nobody wants anything of the sessions that have ended. */
+  /** Waits until the ended sessions have no jobs left in the store. */
   async #untilForgotten(): Promise<void> {
     for (const where of ['subject', 'control'] as const) {
       if (where === 'subject' && this.#keepsReplies) continue;
@@ -338,7 +338,7 @@ export class JobWorld {
   }
 }
 
-/** Reads to the end, or only the first chunk where there will be one. */
+/** Reads the stream to its end, or leaves it after the first chunk. */
 async function readSome({ job, chunks, mode }: Tracked, leaves: boolean): Promise<void> {
   const stream = job.stream();
   if (leaves && mode !== 'chatty') {

@@ -8,7 +8,7 @@ import { holdPlaces, patient, underWay } from '../under-way.ts';
 
 const kib = 1024;
 
-/** Sends a part of a body, and no more. */
+/** Sends a request with an unfinished body. */
 async function sendPart(
   server: TestServer,
   request: { readonly path: string; readonly token: string; readonly bytes: number },
@@ -20,7 +20,7 @@ async function sendPart(
   return socket;
 }
 
-/** What arrived on a socket so far. */
+/** Returns a function that reads what has arrived on a socket. */
 function received(socket: Socket): () => string {
   let text = '';
   socket.on('data', (chunk: Buffer) => void (text += chunk.toString('latin1')));
@@ -43,7 +43,7 @@ describe('unfinished request bodies', () => {
     );
     const started = await server.send('startInstance', { body: { name: 'x' } }, { token });
     expect(started.status).toBe(200);
-    // All of this while the server still waits for the bodies.
+    // The server still waits for the bodies.
     expect(texts.map((read) => read())).toEqual(texts.map(() => ''));
   });
 

@@ -25,7 +25,7 @@ describe('anonymous idle connections', () => {
     const caller = await openSocket(server.port);
     caller.write(request);
     expect(await readFirst(caller)).toMatch(/^HTTP\/1.1 200 /);
-    // One more flood takes the idle connections, and leaves the authenticated one.
+    // Another flood evicts the idle connections and keeps the authenticated one.
     await openMany(40, () => openSocket(server.port));
     await Promise.all(closed);
     caller.write(request);

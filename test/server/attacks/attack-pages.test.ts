@@ -9,7 +9,7 @@ import { codeOf, describeServer, type TestServer } from '../server-fixture.ts';
 import { patient, underWay } from '../under-way.ts';
 
 const budget = 8 * 1024 * 1024;
-// What is around the payloads of a page.
+// Allowance for the JSON around the payloads of a page.
 const frame = 64 * 1024;
 const largeLength = 1_900_000;
 const large = (n: number): string => `${n}${'y'.repeat(largeLength)}`;
@@ -43,7 +43,7 @@ const worker = {
   flows: [spread, chain],
 };
 
-/** The bytes that each read of instances brought out of the store. */
+/** Records the output bytes of each read of instances from the store. */
 function watchReads({ perdure }: TestServer): () => readonly number[] {
   const { provider } = LocalClient.internals(perdure.client).backend;
   const reads: number[] = [];
@@ -163,7 +163,7 @@ describeServer('response limits of a read token', (open) => {
     expect(exported.text.length).toBeGreaterThan(6 * largeLength);
     expect(Math.max(...reads)).toBeLessThanOrEqual(budget);
 
-    // An export that is not read holds one page of it, and the seat of a stream until its reader goes.
+    // An unread export holds one page, and one stream until its reader disconnects.
     const before = reads.length;
     const socket = await openSocket(server.server.port);
     socket.pause();
@@ -349,7 +349,7 @@ describeServer('response limits of an operate token', (open) => {
     const reads = Array.from({ length: 1_000 }, () => ({ id: 'j', incarnation: 'incarnation-1' }));
     const { pages } = await server.ask('readChunks', { params: { id: 's' }, body: { reads } });
     expect(pages.length).toBeGreaterThan(0);
-    // What makes it full, and the reads that were under way by then.
+    // Nine reads exceed 8 MiB, and up to eight more run concurrently.
     expect(read).toBeLessThanOrEqual(9 + 8);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { codeOf, openServer } from '../server-fixture.ts';
 
-/** Counts how many queries are taken apart. */
+/** Counts the query strings that are parsed. */
 function countParsed(): () => number {
   const spy = vi.spyOn(URLSearchParams.prototype, Symbol.iterator);
   onTestFinished(() => spy.mockRestore());

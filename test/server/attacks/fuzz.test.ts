@@ -16,7 +16,7 @@ const inFlight = 20;
 const answerMs = 10_000;
 const canary = 'CANARY-3f9d1c';
 
-/** What no answer may contain: secrets, stacks, statements, and where things lie on this machine. */
+/** What no response may contain: secrets, stacks, SQL statements and paths of this machine. */
 const leaks = [
   canary,
   process.cwd(),
@@ -64,7 +64,7 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
     logger: { debug: silent, info: silent, warn: silent, error: keep },
   });
   onTestFinished(() => server.close());
-  // What was deleted on the way comes back, so that there is always something to tell.
+  // Restarts deleted instances, so that there is always data to leak.
   const refill = async (): Promise<void> => {
     for (const name of ['tells', 'fails', 'hello']) {
       await perdure.client.start(name, 'x', { id: name }).catch(() => undefined);
@@ -93,7 +93,7 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
       }
     }
     const text = JSON.stringify(parts.body ?? {});
-    // Some bodies are cut off, doubled, or have a byte changed.
+    // Truncates, doubles or corrupts some bodies.
     const damage = dice.isLucky(0.05) ? dice.below(3) : -1;
     const at = dice.below(text.length);
     const damaged = [
@@ -164,14 +164,14 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
   expect(logged).toEqual([]);
   expect(prototypes()).toEqual(before);
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
-  // Most of it must have come past the doors, or nothing was tried.
+  // Enough requests must have passed authentication and parsing.
   expect(statuses.get(200) ?? 0).toBeGreaterThan(count / 10);
   expect(statuses.get(400) ?? 0).toBeGreaterThan(count / 10);
   const health = await fetch(`${server.url}/v1/health`);
   expect(health.status).toBe(200);
 }, 240_000);
 
-/** The first messages of a stream, which would else go on. */
+/** Reads only the first messages of a stream, which does not end by itself. */
 async function readSome(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   const first = await reader?.read();
