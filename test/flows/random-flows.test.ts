@@ -4,9 +4,9 @@ import { Perdure, type Client, type StartWorkerOptions } from 'perdure';
 import { readFlowRun, signalFlow } from 'perdure/flows';
 import { testOptions } from 'perdure/testing';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
-import { flowSpec, type FlowSpec } from './flow-spec.ts';
-import { Gates, toFlow, toInput } from './gated-flow.ts';
-import { ReferenceFlow, type Action, type Predicted } from './reference-flow.ts';
+import { flowSpec, type FlowSpec } from './helpers/flow-spec.ts';
+import { Gates, toFlow, toInput } from './helpers/gated-flow.ts';
+import { ReferenceFlow, type Action, type Predicted } from './helpers/reference-flow.ts';
 
 const patience = { timeout: 5_000, interval: 1 };
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { HistoryEvent } from 'perdure';
 import { flow } from 'perdure/flows';
 import { checkReplay } from 'perdure/testing';
-import { recordedFlows } from './recorded-flows.ts';
+import { recordedFlows } from './helpers/recorded-flows.ts';
 
 const folder = join(import.meta.dirname, 'histories');
 const readHistory = (name: string) =>

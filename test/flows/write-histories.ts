@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTestEnvironment } from 'perdure/testing';
 import { withoutStacks } from '../golden/golden-history.ts';
-import { recordedFlows } from './recorded-flows.ts';
+import { recordedFlows } from './helpers/recorded-flows.ts';
 
 const folder = join(import.meta.dirname, 'histories');
 mkdirSync(folder, { recursive: true });

@@ -4,7 +4,7 @@ import { systemClock } from '../../src/model/clock.ts';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine } from '../engine/describe-engine.ts';
 import { aborted } from '../tasks/gate.ts';
-import { BrokenLine } from './model/broken-line.ts';
+import { BrokenLine } from './model/faulty-connection.ts';
 
 describeEngine(
   'session leases',

@@ -4,7 +4,7 @@ import { createToken } from 'perdure/server';
 import { FakeClock } from 'perdure/testing';
 import type { RouteShape } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
-import { openEvents } from './event-reader.ts';
+import { openEvents } from './helpers/event-reader.ts';
 import {
   allRoles,
   codeOf,
@@ -12,8 +12,8 @@ import {
   type Answered,
   type Parts,
   type TestServer,
-} from './server-fixture.ts';
-import { review } from './workload.ts';
+} from './helpers/server-fixture.ts';
+import { review } from './helpers/workload.ts';
 
 const all = Object.entries<RouteShape>(routes) as [RouteName, RouteShape][];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
-import { workload } from './workload.ts';
+import { codeOf, describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
+import { workload } from './helpers/workload.ts';
 
 describe('invalid requests', () => {
   const post = (

@@ -3,8 +3,8 @@ import { networkInterfaces } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
 import { createHandler, createToken, serve, type ServeOptions } from 'perdure/server';
-import { codeOf, openServer } from './server-fixture.ts';
-import { exchange } from './raw-socket.ts';
+import { codeOf, openServer } from './helpers/server-fixture.ts';
+import { exchange } from './helpers/raw-socket.ts';
 
 async function start(options: ServeOptions) {
   const perdure = await Perdure.open(':memory:');

@@ -4,7 +4,7 @@ import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
 import { writePath, type RouteShape } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
-import { codeOf, openServer } from './server-fixture.ts';
+import { codeOf, openServer } from './helpers/server-fixture.ts';
 
 const page = 'https://app.example.com';
 

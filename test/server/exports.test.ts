@@ -2,9 +2,9 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { orchestration, type Logger } from 'perdure';
 import { createHandler, createToken, type ServerToken } from 'perdure/server';
 import { LocalClient } from '../../src/client/local-client.ts';
-import { headOf, openSocket } from './raw-socket.ts';
-import { describeServer, openServer, type TestServer } from './server-fixture.ts';
-import { patient, underWay } from './under-way.ts';
+import { headOf, openSocket } from './helpers/raw-socket.ts';
+import { describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
+import { patient, underWay } from './helpers/server-load.ts';
 
 type Provider = ReturnType<typeof LocalClient.internals>['backend']['provider'];
 

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { createToken } from 'perdure/server';
-import { openEvents } from './event-reader.ts';
+import { openEvents } from './helpers/event-reader.ts';
 import {
   codeOf,
   describeServer,
   type TestServer,
   type TestServerOptions,
-} from './server-fixture.ts';
-import { workload } from './workload.ts';
+} from './helpers/server-fixture.ts';
+import { workload } from './helpers/workload.ts';
 
 const incarnation = 'incarnation-1';
 const admin = createToken();

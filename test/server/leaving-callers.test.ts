@@ -3,9 +3,9 @@ import { Perdure, task, type Provider } from 'perdure';
 import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
 import { routes } from '../../src/server/routes/table.ts';
-import { openEvents } from './event-reader.ts';
-import { openSocket } from './raw-socket.ts';
-import { describeServer, openServer, type TestServer } from './server-fixture.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { openSocket } from './helpers/raw-socket.ts';
+import { describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
 
 /** Returns all gauges of the server, without the request that reads them. */
 async function busyWith({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {

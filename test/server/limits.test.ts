@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { task } from 'perdure';
-import { openEvents } from './event-reader.ts';
-import { exchange, openSocket, readAll } from './raw-socket.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { exchange, openSocket, readAll } from './helpers/raw-socket.ts';
 import type { RouteName } from '../../src/server/routes/table.ts';
 import {
   codeOf,
@@ -10,9 +10,9 @@ import {
   openServer,
   type Parts,
   type TestServer,
-} from './server-fixture.ts';
-import { holdPlaces, underWay } from './under-way.ts';
-import { workload } from './workload.ts';
+} from './helpers/server-fixture.ts';
+import { holdPlaces, underWay } from './helpers/server-load.ts';
+import { workload } from './helpers/workload.ts';
 
 function head({ tokens }: TestServer, length: number, path = '/v1/instances'): string {
   return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${tokens.admin}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;

@@ -7,8 +7,8 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
 import { createDatabase } from '../postgres/helpers/server.ts';
-import { openEvents, type EventReader } from './event-reader.ts';
-import { serveOn } from './server-fixture.ts';
+import { openEvents, type EventReader } from './helpers/event-reader.ts';
+import { serveOn } from './helpers/server-fixture.ts';
 
 interface Change {
   readonly kind: string;
@@ -39,7 +39,7 @@ async function openBeside(store: string) {
   const perdure = await Perdure.open(store);
   onTestFinished(() => perdure.close());
   const server = await serveOn(perdure);
-  const worker = fork(new URL('./other-worker-program.ts', import.meta.url), [store]);
+  const worker = fork(new URL('./helpers/other-worker-program.ts', import.meta.url), [store]);
   onTestFinished(async () => {
     if (worker.connected) worker.disconnect();
     if (worker.exitCode === null) await once(worker, 'exit');

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { routes } from '../../src/server/routes/table.ts';
-import { codeOf, describeServer } from './server-fixture.ts';
-import { review, workload } from './workload.ts';
+import { codeOf, describeServer } from './helpers/server-fixture.ts';
+import { review, workload } from './helpers/workload.ts';
 
 describeServer('routes', (open) => {
   const openServer = () => open({ worker: workload, flows: [review] });

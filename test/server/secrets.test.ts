@@ -3,8 +3,8 @@ import { activity, orchestration, Perdure, ProviderError, type Provider } from '
 import { flow } from 'perdure/flows';
 import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
-import { openEvents } from './event-reader.ts';
-import { codeOf, describeServer } from './server-fixture.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { codeOf, describeServer } from './helpers/server-fixture.ts';
 
 const canary = 'canary-9c1e';
 

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { createHandler } from 'perdure/server';
-import { openEvents } from './event-reader.ts';
-import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
-import { workload } from './workload.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { codeOf, describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
+import { workload } from './helpers/workload.ts';
 
 /** Returns the number of open streams from the metrics of the server. */
 async function openStreams({ ask }: TestServer): Promise<number> {

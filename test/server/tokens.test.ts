@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import { silentLogger, type Logger } from 'perdure';
 import { createToken, type AuthorizeRequest, type ServerToken } from 'perdure/server';
-import { openEvents } from './event-reader.ts';
-import { codeOf, openServer, type Answered, type TestServer } from './server-fixture.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { codeOf, openServer, type Answered, type TestServer } from './helpers/server-fixture.ts';
 
 const ask = (server: TestServer, token: string): Promise<Answered> =>
   server.fetch('/v1/flows', { headers: { authorization: `Bearer ${token}` } });

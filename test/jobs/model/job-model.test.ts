@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { engineStores } from '../../engine/engine-store.ts';
-import { JobLives, openMemory, openWithRealTime, type OpenStore } from './job-lives.ts';
+import { JobLives, openMemory, openWithRealTime, type OpenStore } from './scenario-runner.ts';
 import { scenario, scenarioWithoutDeath, type Scenario } from './job-scenario.ts';
 
 /** Runs `numRuns` random scenarios; throws with the smallest that fails. */

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { breakable, type Breakable } from './broken-line.ts';
+import { breakable, type Breakable } from './faulty-connection.ts';
 
 /**
  * What a handler does: `quick` returns immediately, `gated` waits for its release or abort, `stubborn` ignores aborts,

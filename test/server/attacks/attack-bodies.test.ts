@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { connect } from 'perdure/remote';
-import { openEvents } from '../event-reader.ts';
-import { headOf, openSocket, readAll, readFirst } from '../raw-socket.ts';
-import { codeOf, openServer, type TestServer } from '../server-fixture.ts';
-import { holdPlaces, patient, underWay } from '../under-way.ts';
+import { openEvents } from '../helpers/event-reader.ts';
+import { headOf, openSocket, readAll, readFirst } from '../helpers/raw-socket.ts';
+import { codeOf, openServer, type TestServer } from '../helpers/server-fixture.ts';
+import { holdPlaces, patient, underWay } from '../helpers/server-load.ts';
 
 const kib = 1024;
 

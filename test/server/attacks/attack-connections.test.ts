@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { networkOf } from '../../../src/server/http/connections.ts';
-import { exchange, headOf, openSocket, readAll, readFirst } from '../raw-socket.ts';
-import { openServer } from '../server-fixture.ts';
+import { exchange, headOf, openSocket, readAll, readFirst } from '../helpers/raw-socket.ts';
+import { openServer } from '../helpers/server-fixture.ts';
 
 async function openMany(count: number, open: () => Promise<Socket>): Promise<readonly Socket[]> {
   const sockets: Socket[] = [];

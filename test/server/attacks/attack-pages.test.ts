@@ -4,9 +4,9 @@ import { flow } from 'perdure/flows';
 import { connect } from 'perdure/remote';
 import { LocalClient } from '../../../src/client/local-client.ts';
 import type { InstanceRecord } from '../../../src/providers/contract/instances.ts';
-import { exchange, headOf, openSocket, readFirst } from '../raw-socket.ts';
-import { codeOf, describeServer, type TestServer } from '../server-fixture.ts';
-import { patient, underWay } from '../under-way.ts';
+import { exchange, headOf, openSocket, readFirst } from '../helpers/raw-socket.ts';
+import { codeOf, describeServer, type TestServer } from '../helpers/server-fixture.ts';
+import { patient, underWay } from '../helpers/server-load.ts';
 
 const budget = 8 * 1024 * 1024;
 // Allowance for the JSON around the payloads of a page.

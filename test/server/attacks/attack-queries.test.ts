@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { codeOf, openServer } from '../server-fixture.ts';
+import { codeOf, openServer } from '../helpers/server-fixture.ts';
 
 /** Counts the query strings that are parsed. */
 function countParsed(): () => number {

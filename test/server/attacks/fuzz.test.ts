@@ -6,9 +6,9 @@ import { orchestration, Perdure } from 'perdure';
 import { createToken, serve } from 'perdure/server';
 import { writePath, type RouteShape } from '../../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../../src/server/routes/table.ts';
-import { exchange } from '../raw-socket.ts';
-import { Dice, RequestMaker } from '../request-maker.ts';
-import { review, workload } from '../workload.ts';
+import { exchange } from '../helpers/raw-socket.ts';
+import { Dice, RequestMaker } from '../helpers/request-generator.ts';
+import { review, workload } from '../helpers/workload.ts';
 
 const count = 5_000;
 const rawCount = 300;

@@ -1,5 +1,5 @@
 /** Runs a worker on the store given as argument until its parent disconnects. */
-import { activity, event, orchestration, Perdure, silentLogger } from '../../src/index.ts';
+import { activity, event, orchestration, Perdure, silentLogger } from '../../../src/index.ts';
 
 const store = process.argv[2];
 if (store === undefined) throw new Error('Give the path or URL of the store.');

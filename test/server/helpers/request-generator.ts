@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { RouteShape } from '../../src/server/routes/route.ts';
-import { routes, type RouteName } from '../../src/server/routes/table.ts';
+import type { RouteShape } from '../../../src/server/routes/route.ts';
+import { routes, type RouteName } from '../../../src/server/routes/table.ts';
 import type { Parts } from './server-fixture.ts';
 
 type Schema = Readonly<Record<string, unknown>>;

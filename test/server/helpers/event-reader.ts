@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
-import { writePath } from '../../src/server/routes/route.ts';
-import { routes, type RouteName } from '../../src/server/routes/table.ts';
+import { writePath } from '../../../src/server/routes/route.ts';
+import { routes, type RouteName } from '../../../src/server/routes/table.ts';
 import type { Parts, TestServer } from './server-fixture.ts';
 
 /** Reader of an event stream. */

@@ -8,9 +8,9 @@ import {
   type RequestOf,
   type Role,
   type PathParams,
-} from '../../src/server/routes/route.ts';
-import { routes, type RouteName, type Routes } from '../../src/server/routes/table.ts';
-import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
+} from '../../../src/server/routes/route.ts';
+import { routes, type RouteName, type Routes } from '../../../src/server/routes/table.ts';
+import { engineStores, type EngineStore, type StoreKind } from '../../engine/engine-store.ts';
 
 /** A response with its body. */
 export interface Answered {

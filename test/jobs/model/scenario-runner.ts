@@ -4,9 +4,9 @@ import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
-import { HandlerFloor } from './handler-floor.ts';
+import { HandlerFloor } from './controlled-handlers.ts';
 import type { Scenario } from './job-scenario.ts';
-import { JobWorld, type Surroundings } from './job-world.ts';
+import { JobWorld, type Surroundings } from './scenario-run.ts';
 
 // Opening a store takes longer than a scenario, and a scenario that passes leaves no rows.
 const scenariosPerStore = 100;

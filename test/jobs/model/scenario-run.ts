@@ -7,8 +7,8 @@ import type { Client as Operator } from '../../../src/index.ts';
 import type { Clock } from '../../../src/model/clock.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { outcomeOf, type Outcome } from '../outcome.ts';
-import { BrokenLine } from './broken-line.ts';
-import type { HandlerFloor } from './handler-floor.ts';
+import { BrokenLine } from './faulty-connection.ts';
+import type { HandlerFloor } from './controlled-handlers.ts';
 import type { Mode, Scenario, Step, Where } from './job-scenario.ts';
 
 /** Shared by all scenarios: a store with a worker, its handlers and an operator. */
