@@ -345,14 +345,14 @@ describeEngine(
 
     it('a worker shutdown aborts with trigger shutdown, and another worker continues the run', async () => {
       const runs = signalled<void>();
-      const told = signalled<unknown>();
+      const cancelInfo = signalled<unknown>();
       let calls = 0;
       const one = flow('one')
         .step('a', async (ctx) => {
           calls += 1;
           if (calls > 1) return `attempt ${ctx.attempt}`;
           runs.resolve();
-          told.resolve(await ctx.canceled());
+          cancelInfo.resolve(await ctx.canceled());
           ctx.throwIfCanceled();
           return 'never';
         })
@@ -362,7 +362,7 @@ describeEngine(
       const run = await engine.client.runFlow(one);
       await runs.promise;
       await worker.stop();
-      expect(await told.promise).toMatchObject({ trigger: 'shutdown' });
+      expect(await cancelInfo.promise).toMatchObject({ trigger: 'shutdown' });
       await engine.startWorker({ flows: [one] });
       expect(await run.result()).toBe('attempt 1');
     });

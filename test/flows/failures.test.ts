@@ -147,7 +147,7 @@ describeEngine(
     });
 
     it('the on-fail handler gets the failed step, its input, attempts and earlier outputs', async () => {
-      const told = signalled<FlowFailure>();
+      const received = signalled<FlowFailure>();
       const order = flow('order')
         .input<string>()
         .step('reserve', () => 'reservation 7')
@@ -161,7 +161,7 @@ describeEngine(
         )
         .onFail((ctx, failure) => {
           expect(ctx.flow).toBe('order');
-          told.resolve(failure);
+          received.resolve(failure);
         })
         .output();
       const { client } = await open({ flows: [order] });
@@ -169,7 +169,7 @@ describeEngine(
       await expect(run.result()).rejects.toMatchObject({
         failure: { details: { step: 'charge' } },
       });
-      expect(await told.promise).toMatchObject({
+      expect(await received.promise).toMatchObject({
         input: ['a'],
         step: 'charge',
         given: { reserve: 'reservation 7' },
@@ -216,22 +216,22 @@ describeEngine(
     });
 
     it('the on-fail handler runs when the flow fails with NO_OUTPUT', async () => {
-      const told: FlowFailure[] = [];
+      const received: FlowFailure[] = [];
       const none = flow('none')
         .input<number>()
         .step('a', { when: ({ input }) => gt(input, 5) }, () => 1)
-        .onFail((_ctx, failure) => void told.push(failure))
+        .onFail((_ctx, failure) => void received.push(failure))
         .output();
       const { client } = await open({ flows: [none] });
       await expect((await client.runFlow(none, 1)).result()).rejects.toMatchObject({
         failure: { code: 'NO_OUTPUT' },
       });
-      expect(told).toMatchObject([{ input: 1, failure: { code: 'NO_OUTPUT' } }]);
-      expect(told[0]?.step).toBeUndefined();
+      expect(received).toMatchObject([{ input: 1, failure: { code: 'NO_OUTPUT' } }]);
+      expect(received[0]?.step).toBeUndefined();
     });
 
     it('the on-fail handler gets no outputs when they exceed the payload limit', async () => {
-      const told: FlowFailure[] = [];
+      const received: FlowFailure[] = [];
       const large = 'x'.repeat(1_500);
       const order = flow('order')
         .input<{ readonly fail: boolean }>()
@@ -240,11 +240,11 @@ describeEngine(
         .step('c', { after: ['a', 'b'] }, (_ctx, { input }) => {
           if (input.fail) throw new Error('no');
         })
-        .onFail((_ctx, failure) => void told.push(failure))
+        .onFail((_ctx, failure) => void received.push(failure))
         .output();
       const { client } = await open({ flows: [order], payloadLimitBytes: 3_200 });
       await expect((await client.runFlow(order, { fail: true })).result()).rejects.toThrow('no');
-      expect(told).toMatchObject([{ step: 'c', outputs: {} }]);
+      expect(received).toMatchObject([{ step: 'c', outputs: {} }]);
     });
 
     it('an on-fail handler interrupted by a worker shutdown runs on another worker', async () => {

@@ -8,7 +8,7 @@ import { flowSpec, type FlowSpec } from './helpers/flow-spec.ts';
 import { Gates, toFlow, toInput } from './helpers/gated-flow.ts';
 import { ReferenceFlow, type Action, type Predicted } from './helpers/reference-flow.ts';
 
-const patience = { timeout: 5_000, interval: 1 };
+const pollOptions = { timeout: 5_000, interval: 1 };
 
 /** Runs a flow to its end, one action at a time, and compares it with the reference after each. */
 async function checkRun(
@@ -60,7 +60,7 @@ async function perform(
       return;
     default:
       await expect
-        .poll(() => gates.open(Gates.key(action, attempt), action.kind), patience)
+        .poll(() => gates.open(Gates.key(action, attempt), action.kind), pollOptions)
         .toBe(true);
   }
 }
@@ -70,7 +70,7 @@ async function expectAgreement(
   id: string,
   reference: ReferenceFlow,
 ): Promise<void> {
-  await expect.poll(() => observe(client, id), patience).toEqual(reference.predict());
+  await expect.poll(() => observe(client, id), pollOptions).toEqual(reference.predict());
 }
 
 async function observe(client: Client, id: string): Promise<Predicted> {

@@ -111,8 +111,8 @@ describeEngine(
       const results = await Promise.allSettled(
         names.map((by) => signalFlow(client, run.id, approved, { by })),
       );
-      const heard = names.filter((_, index) => results[index]?.status === 'fulfilled');
-      expect(heard).toHaveLength(1);
+      const delivered = names.filter((_, index) => results[index]?.status === 'fulfilled');
+      expect(delivered).toHaveLength(1);
       for (const result of results) {
         if (result.status === 'rejected') {
           expect(result.reason).toMatchObject({ code: 'SIGNAL_ALREADY_DELIVERED' });
@@ -122,7 +122,7 @@ describeEngine(
         code: 'SIGNAL_ALREADY_DELIVERED',
       });
       hold.resolve();
-      expect(await run.result()).toBe(heard[0]);
+      expect(await run.result()).toBe(delivered[0]);
     });
 
     it('signalFlow() rejects an unknown signal, a finished run and a missing run', async () => {

@@ -41,11 +41,11 @@ it('repeated result() calls share one submission and take the reply once', async
 
 it('a submission whose response was lost is retried and creates one job', async () => {
   const { backend, work } = begin();
-  backend.breakLine('openSession', 'after');
-  backend.breakLine('submit', 'after');
-  backend.breakLine('submit', 'before');
-  backend.breakLine('wait', 'after');
-  backend.breakLine('take', 'after');
+  backend.failNext('openSession', 'after');
+  backend.failNext('submit', 'after');
+  backend.failNext('submit', 'before');
+  backend.failNext('wait', 'after');
+  backend.failNext('take', 'after');
   const job = work.submit('a', 1, { id: 'j' });
   const result = job.result();
   await expect.poll(() => backend.calls.filter((call) => call === 'wait j')).toHaveLength(2);
@@ -61,8 +61,8 @@ it('close() abandons the job immediately and ends its wait after the abandon ret
   const job = work.submit('a', 1, { id: 'j' });
   const result = outcomeOf(job.result());
   await settle();
-  backend.ignoreStops('j');
-  const answer = backend.holdAnswers('abandon');
+  backend.ignoreCancel('j');
+  const answer = backend.holdResponses('abandon');
   job.close();
   expect(backend.calls.at(-1)).toBe('abandon j');
   expect((await result).error).toMatchObject({ code: 'JOB_CLOSED' });
@@ -76,7 +76,7 @@ it('close() abandons the job immediately and ends its wait after the abandon ret
 
 it('close() during a submission abandons the job only after the submission returns', async () => {
   const { backend, work } = begin();
-  const answer = backend.holdAnswers('submit');
+  const answer = backend.holdResponses('submit');
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
   job.close();
@@ -90,8 +90,8 @@ it('close() during a submission abandons the job only after the submission retur
 
 it('close() after a lost submission retries it, then abandons the job', async () => {
   const { backend, work } = begin();
-  backend.breakLine('submit', 'before');
-  backend.breakLine('submit', 'after');
+  backend.failNext('submit', 'before');
+  backend.failNext('submit', 'after');
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
   // On a busy machine the submission may have been retried by now.
@@ -105,8 +105,8 @@ it('a failed abandon is retried until it succeeds', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
-  backend.breakLine('abandon', 'before');
-  backend.breakLine('abandon', 'after');
+  backend.failNext('abandon', 'before');
+  backend.failNext('abandon', 'after');
   expect(job.close()).toBeUndefined();
   await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
 });
@@ -212,7 +212,7 @@ it('a client whose own session was ended elsewhere opens another after one rejec
 it('a graceful shutdown is sent only after all earlier submissions', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 1 });
-  const answer = backend.holdAnswers('submit');
+  const answer = backend.holdResponses('submit');
   session.submit('x', 1, { id: 'a' });
   session.submit('x', 1, { id: 'b' });
   const shutdown = session.shutdown('graceful');
@@ -232,7 +232,7 @@ it('a graceful shutdown overtaken by a forceful one resolves with it', async () 
   const session = await work.openSession();
   session.submit('x', 1, { id: 'a' });
   await settle();
-  backend.breakLine('shutdown', 'before');
+  backend.failNext('shutdown', 'before');
   const graceful = session.shutdown('graceful');
   await settle();
   await session.shutdown('forceful');
@@ -250,7 +250,7 @@ it('a forceful shutdown delivers a completed result unless the job is disposable
   const kept = session.submit('x', 1, { id: 'a' });
   const disposed = session.submit('x', 1, { id: 'b', disposable: true });
   await settle();
-  const answer = backend.holdAnswers('shutdown');
+  const answer = backend.holdResponses('shutdown');
   // Both complete before the shutdown reaches them.
   backend.complete('a', 1);
   backend.complete('b', 2);
@@ -305,7 +305,7 @@ it('session.close() rejects all open jobs and sends no further calls', async () 
 it('session.close() without a response resolves and leaves the session to its lease', async () => {
   const { backend, work } = begin();
   const session = await work.openSession();
-  backend.holdAnswers('shutdown');
+  backend.holdResponses('shutdown');
   const before = performance.now();
   await session.close();
   expect(performance.now() - before).toBeLessThan(10_000);
@@ -356,7 +356,7 @@ it('a stream yields chunks in order across a lost response and opens only once',
   await settle();
   backend.emit('a', 'one', 'two');
   await settle();
-  backend.breakLine('read', 'after');
+  backend.failNext('read', 'after');
   backend.emit('a', 'three');
   await expect.poll(() => seen).toEqual(['one', 'two', 'three']);
   backend.complete('a', 'end');

@@ -106,13 +106,13 @@ describeEngine(
     });
 
     it('ctx.emit() returns false in a run that is not a job', async () => {
-      const heard = makeGate<boolean>();
+      const returned = makeGate<boolean>();
       const speak = task('speak', async (ctx) => {
-        heard.open(await ctx.emit('anybody?'));
+        returned.open(await ctx.emit('chunk'));
       });
       const { client } = await open({ tasks: [speak] });
       await (await client.runTask(speak)).result();
-      expect(await heard.opened).toBe(false);
+      expect(await returned.opened).toBe(false);
     });
 
     it('awaiting only the result does not block a handler that emits 300 chunks', async () => {

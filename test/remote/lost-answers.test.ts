@@ -15,7 +15,7 @@ const double = task('double', (_ctx, number: number) => Promise.resolve(number *
 const definitions = { orchestrations: [listen], tasks: [double] };
 
 /** Forwards the next request with this path and drops its response. */
-function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
+function loseResponseOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
   let lost = 0;
   proxy.judge((bytes) => {
     if (lost > 0 || !bytes.toString('latin1').startsWith(`POST ${path}`)) return 'pass';
@@ -28,7 +28,7 @@ function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => num
 describeRemote('a lost response', (open) => {
   test('start() with a lost response is retried and starts one instance', async () => {
     const { client, proxy } = await open(definitions);
-    const { lost } = loseAnswerOf(proxy, '/v1/instances ');
+    const { lost } = loseResponseOf(proxy, '/v1/instances ');
     const handle = await client.start(listen);
     expect(lost()).toBe(1);
     expect((await client.list()).items.map(({ id }) => id)).toEqual([handle.id]);
@@ -36,7 +36,7 @@ describeRemote('a lost response', (open) => {
 
   test('runTask() with a lost response still returns created: true', async () => {
     const { client, proxy } = await open(definitions);
-    const { lost } = loseAnswerOf(proxy, '/v1/tasks ');
+    const { lost } = loseResponseOf(proxy, '/v1/tasks ');
     const handle = await client.runTask(double, 4);
     expect(lost()).toBe(1);
     expect(handle.created).toBe(true);
@@ -47,7 +47,7 @@ describeRemote('a lost response', (open) => {
   test('raiseEvent() with a lost response rejects with outcomeUnknown and raises one event', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
-    const { lost } = loseAnswerOf(proxy, `/v1/instances/${handle.id}/events`);
+    const { lost } = loseResponseOf(proxy, `/v1/instances/${handle.id}/events`);
     const error = await handle.raiseEvent(said, 'once').catch((thrown: unknown) => thrown);
     expect(lost()).toBe(1);
     expect(error).toBeInstanceOf(ProviderError);
@@ -60,7 +60,7 @@ describeRemote('a lost response', (open) => {
     const { client, proxy } = await open(definitions);
     const handle = await client.runTask(double, 4);
     await handle.result();
-    loseAnswerOf(proxy, `/v1/instances/${handle.id}/delete`);
+    loseResponseOf(proxy, `/v1/instances/${handle.id}/delete`);
     await expect(handle.delete()).rejects.toMatchObject({ outcomeUnknown: true });
     expect(await client.get(handle.id)).toBeUndefined();
   });
@@ -68,7 +68,7 @@ describeRemote('a lost response', (open) => {
   test('cancel() with a lost response is retried and keeps its reason', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
-    const { lost } = loseAnswerOf(proxy, `/v1/instances/${handle.id}/cancel`);
+    const { lost } = loseResponseOf(proxy, `/v1/instances/${handle.id}/cancel`);
     expect(await handle.cancel({ reason: 'enough', wait: true })).toMatchObject({
       found: true,
       status: 'canceled',
@@ -79,7 +79,7 @@ describeRemote('a lost response', (open) => {
 
   test('submit() with a lost response is retried and creates one job', async () => {
     const { client, proxy } = await open(definitions);
-    const { lost } = loseAnswerOf(proxy, '/v1/sessions/');
+    const { lost } = loseResponseOf(proxy, '/v1/sessions/');
     const job = client.submit(double, 5);
     expect(await job.result()).toBe(10);
     expect(lost()).toBe(1);

@@ -9,7 +9,7 @@ import {
   allRoles,
   codeOf,
   openServer,
-  type Answered,
+  type TestResponse,
   type Parts,
   type TestServer,
 } from './helpers/server-fixture.ts';
@@ -249,7 +249,7 @@ describe('a token restricted to definitions', () => {
     const seen: Partial<Record<RouteName, string>> = {};
     for (const [name, shape] of all) {
       const signal = AbortSignal.timeout(shape.as === 'events' ? 500 : 30_000);
-      let answer: Answered | undefined;
+      let answer: TestResponse | undefined;
       try {
         answer = await send(name, ofOthers(name), { ...mine, signal });
       } catch (error) {
@@ -445,7 +445,7 @@ describe('authentication by token', () => {
 
   it('wrong tokens are rate limited with 429 while a valid token still works', async () => {
     const server = await openServer({ limits: { wrongTokensPerMinute: 3 } });
-    const rejected: Answered[] = [];
+    const rejected: TestResponse[] = [];
     for (let n = 0; n < 5; n += 1) {
       rejected.push(await ask(server, `Bearer ${createToken().token}`));
     }

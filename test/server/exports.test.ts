@@ -4,7 +4,7 @@ import { createHandler, createToken, type ServerToken } from 'perdure/server';
 import { LocalClient } from '../../src/client/local-client.ts';
 import { headOf, openSocket } from './helpers/raw-socket.ts';
 import { describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
-import { patient, underWay } from './helpers/server-load.ts';
+import { longPoll, readGauge } from './helpers/server-load.ts';
 
 type Provider = ReturnType<typeof LocalClient.internals>['backend']['provider'];
 
@@ -56,10 +56,10 @@ describe('exporting a history', () => {
     reads.resume();
     stalls.pause();
     for (const socket of [reads, stalls]) socket.write(headOf(exportOf, loses));
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(2);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(2);
     list = [kept];
     await ended;
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(0);
     expect(await server.ask('prometheus', {})).toContain(
       'perdure_server_refused_total{status="401",reason="revoked"} 2',
     );

@@ -8,7 +8,7 @@ import { openSocket } from './helpers/raw-socket.ts';
 import { describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
 
 /** Returns all gauges of the server, without the request that reads them. */
-async function busyWith({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {
+async function readLoad({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {
   const figures = await ask('prometheus', {});
   const gauges = figures.matchAll(/perdure_server_under_way\{what="(\w+)"\} (\d+)/g);
   const all = Object.fromEntries([...gauges].map(([, what, count]) => [what, Number(count)]));
@@ -50,7 +50,7 @@ describe('disconnecting callers', () => {
       }
       for (const socket of sockets) socket.destroy();
     }
-    await expect.poll(() => busyWith(server)).toEqual(idle);
+    await expect.poll(() => readLoad(server)).toEqual(idle);
     expect((await server.send('health', {})).status).toBe(200);
   });
 

@@ -11,7 +11,7 @@ import {
   type Parts,
   type TestServer,
 } from './helpers/server-fixture.ts';
-import { holdPlaces, underWay } from './helpers/server-load.ts';
+import { holdAuditRequests, readGauge } from './helpers/server-load.ts';
 import { workload } from './helpers/workload.ts';
 
 function head({ tokens }: TestServer, length: number, path = '/v1/instances'): string {
@@ -108,7 +108,7 @@ describe('request sizes and timeouts', () => {
     const slowBody = await openSocket(server.server.port);
     slowBody.write(head(server, 100) + '{"name":');
     expect(await readAll(slowBody)).toMatch(/^(HTTP\/1.1 (408|4\d\d|503) |$)/);
-    await expect.poll(() => underWay(server, 'working')).toBeLessThan(2);
+    await expect.poll(() => readGauge(server, 'working')).toBeLessThan(2);
   });
 });
 
@@ -126,9 +126,9 @@ describe('misbehaving sockets', () => {
     for (const finish of ['end', 'destroy'] as const) {
       const socket = await openSocket(server.server.port);
       socket.write(head(server, 1_000) + '{"name":"half');
-      await expect.poll(() => underWay(server, 'bodyBytes')).toBe(13);
+      await expect.poll(() => readGauge(server, 'bodyBytes')).toBe(13);
       socket[finish]();
-      await expect.poll(() => underWay(server, 'bodyBytes')).toBe(0);
+      await expect.poll(() => readGauge(server, 'bodyBytes')).toBe(0);
     }
     expect((await server.ask('listInstances', { query: {} })).items).toEqual([]);
   });
@@ -143,13 +143,13 @@ describe('misbehaving sockets', () => {
       { signal: controller.signal },
     );
     const events = await openEvents(server, 'watchChanges');
-    await expect.poll(() => underWay(server, 'waiting')).toBe(1);
-    expect(await underWay(server, 'streams')).toBe(1);
+    await expect.poll(() => readGauge(server, 'waiting')).toBe(1);
+    expect(await readGauge(server, 'streams')).toBe(1);
     controller.abort();
     events.close();
     await expect(wait).rejects.toThrow('aborted');
-    await expect.poll(() => underWay(server, 'waiting')).toBe(0);
-    await expect.poll(() => underWay(server, 'streams')).toBe(0);
+    await expect.poll(() => readGauge(server, 'waiting')).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams')).toBe(0);
   });
 
   it('a caller that reads no responses is disconnected while others are served', async () => {
@@ -192,7 +192,7 @@ describe('concurrency limits', () => {
     expect(text.match(/^retry-after: 1\r$/gim)).toHaveLength(9_950);
     expect(await held[0]?.next()).toMatchObject({ kind: 'figures' });
     for (const events of held) events.close();
-    await expect.poll(() => underWay(server, 'streams')).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams')).toBe(0);
     const again = await openEvents(server, 'watchChanges');
     expect(again.status).toBe(200);
   });
@@ -219,7 +219,7 @@ describe('concurrency limits', () => {
 
   it('requests above the concurrent limit are queued, and above the queued limit get 503', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
-    const { release } = holdPlaces(server);
+    const { release } = holdAuditRequests(server);
     const held = server.send('listAudit', {});
     const isFull = async (): Promise<boolean> => {
       const signal = AbortSignal.timeout(100);
@@ -279,7 +279,7 @@ describeServer('stop requests under load', (open) => {
       );
     const seat = dropped('waitForInstance', { params: { id: 'w' } });
     // One request uses the whole concurrency limit, and others queue for it.
-    holdPlaces(server);
+    holdAuditRequests(server);
     const place = dropped('listAudit', {});
     const changes = Array.from({ length: 20 }, () =>
       dropped('runTask', { body: { task: 'none' } }),

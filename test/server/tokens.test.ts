@@ -2,9 +2,14 @@ import { describe, expect, it, vi } from 'vitest';
 import { silentLogger, type Logger } from 'perdure';
 import { createToken, type AuthorizeRequest, type ServerToken } from 'perdure/server';
 import { openEvents } from './helpers/event-reader.ts';
-import { codeOf, openServer, type Answered, type TestServer } from './helpers/server-fixture.ts';
+import {
+  codeOf,
+  openServer,
+  type TestResponse,
+  type TestServer,
+} from './helpers/server-fixture.ts';
 
-const ask = (server: TestServer, token: string): Promise<Answered> =>
+const ask = (server: TestServer, token: string): Promise<TestResponse> =>
   server.fetch('/v1/flows', { headers: { authorization: `Bearer ${token}` } });
 
 /** Creates a token and its entry. */

@@ -24,7 +24,7 @@ export interface FlowSpec {
   readonly choices: readonly number[];
 }
 
-export const foldedAtOnce = 2;
+export const reduceBatchSize = 2;
 
 const raw = fc.record({
   kind: fc.constantFrom('step', 'step', 'step', 'map', 'generator', 'reduce'),

@@ -1,13 +1,13 @@
 import { event } from 'perdure';
 import { eq, exists, flow, type FlowDefinition, type StepContext } from 'perdure/flows';
-import { foldedAtOnce, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
+import { reduceBatchSize, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
 
 /** How a handler ends. */
-export type Verdict = 'succeed' | 'fail' | 'early';
+export type HandlerOutcome = 'succeed' | 'fail' | 'early';
 
 /** Blocks each attempt of each step and item until the test decides how it ends. */
 export class Gates {
-  readonly #waiting = new Map<string, (verdict: Verdict) => void>();
+  readonly #waiting = new Map<string, (outcome: HandlerOutcome) => void>();
 
   static key(
     place: { readonly step: number; readonly item?: number | undefined },
@@ -17,21 +17,21 @@ export class Gates {
   }
 
   /** Releases one attempt. Returns whether it was waiting. */
-  open(key: string, verdict: Verdict): boolean {
+  open(key: string, outcome: HandlerOutcome): boolean {
     const resolve = this.#waiting.get(key);
     this.#waiting.delete(key);
-    resolve?.(verdict);
+    resolve?.(outcome);
     return resolve !== undefined;
   }
 
   async pass(ctx: StepContext<string>, step: number): Promise<readonly string[]> {
-    const opened = new Promise<Verdict>((resolve) => {
+    const opened = new Promise<HandlerOutcome>((resolve) => {
       this.#waiting.set(Gates.key({ step, item: ctx.index }, ctx.attempt), resolve);
     });
-    const verdict = await Promise.race([opened, ctx.canceled()]);
+    const outcome = await Promise.race([opened, ctx.canceled()]);
     ctx.throwIfCanceled();
-    if (verdict === 'fail') throw new Error('told to fail');
-    if (verdict === 'early') ctx.completeEarly('early', 'told to');
+    if (outcome === 'fail') throw new Error('failed by the test');
+    if (outcome === 'early') ctx.completeEarly('early', 'ended by the test');
     return [nameOf(step), nameOf(step), nameOf(step)];
   }
 }
@@ -95,7 +95,7 @@ function addStep(
       const over = (sources: Record<string, Record<string, unknown>>) =>
         step.source === undefined ? sources['input']?.['holds'] : sources[nameOf(step.source)];
       const fold = (_ctx: unknown, all: readonly unknown[], item: unknown) => [...all, item];
-      return builder.reduce(name, { ...options, over, initial: [], batch: foldedAtOnce }, fold);
+      return builder.reduce(name, { ...options, over, initial: [], batch: reduceBatchSize }, fold);
     }
   }
 }

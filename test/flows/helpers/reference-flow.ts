@@ -1,4 +1,4 @@
-import { foldedAtOnce, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
+import { reduceBatchSize, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
 
 type Status = 'pending' | 'queued' | 'running' | 'completed' | 'failed' | 'skipped' | 'canceled';
 
@@ -179,7 +179,7 @@ export class ReferenceFlow {
     }
     const gap = source.items.findIndex(({ status }) => status !== 'completed');
     // Below one batch the history contains nothing of this step, so it is not observable yet.
-    step.status = gap >= foldedAtOnce ? 'queued' : 'running';
+    step.status = gap >= reduceBatchSize ? 'queued' : 'running';
   }
 
   #isReady({ spec }: ModelStep): boolean {

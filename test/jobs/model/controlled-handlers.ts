@@ -17,7 +17,7 @@ interface HandlerContext {
 }
 
 /** Defines the handlers of all scenarios, counts the running ones and releases them. */
-export class HandlerFloor {
+export class ControlledHandlers {
   readonly definitions: StartWorkerOptions;
   readonly #gates = new Map<string, Gate>();
   readonly #running = new Map<string, number>();
@@ -40,7 +40,7 @@ export class HandlerFloor {
     return [...this.#running].filter(([, count]) => count > 0).map(([run]) => run);
   }
 
-  forget(): void {
+  reset(): void {
     this.#gates.clear();
     this.#running.clear();
   }

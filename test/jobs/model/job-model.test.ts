@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { engineStores } from '../../engine/engine-store.ts';
-import { JobLives, openMemory, openWithRealTime, type OpenStore } from './scenario-runner.ts';
+import { ScenarioRunner, openMemory, openWithRealTime, type OpenStore } from './scenario-runner.ts';
 import { scenario, scenarioWithoutDeath, type Scenario } from './job-scenario.ts';
 
 /** Runs `numRuns` random scenarios; throws with the smallest that fails. */
@@ -11,10 +11,10 @@ async function check(
   scenarios: fc.Arbitrary<Scenario>,
   numRuns: number,
 ): Promise<void> {
-  const lives = new JobLives(open);
-  onTestFinished(() => lives.close());
+  const runner = new ScenarioRunner(open);
+  onTestFinished(() => runner.close());
   const property = fc.asyncProperty(scenarios, async (one) => {
-    expect(await lives.live(one)).toEqual([]);
+    expect(await runner.run(one)).toEqual([]);
   });
   await fc.assert(property, { numRuns });
 }
@@ -29,7 +29,7 @@ async function openBroken(override: (provider: Provider) => Partial<Provider>): 
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
   });
-  return { ...store, provider, patienceMs: 1_000 };
+  return { ...store, provider, timeoutMs: 1_000 };
 }
 
 describe('jobs and sessions under random timing, broken connections and shutdowns', () => {
@@ -96,10 +96,10 @@ describe('jobs and sessions under random timing, broken connections and shutdown
   ])(
     'the model check fails when $fault',
     async ({ override }) => {
-      const lives = new JobLives(() => openBroken(override));
-      onTestFinished(() => lives.close());
+      const runner = new ScenarioRunner(() => openBroken(override));
+      onTestFinished(() => runner.close());
       const property = fc.asyncProperty(scenario, async (one) => {
-        expect(await lives.live(one)).toEqual([]);
+        expect(await runner.run(one)).toEqual([]);
       });
       const { failed } = await fc.check(property, { numRuns: 1_000, endOnFailure: true });
       expect(failed).toBe(true);

@@ -4,15 +4,15 @@ import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
-import { HandlerFloor } from './controlled-handlers.ts';
+import { ControlledHandlers } from './controlled-handlers.ts';
 import type { Scenario } from './job-scenario.ts';
-import { JobWorld, type Surroundings } from './scenario-run.ts';
+import { ScenarioRun, type ScenarioContext } from './scenario-run.ts';
 
 // Opening a store takes longer than a scenario, and a scenario that passes leaves no rows.
 const scenariosPerStore = 100;
 
 /** An open store with a worker. */
-export interface OpenStore extends Surroundings {
+export interface OpenStore extends ScenarioContext {
   close(): Promise<void>;
 }
 
@@ -34,15 +34,15 @@ async function openStore(
   clock: Clock,
   expireLeases: () => Promise<void>,
 ): Promise<OpenStore> {
-  const floor = new HandlerFloor();
+  const handlers = new ControlledHandlers();
   const perdure = await Perdure.open(provider, { clock });
   const operator = new LocalClient({ provider, clock, recheckMs: 3 });
-  await perdure.startWorker({ ...floor.definitions, shutdownGrace: 0 });
+  await perdure.startWorker({ ...handlers.definitions, shutdownGrace: 0 });
   return {
     provider,
     clock,
     operator,
-    floor,
+    handlers,
     expireLeases,
     async close() {
       await operator.close();
@@ -52,7 +52,7 @@ async function openStore(
 }
 
 /** Runs scenarios one after the other, on a new store every 100 scenarios. */
-export class JobLives {
+export class ScenarioRunner {
   readonly #open: () => Promise<OpenStore>;
   #store: OpenStore | undefined;
   #count = 0;
@@ -62,19 +62,19 @@ export class JobLives {
   }
 
   /** Returns the violations of one scenario. */
-  async live(one: Scenario): Promise<readonly string[]> {
+  async run(one: Scenario): Promise<readonly string[]> {
     if (this.#count % scenariosPerStore === 0) await this.close();
     this.#store ??= await this.#open();
-    this.#store.floor.forget();
-    const world = new JobWorld(this.#store, `s${this.#count++}`);
+    this.#store.handlers.reset();
+    const scenarioRun = new ScenarioRun(this.#store, `s${this.#count++}`);
     try {
-      await world.live(one);
+      await scenarioRun.run(one);
     } catch (error) {
       await this.close();
       throw error;
     }
-    if (world.violations.length > 0) await this.close();
-    return world.violations;
+    if (scenarioRun.violations.length > 0) await this.close();
+    return scenarioRun.violations;
   }
 
   async close(): Promise<void> {

@@ -4,7 +4,7 @@ import { connect } from 'perdure/remote';
 import { openEvents } from '../helpers/event-reader.ts';
 import { headOf, openSocket, readAll, readFirst } from '../helpers/raw-socket.ts';
 import { codeOf, openServer, type TestServer } from '../helpers/server-fixture.ts';
-import { holdPlaces, patient, underWay } from '../helpers/server-load.ts';
+import { holdAuditRequests, longPoll, readGauge } from '../helpers/server-load.ts';
 
 const kib = 1024;
 
@@ -36,7 +36,7 @@ describe('unfinished request bodies', () => {
       sockets.push(await sendPart(server, { path: '/v1/instances', token, bytes: 10 }));
     }
     const texts = sockets.map(received);
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(1_000);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(1_000);
     expect((await server.send('health', {}, { token: '' })).status).toBe(200);
     expect((await server.send('listInstances', {}, { token: server.tokens.read })).status).toBe(
       200,
@@ -57,14 +57,14 @@ describe('unfinished request bodies', () => {
       await sendPart(server, { path, token, bytes: 100 * kib }),
       await sendPart(server, { path, token, bytes: 100 * kib }),
     ];
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(200 * kib);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(200 * kib);
     const body = { name: 'x', input: 'y'.repeat(100 * kib) };
     const refused = await server.send('startInstance', { body }, { token });
     expect([refused.status, codeOf(refused)]).toEqual([429, 'RATE_LIMITED']);
     expect(refused.headers.get('retry-after')).toBe('1');
     expect((await server.send('startInstance', { body })).status).toBe(200);
     for (const socket of held) socket.destroy();
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(0);
     expect((await server.send('startInstance', { body }, { token })).status).toBe(200);
   });
 
@@ -74,7 +74,7 @@ describe('unfinished request bodies', () => {
     });
     const { operate: token } = server.tokens;
     await sendPart(server, { path: '/v1/instances', token, bytes: 180 * kib });
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(180 * kib);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(180 * kib);
     const body = { name: 'x', input: 'y'.repeat(100 * kib) };
     const refused = await server.send('startInstance', { body });
     expect([refused.status, codeOf(refused)]).toEqual([503, 'UNAVAILABLE']);
@@ -86,7 +86,7 @@ describe('unfinished request bodies', () => {
     const { operate: token } = server.tokens;
     const socket = await sendPart(server, { path: '/v1/instances', token, bytes: 1_000 });
     expect(await readAll(socket)).toMatch(/^(HTTP\/1.1 408 |$)/);
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(0);
   });
 });
 
@@ -114,12 +114,12 @@ describe('urgent requests', () => {
     }
     const refused = await Promise.race(sockets.map(readFirst));
     expect(refused).toMatch(/^HTTP\/1.1 429 /);
-    expect(await underWay(server, 'urgentBodyBytes')).toBeLessThanOrEqual(share);
+    expect(await readGauge(server, 'urgentBodyBytes')).toBeLessThanOrEqual(share);
     const cancel = { params: { id: 'a' }, body: { reason: 'x'.repeat(9_000) } };
-    await expect.poll(() => underWay(server, 'urgentBodyBytes'), patient).toBe(500 * kib);
+    await expect.poll(() => readGauge(server, 'urgentBodyBytes'), longPoll).toBe(500 * kib);
     expect((await server.send('cancelInstance', cancel)).status).toBe(200);
     for (const socket of sockets) socket.destroy();
-    await expect.poll(() => underWay(server, 'urgentBodyBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'urgentBodyBytes'), longPoll).toBe(0);
     expect((await server.send('cancelInstance', cancel, { token })).status).toBe(200);
   });
 
@@ -131,9 +131,9 @@ describe('urgent requests', () => {
       session.submit('nothing-runs-it', n, { kind: 'task', id: `${n}-`.padEnd(900, 'x') }),
     );
     const openJobs = async () => (await connection.client.sessions.get(session.id)).openJobs;
-    await expect.poll(openJobs, patient).toBe(400);
+    await expect.poll(openJobs, longPoll).toBe(400);
     for (const job of jobs) job.close();
-    await expect.poll(openJobs, patient).toBe(0);
+    await expect.poll(openJobs, longPoll).toBe(0);
   });
 
   it('urgent requests pass when ordinary bodies have used up their budget', async () => {
@@ -142,7 +142,7 @@ describe('urgent requests', () => {
     });
     const { operate: token } = server.tokens;
     await sendPart(server, { path: '/v1/instances', token, bytes: 128 * kib });
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(128 * kib);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(128 * kib);
     const cancel = { params: { id: 'a' }, body: { reason: 'stop' } };
     expect((await server.send('cancelInstance', cancel, { token })).status).toBe(200);
     const start = await server.send('startInstance', { body: { name: 'x' } });
@@ -156,15 +156,15 @@ describe('limits per token', () => {
       limits: { concurrent: 4, concurrentPerToken: 2, queued: 10, queuedPerToken: 1 },
     });
     const { send, tokens } = server;
-    const { release } = holdPlaces(server);
+    const { release } = holdAuditRequests(server);
     const held = [send('listAudit', {}), send('listAudit', {})];
     const figures = () => send('prometheus', {}, { token: tokens.read });
     await expect
-      .poll(async () => (await figures()).text, patient)
+      .poll(async () => (await figures()).text, longPoll)
       .toContain('perdure_server_under_way{what="working"} 3');
     const queued = send('queueDepths', {});
     await expect
-      .poll(async () => (await figures()).text, patient)
+      .poll(async () => (await figures()).text, longPoll)
       .toContain('perdure_server_under_way{what="queued"} 1');
     const refused = await send('systemMetrics', {});
     expect([refused.status, codeOf(refused)]).toEqual([429, 'RATE_LIMITED']);
@@ -185,7 +185,7 @@ describe('limits per token', () => {
     const waits = [1, 2].map(() =>
       send('waitForInstance', wait, { token: tokens.read, signal: controller.signal }),
     );
-    await expect.poll(() => underWay(server, 'waiting'), patient).toBe(2);
+    await expect.poll(() => readGauge(server, 'waiting'), longPoll).toBe(2);
     const refused = await send('waitForInstance', wait, { token: tokens.read });
     expect([refused.status, codeOf(refused)]).toEqual([429, 'RATE_LIMITED']);
     const other = { params: { id: 'a' }, query: { timeoutMs: 0 } };
@@ -208,11 +208,11 @@ describe('limits per token', () => {
   it('/v1/health responds when all request capacity is used', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
     const { send } = server;
-    holdPlaces(server);
+    holdAuditRequests(server);
     const controller = new AbortController();
     const { signal } = controller;
     const full = [1, 2].map(() => send('listAudit', {}, { signal }).catch(() => undefined));
-    await expect.poll(async () => (await send('systemMetrics', {})).status, patient).toBe(503);
+    await expect.poll(async () => (await send('systemMetrics', {})).status, longPoll).toBe(503);
     for (let n = 0; n < 5; n += 1) {
       expect((await send('health', {}, { token: '' })).status).toBe(200);
     }

@@ -6,7 +6,7 @@ import { LocalClient } from '../../../src/client/local-client.ts';
 import type { InstanceRecord } from '../../../src/providers/contract/instances.ts';
 import { exchange, headOf, openSocket, readFirst } from '../helpers/raw-socket.ts';
 import { codeOf, describeServer, type TestServer } from '../helpers/server-fixture.ts';
-import { patient, underWay } from '../helpers/server-load.ts';
+import { longPoll, readGauge } from '../helpers/server-load.ts';
 
 const budget = 8 * 1024 * 1024;
 // Allowance for the JSON around the payloads of a page.
@@ -168,10 +168,10 @@ describeServer('response limits of a read token', (open) => {
     const socket = await openSocket(server.server.port);
     socket.pause();
     socket.write(headOf('GET /v1/instances/c/export', { token: server.tokens.read }));
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(1);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(1);
     expect(reads.length - before).toBeLessThanOrEqual(1);
     socket.destroy();
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(0);
     const missing = await server.send('exportHistory', { params: { id: 'nobody' } }, as);
     expect([missing.status, codeOf(missing)]).toEqual([404, 'INSTANCE_NOT_FOUND']);
   });
@@ -269,7 +269,7 @@ describeServer('response limits of a read token', (open) => {
     const socket = await openSocket(server.server.port);
     socket.pause();
     socket.write(headOf(request, { token }));
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBeGreaterThan(7_000_000);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBeGreaterThan(7_000_000);
     const refused = await exchange(
       server.server.port,
       headOf(request, { token }).replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
@@ -280,7 +280,7 @@ describeServer('response limits of a read token', (open) => {
     expect(await readFirst(other)).toMatch(/^HTTP\/1.1 200 /);
     socket.destroy();
     other.destroy();
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
     expect(
       (await server.send('listInstances', { query: { payloads: true } }, { token })).status,
     ).toBe(200);
@@ -296,11 +296,11 @@ describeServer('response limits of a read token', (open) => {
     const { read: token, operate } = server.tokens;
     socket.write(headOf('GET /v1/instances', { token }).repeat(400));
     const counted = async (): Promise<string> => server.ask('prometheus', {});
-    await expect.poll(counted, patient).toMatch(/route="listInstances",status="429"\} \d/);
-    expect(await underWay(server, 'answerBytes')).toBeLessThanOrEqual(1_000_000);
+    await expect.poll(counted, longPoll).toMatch(/route="listInstances",status="429"\} \d/);
+    expect(await readGauge(server, 'answerBytes')).toBeLessThanOrEqual(1_000_000);
     expect((await server.send('listInstances', {}, { token: operate })).status).toBe(200);
     socket.destroy();
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
   });
 
   it('unread session responses of an operate token count toward its budget', async () => {
@@ -316,11 +316,11 @@ describeServer('response limits of a read token', (open) => {
       const given = { params, body: { set: values } };
       expect((await server.send('setSessionVariables', given, { token })).status).toBe(200);
     }
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
     const socket = await openSocket(server.server.port);
     socket.pause();
     socket.write(`${headOf('POST /v1/sessions/s/keep-alive', { token, length: 2 })}{}`);
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBeGreaterThan(6_000_000);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBeGreaterThan(6_000_000);
     const set = { 'v0-0': 'w'.repeat(65_536) };
     const refused = [
       await server.send('keepAlive', { params }, { token }),
@@ -329,7 +329,7 @@ describeServer('response limits of a read token', (open) => {
     ];
     expect(refused.map(({ status }) => status)).toEqual([429, 429, 429]);
     socket.destroy();
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
     expect((await server.send('keepAlive', { params }, { token })).status).toBe(200);
   });
 });

@@ -7,7 +7,7 @@ import { createToken, serve } from 'perdure/server';
 import { writePath, type RouteShape } from '../../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../../src/server/routes/table.ts';
 import { exchange } from '../helpers/raw-socket.ts';
-import { Dice, RequestMaker } from '../helpers/request-generator.ts';
+import { SeededRandom, RequestGenerator } from '../helpers/request-generator.ts';
 import { review, workload } from '../helpers/workload.ts';
 
 const count = 5_000;
@@ -38,8 +38,8 @@ const names = Object.keys(routes) as RouteName[];
 
 it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, async () => {
   const seed = Number(process.env['FUZZ_SEED'] ?? 20_240_607);
-  const dice = new Dice(seed);
-  const maker = new RequestMaker(dice);
+  const random = new SeededRandom(seed);
+  const generator = new RequestGenerator(random);
   const before = prototypes();
   const folder = await mkdtemp(join(tmpdir(), `perdure-${canary}-`));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -83,9 +83,9 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
   };
 
   const sendOne = async (): Promise<void> => {
-    const name = dice.pick(names);
+    const name = random.pick(names);
     const shape: RouteShape = routes[name];
-    const parts = maker.make(name);
+    const parts = generator.make(name);
     const search = new URLSearchParams();
     for (const [key, value] of Object.entries(parts.query ?? {})) {
       for (const one of Array.isArray(value) ? (value as unknown[]) : [value]) {
@@ -94,15 +94,15 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
     }
     const text = JSON.stringify(parts.body ?? {});
     // Truncates, doubles or corrupts some bodies.
-    const damage = dice.isLucky(0.05) ? dice.below(3) : -1;
-    const at = dice.below(text.length);
+    const damage = random.chance(0.05) ? random.below(3) : -1;
+    const at = random.below(text.length);
     const damaged = [
       text.slice(0, at),
       text + text,
       `${text.slice(0, at)}\u0001${text.slice(at + 1)}`,
     ];
-    const method = dice.isLucky(0.03)
-      ? dice.pick(['PUT', 'DELETE', 'PATCH', 'POST'])
+    const method = random.chance(0.03)
+      ? random.pick(['PUT', 'DELETE', 'PATCH', 'POST'])
       : shape.method;
     const path = `${writePath(shape.path, parts.params)}?${search.toString()}`;
     const what = `${method} ${path} ${text.slice(0, 500)}`;
@@ -116,8 +116,8 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
       const response = await fetch(server.url + path, {
         method,
         headers: {
-          authorization: dice.isLucky(0.03) ? 'Bearer wrong' : `Bearer ${token}`,
-          'content-type': dice.isLucky(0.02) ? 'text/plain' : 'application/json',
+          authorization: random.chance(0.03) ? 'Bearer wrong' : `Bearer ${token}`,
+          'content-type': random.chance(0.02) ? 'text/plain' : 'application/json',
         },
         ...(method !== 'GET' && { body: damaged[damage] ?? text }),
         signal: controller.signal,
@@ -144,8 +144,8 @@ it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, asyn
       Array.from({ length: inFlight }, async () => {
         const whole = `${requestLine}Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{"name":"hello"}`;
         const bytes = Buffer.from(whole);
-        for (let changes = dice.below(4); changes >= 0; changes -= 1) {
-          bytes[dice.below(bytes.length)] = dice.below(256);
+        for (let changes = random.below(4); changes >= 0; changes -= 1) {
+          bytes[random.below(bytes.length)] = random.below(256);
         }
         const answer = await exchange(
           server.port,

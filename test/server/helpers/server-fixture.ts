@@ -13,7 +13,7 @@ import { routes, type RouteName, type Routes } from '../../../src/server/routes/
 import { engineStores, type EngineStore, type StoreKind } from '../../engine/engine-store.ts';
 
 /** A response with its body. */
-export interface Answered {
+export interface TestResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -32,9 +32,9 @@ export interface TestServer {
     request: RequestOf<Routes[Name]>,
   ) => Promise<ResponseOf<Routes[Name]>>;
   /** Sends a request to a route and returns any response. */
-  readonly send: (name: RouteName, request: Parts, as?: Sender) => Promise<Answered>;
+  readonly send: (name: RouteName, request: Parts, as?: Sender) => Promise<TestResponse>;
   /** Sends a request to any path. */
-  readonly fetch: (path: string, init?: RequestInit) => Promise<Answered>;
+  readonly fetch: (path: string, init?: RequestInit) => Promise<TestResponse>;
 }
 
 /** The parts of a request, valid or not. */
@@ -112,7 +112,7 @@ function toTestServer(
   tokens: Readonly<Record<Role, string>>,
 ): TestServer {
   const { url } = server;
-  const request = async (path: string, init?: RequestInit): Promise<Answered> => {
+  const request = async (path: string, init?: RequestInit): Promise<TestResponse> => {
     const response = await fetch(url + path, init);
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, json: tryParse(text) };
@@ -167,6 +167,6 @@ function tryParse(text: string): unknown {
 }
 
 /** Returns the error code of a response. */
-export function codeOf({ json }: Answered): string | undefined {
+export function codeOf({ json }: TestResponse): string | undefined {
   return (json as { readonly error?: { readonly code: string } } | undefined)?.error?.code;
 }
