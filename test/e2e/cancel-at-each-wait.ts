@@ -1,6 +1,6 @@
 /**
- * Runs an example again and again and cancels one of its instances each time: for each orchestration at its first
- * wait, at its second, and so on. Prints a JSON array of how each canceled instance ended.
+ * Runs an example once per wait of its orchestrations and cancels an instance at that wait.
+ * Prints a JSON array of how each canceled instance ended.
  *
  * `node cancel-at-each-wait.ts <example> [<store of the first run> <store of the second run> …]`
  */
@@ -21,7 +21,7 @@ export interface CanceledAtWait {
 type Provider = Awaited<ReturnType<typeof openSqlite>>;
 type Turn = Parameters<Provider['ackOrchestrationItems']>[0][number]['turn'];
 
-/** An instance of an orchestration by the order of the first turns, and one of its waits. */
+/** An instance, by its position in the order of first turns, and one of its waits. */
 interface Target {
   readonly orchestration: string;
   readonly place: number;
@@ -32,11 +32,11 @@ interface Instance {
   readonly store: Provider;
   readonly instanceId: string;
   readonly orchestration: string;
-  /** Counts the instances of the orchestration. */
+  /** Position among the instances of the orchestration. */
   readonly place: number;
-  /** How often it has waited in this execution. */
+  /** Number of waits in this execution. */
   waits: number;
-  /** The most waits of one of its executions. */
+  /** Largest number of waits in one execution. */
   maxWaits: number;
 }
 
@@ -44,11 +44,11 @@ const terminal = new Set(['completed', 'failed', 'canceled', 'terminated', 'dele
 const endLimitMs = 30_000;
 const [, , example = '', ...stores] = process.argv;
 const print = process.stdout.write.bind(process.stdout);
-// A canceled instance makes the example fail where it asks for the result.
+// A canceled instance makes the example reject where it awaits the result.
 process.on('unhandledRejection', () => undefined);
 console.log = () => undefined;
 
-/** Sees every committed turn, and cancels the instance that reaches the target before its worker continues. */
+/** Observes committed turns and cancels the target instance before its worker continues. */
 class WaitWatch {
   readonly instances: Instance[] = [];
   readonly #target: Target | undefined;
@@ -105,7 +105,7 @@ class WaitWatch {
         }
         return results;
       },
-      // The store is read after the example has closed it.
+      // The status is read after the example has closed the store.
       close: async () => undefined,
     };
   }
@@ -154,7 +154,7 @@ async function statusAtEnd(instance: Instance): Promise<string> {
   }
 }
 
-/** Runs the example once, until it ends or the target is reached, and returns what `read` returns then. */
+/** Runs the example until it ends or reaches the target, and returns the result of `read`. */
 async function run<T>(
   number: number,
   watch: WaitWatch,
@@ -168,7 +168,7 @@ async function run<T>(
     opened.push(perdure);
     return perdure;
   };
-  // Files of one run must not be found by the next.
+  // A run must not find the files of an earlier one.
   mkdirSync(`run-${number}`);
   process.chdir(`run-${number}`);
   const store = stores[number];
@@ -176,7 +176,7 @@ async function run<T>(
   const ended = import(`${pathToFileURL(example).href}?run=${number}`).catch(() => undefined);
   const result = await read(await Promise.race([watch.reached, ended.then(() => undefined)]));
   for (const perdure of opened) await perdure.close();
-  // An example that waits for a handler which the cancel kept from starting never ends; the timer keeps this process alive.
+  // If the cancel prevents a handler that the example awaits, the example never ends. The timer keeps this process alive.
   await Promise.race([ended, delay(5_000)]);
   await watch.close();
   process.chdir('..');
@@ -190,7 +190,7 @@ async function toProvider(store: string | Provider): Promise<Provider> {
   return store.startsWith('postgres') ? openPostgres({ url: store }) : openSqlite({ path: store });
 }
 
-/** Every wait of every orchestration, each in the first instance that has it and does not fail by itself. */
+/** Returns every wait of every orchestration, in the first instance that reaches it without failing. */
 async function findTargets(): Promise<readonly Target[]> {
   const watch = new WaitWatch();
   return await run(0, watch, async () => {

@@ -6,7 +6,7 @@ import { createDatabase } from '../postgres/helpers/server.ts';
 import type { CanceledAtWait } from './cancel-at-each-wait.ts';
 import { root, runProgram, withoutLogLines } from './run-program.ts';
 
-/** Waits at which a cancel comes too late to change the outcome, and why. */
+/** Waits at which a cancel is too late to change the outcome, with the cause. */
 const tooLate: Readonly<Record<string, string>> = {
   'child-orchestrations order 2': 'the start that it waits for is confirmed by the same commit',
   'race fetchFile 2': 'the code has returned; the instance waits for the losers to stop',
@@ -14,7 +14,7 @@ const tooLate: Readonly<Record<string, string>> = {
   'timeout-with-cleanup render 4': 'the outcome is decided; the code cleans up in a shield',
 };
 
-/** The waits that the examples have at least, so that the check does not pass for want of waits. */
+/** Waits that must be found, so that the check cannot pass without any. */
 const expected: Readonly<Record<string, readonly string[]>> = {
   'timers-and-events': ['purchase 1', 'purchase 2', 'purchase 3'],
   'fan-out-fan-in': ['countAll 1'],
@@ -37,7 +37,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it.each(examples)('example %s ends canceled, at whichever wait it is canceled', async (example) => {
+it.each(examples)('example %s ends canceled when canceled at any of its waits', async (example) => {
   const file = join(root, 'examples', `${example}.ts`);
   const needsPostgres = readFileSync(file, 'utf8').includes(`from 'pg'`);
   const stores = needsPostgres ? await databases() : [];

@@ -17,7 +17,7 @@ interface LedgerLine {
   readonly pid: number;
 }
 
-it('the demo kills a worker, finishes in another, and repeats nothing that was recorded', async () => {
+it('the demo kills a worker, another finishes, and no recorded step runs again', async () => {
   const ledgerFile = join(folder, 'ledger.jsonl');
   const { code, stdout, stderr } = await runProgram('demo/main.ts', {
     cwd: folder,
@@ -54,7 +54,7 @@ it('the demo kills a worker, finishes in another, and repeats nothing that was r
     ]);
     expect(happened('done').filter((entry) => entry.step === step)).toEqual([{ step, pid: first }]);
   }
-  // At least one step was interrupted; otherwise the kill would show nothing.
+  // Without an interrupted step the kill would prove nothing.
   expect(happened('begun').length).toBeGreaterThan(12);
 
   expect(readdirSync(folder)).toEqual(['ledger.jsonl']);

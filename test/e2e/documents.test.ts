@@ -23,7 +23,7 @@ const documents = [
 
 interface Snippet {
   readonly document: string;
-  /** The example that the snippet says it was taken from. */
+  /** The example file named in the source comment. */
   readonly source: string | undefined;
   readonly code: string;
 }
@@ -37,7 +37,7 @@ function snippetsOf(document: string): Snippet[] {
 const snippets = documents.flatMap(snippetsOf);
 
 describe('documents', () => {
-  it.each(documents)('%s links to files that exist', (document) => {
+  it.each(documents)('%s links only to existing files', (document) => {
     const text = readFileSync(join(root, document), 'utf8');
     const links = [...text.matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)/g)].map(
       ([, to]) => to ?? '',
@@ -46,7 +46,7 @@ describe('documents', () => {
     expect(missing).toEqual([]);
   });
 
-  it('ARCHITECTURE.md names files that exist', () => {
+  it('ARCHITECTURE.md names only existing files', () => {
     const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
     const named = [...text.matchAll(/`([\w./-]+\/[\w.-]*)`/g)].map(([, name]) => name ?? '');
     const missing = named.filter(
@@ -56,20 +56,20 @@ describe('documents', () => {
     expect(named.length).toBeGreaterThan(20);
   });
 
-  it('every snippet of the README is taken from an example', () => {
+  it('every README snippet names the example it comes from', () => {
     const own = snippets.filter(({ document, source }) => document === 'README.md' && !source);
     expect(own).toEqual([]);
     expect(snippets.filter(({ document }) => document === 'README.md')).not.toEqual([]);
   });
 
-  it('a snippet that names its source stands there word for word', () => {
+  it('a snippet with a source comment is a verbatim part of that file', () => {
     for (const { source, code } of snippets) {
       if (source === undefined) continue;
       expect(readFileSync(join(root, source), 'utf8')).toContain(code);
     }
   });
 
-  it('every other snippet compiles as a module of its own', async () => {
+  it('every snippet without a source comment compiles on its own', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'perdure-snippets-'));
     try {
       const own = snippets.filter(({ source }) => source === undefined);

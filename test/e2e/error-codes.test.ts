@@ -23,13 +23,13 @@ function documentedCodes(): readonly string[] {
   );
 }
 
-it('the error reference documents every error code of the package once, and no other', () => {
+it('docs/errors.md documents every ErrorCode exactly once and no other code', () => {
   const declared = declaredCodes();
   expect(declared.length).toBeGreaterThan(50);
   expect(documentedCodes().toSorted()).toEqual(declared.toSorted());
 });
 
-it('the error reference says when, why and what to do for every code', () => {
+it('every section of docs/errors.md has When, Cause and Fix entries', () => {
   const sections = document.split(/^### /m).slice(1);
   for (const section of sections) {
     for (const label of ['- **When**: ', '- **Cause**: ', '- **Fix**: ']) {
@@ -38,7 +38,7 @@ it('the error reference says when, why and what to do for every code', () => {
   }
 });
 
-it('the overview of the error reference lists the codes of its sections', () => {
+it('the overview of docs/errors.md lists every documented code', () => {
   const overview = [...document.matchAll(/^\| \[.*$/gm)].join('\n');
   for (const code of documentedCodes()) expect(overview).toContain(`\`${code}\``);
 });

@@ -7,7 +7,7 @@ import { root, runProgram, withoutLogLines } from './run-program.ts';
 
 const examples = globSync('examples/*.ts', { cwd: root }).sort();
 
-/** The lines of the comment that ends an example. */
+/** Returns the expected output from the last comment of an example. */
 function expectedOutput(source: string): string {
   const comment = source.split('\n// Output:\n')[1];
   if (comment === undefined) throw new Error('The example does not end with its output.');
@@ -20,7 +20,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('there is an example for each thing that a newcomer looks for', () => {
+it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'attached-work',
@@ -50,21 +50,24 @@ it('there is an example for each thing that a newcomer looks for', () => {
   );
 });
 
-/** Every example as it is, and again on PostgreSQL where it lets the caller choose the store. */
+/** Every example on its default store, and on PostgreSQL if it accepts a store argument. */
 const runs = examples.flatMap((example) => {
   const source = readFileSync(join(root, example), 'utf8');
   const output = expectedOutput(source);
   const takesStore = source.includes('process.argv[2]');
   const needsPostgres = source.includes(`from 'pg'`);
-  const stores = [...(needsPostgres ? [] : ['its own']), ...(takesStore ? ['PostgreSQL'] : [])];
+  const stores = [
+    ...(needsPostgres ? [] : ['its default store']),
+    ...(takesStore ? ['PostgreSQL'] : []),
+  ];
   return stores.map((store) => ({ example, output, store }));
 });
 
-it('some examples run on PostgreSQL too', () => {
+it('more than three examples also run on PostgreSQL', () => {
   expect(runs.filter(({ store }) => store === 'PostgreSQL').length).toBeGreaterThan(3);
 });
 
-it.each(runs)('$example prints what its last comment says on $store', async (run) => {
+it.each(runs)('$example prints the output in its last comment on $store', async (run) => {
   const result = await runProgram(run.example, {
     cwd: folder,
     args: await argumentsFor(run.store),
@@ -80,7 +83,7 @@ async function argumentsFor(store: string): Promise<readonly string[]> {
   return [database.url];
 }
 
-it('the first example can be run again on its file: the same id is the same run', async () => {
+it('examples/hello.ts run twice on one file prints the same output', async () => {
   for (let run = 0; run < 2; run += 1) {
     const { stdout } = await runProgram('examples/hello.ts', { cwd: folder });
     expect(stdout).toBe('Hello, World!\n');

@@ -9,7 +9,7 @@ import { root } from './run-program.ts';
 
 const drivers = ['pg', 'better-sqlite3', 'zod'];
 
-/** A folder for a program, with the packages of this repository. */
+/** Creates a temporary folder with the node_modules of this repository. */
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-package-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -22,7 +22,7 @@ async function runFile(path: string): Promise<string> {
   return stdout.trim();
 }
 
-/** Runs code in a process of its own, and tells which of the drivers it has loaded, by what it printed. */
+/** Runs code in a child process and returns the drivers that it loaded. */
 async function loadedBy(code: string): Promise<string[]> {
   const folder = newFolder();
   const path = join(folder, 'program.mjs');
@@ -45,24 +45,24 @@ console.log(${JSON.stringify(drivers)}.filter((name) => loaded.has(name)).join('
   return printed === '' ? [] : printed.split(' ');
 }
 
-describe('drivers are loaded where they are needed', () => {
+describe('driver loading', () => {
   it.each(['index', 'flows', 'provider', 'remote'])(
-    'importing %s loads none of them',
+    'importing entry %s loads no driver',
     async (name) => {
       expect(await loadedBy(`await entry('${name}');`)).toEqual([]);
     },
   );
 
-  it('importing the server loads zod alone', async () => {
+  it('importing entry server loads only zod', async () => {
     expect(await loadedBy(`await entry('server');`)).toEqual(['zod']);
   });
 
-  it('opening SQLite loads better-sqlite3 alone', async () => {
+  it('opening an SQLite store loads only better-sqlite3', async () => {
     const open = `const perdure = await (await entry('index')).Perdure.open(':memory:');`;
     expect(await loadedBy(`${open} await perdure.close();`)).toEqual(['better-sqlite3']);
   });
 
-  it('opening PostgreSQL loads pg alone, also where no server answers', async () => {
+  it('opening a PostgreSQL store without a reachable server loads only pg', async () => {
     const open = `await (await entry('index')).Perdure.open('postgres://127.0.0.1:1/none?connect_timeout=1')`;
     expect(await loadedBy(`${open}.catch(() => undefined);`)).toEqual(['pg']);
   });
@@ -96,35 +96,38 @@ void main();
   it.each<[Format, string]>([
     ['esm', 'mjs'],
     ['cjs', 'cjs'],
-  ])('esbuild bundles it as %s, with the native module external', async (format, extension) => {
-    const folder = newFolder();
-    const entry = join(folder, 'main.js');
-    const outfile = join(folder, `bundle.${extension}`);
-    writeFileSync(entry, source);
-    await build({
-      entryPoints: [entry],
-      outfile,
-      format,
-      bundle: true,
-      platform: 'node',
-      target: 'node22',
-      external: ['better-sqlite3', 'pg-native'],
-      // The package is known by its name, as it is where it was installed.
-      alias: {
-        'perdure/flows': join(root, 'dist', 'flows.js'),
-        perdure: join(root, 'dist', 'index.js'),
-      },
-      // CommonJS has no import.meta, which only isolated handlers need.
-      logOverride: { 'empty-import-meta': 'silent' },
-      // Packages of CommonJS ask for modules of Node by require.
-      ...(format === 'esm' && {
-        banner: {
-          js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`,
+  ])(
+    'an esbuild bundle in %s format runs with better-sqlite3 external',
+    async (format, extension) => {
+      const folder = newFolder();
+      const entry = join(folder, 'main.js');
+      const outfile = join(folder, `bundle.${extension}`);
+      writeFileSync(entry, source);
+      await build({
+        entryPoints: [entry],
+        outfile,
+        format,
+        bundle: true,
+        platform: 'node',
+        target: 'node22',
+        external: ['better-sqlite3', 'pg-native'],
+        // Resolves the package name to the build, as after an installation.
+        alias: {
+          'perdure/flows': join(root, 'dist', 'flows.js'),
+          perdure: join(root, 'dist', 'index.js'),
         },
-      }),
-    });
-    const printed = await runFile(outfile);
-    // Isolated handlers need the package as it is; in a bundle they say so.
-    expect(printed.split('\n')).toEqual(['Hello, bundle!', 'from a flow', 'INVALID_OPTION']);
-  });
+        // CommonJS has no import.meta, which only isolated handlers need.
+        logOverride: { 'empty-import-meta': 'silent' },
+        // CommonJS dependencies load Node modules with require.
+        ...(format === 'esm' && {
+          banner: {
+            js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`,
+          },
+        }),
+      });
+      const printed = await runFile(outfile);
+      // Isolated handlers do not work in a bundle and fail with INVALID_OPTION.
+      expect(printed.split('\n')).toEqual(['Hello, bundle!', 'from a flow', 'INVALID_OPTION']);
+    },
+  );
 });

@@ -11,7 +11,7 @@ export interface ProgramResult {
   readonly stderr: string;
 }
 
-/** Runs a TypeScript file of the repository as a process of its own, against the built package. */
+/** Runs a TypeScript file of the repository in a child process, against the built package. */
 export function runProgram(
   file: string,
   options: {
@@ -38,7 +38,7 @@ export function runProgram(
   });
 }
 
-/** What a program wrote besides the log lines of the default logger, which reports attempts that fail. */
+/** Removes the lines of the default logger, which reports failed attempts. */
 export function withoutLogLines(stderr: string): string {
   return stderr.replaceAll(/^perdure (?:warn|error): .*\n(?:\s+at .*\n)*/gm, '');
 }

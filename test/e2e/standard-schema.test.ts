@@ -27,7 +27,7 @@ async function open(...definitions: Parameters<Perdure['startWorker']>): Promise
   return perdure;
 }
 
-describe.each(schemas)('a schema of %s', (_, orderSchema, emailSchema) => {
+describe.each(schemas)('schemas of %s', (_, orderSchema, emailSchema) => {
   const reserve = activity('reserve', (_ctx, order: Order) => `${order.qty} × ${order.sku}`, {
     input: orderSchema,
   });
@@ -44,14 +44,14 @@ describe.each(schemas)('a schema of %s', (_, orderSchema, emailSchema) => {
   const parent = orchestration('parent', (ctx, input: unknown) => ctx.child('checkout', input));
   const definitions = { orchestrations: [checkout, careless, parent], activities: [reserve] };
 
-  test('lets good inputs and events pass', async () => {
+  test('a valid input and a valid event pass the schema', async () => {
     const { client } = await open(definitions);
     const handle = await client.start(checkout, { sku: 'a', qty: 2 });
     await handle.raiseEvent(confirmed, 'someone@example.org');
     expect(await handle.result()).toBe('2 × a for someone@example.org');
   });
 
-  test('refuses a bad input at the start, with the path to the problem', async () => {
+  test('start() rejects an invalid input with INVALID_INPUT and the path', async () => {
     const { client } = await open(definitions);
     for (const input of [
       { sku: 'a', qty: 0 },
@@ -65,7 +65,7 @@ describe.each(schemas)('a schema of %s', (_, orderSchema, emailSchema) => {
     expect(await client.get('c')).toBeUndefined();
   });
 
-  test('refuses a bad event where it is raised', async () => {
+  test('raiseEvent() rejects an invalid payload with INVALID_INPUT', async () => {
     const { client } = await open(definitions);
     const handle = await client.start(checkout, { sku: 'a', qty: 2 });
     await expect(handle.raiseEvent(confirmed, 'nobody')).rejects.toMatchObject({
@@ -74,7 +74,7 @@ describe.each(schemas)('a schema of %s', (_, orderSchema, emailSchema) => {
     });
   });
 
-  test('fails an activity that is given a bad input, once', async () => {
+  test('an activity called with an invalid input fails with INVALID_INPUT', async () => {
     const { client } = await open(definitions);
     const handle = await client.start(careless, { sku: 'a' });
     await expect(handle.result()).rejects.toMatchObject({
@@ -83,7 +83,7 @@ describe.each(schemas)('a schema of %s', (_, orderSchema, emailSchema) => {
     });
   });
 
-  test('fails an instance started by its plain name, and a child, that are given a bad input', async () => {
+  test('an instance started by name or as a child fails on invalid input', async () => {
     const { client } = await open(definitions);
     const byName = await client.start('checkout', { sku: 'a' });
     await expect(byName.result()).rejects.toMatchObject({
@@ -97,10 +97,10 @@ describe.each(schemas)('a schema of %s', (_, orderSchema, emailSchema) => {
   });
 });
 
-describe('a schema that changes what it is given', () => {
+describe('transforming and async schemas', () => {
   const withDefault = z.object({ qty: z.number().default(1) });
 
-  test('is applied once to what the handler gets, also after a replay', async () => {
+  test('a transforming schema is applied once to the handler input, even with replays', async () => {
     const add = activity('add', (_ctx, text: string) => `${text}!`, {
       input: z.string().transform((text) => `${text}?`),
     });
@@ -117,7 +117,7 @@ describe('a schema that changes what it is given', () => {
   });
 });
 
-test('a schema may answer later', async () => {
+test('start() awaits an async schema', async () => {
   const input = z.string().refine(async (text) => text !== 'taken', 'is taken');
   const claim = orchestration('claim', (_ctx, name: string) => `${name} claimed`, { input });
   const { client } = await open({ orchestrations: [claim] });

@@ -4,17 +4,17 @@ import { describe, expect, it } from 'vitest';
 import { root } from './run-program.ts';
 import { findSwallowedCancels } from './swallowed-cancels.ts';
 
-describe('no orchestration hides a cancel', () => {
+describe('orchestrations in examples and documents', () => {
   const programs = globSync(['examples/*.ts', 'demo/*.ts'], { cwd: root }).sort();
-  it.each(programs)('in %s', (program) => {
+  it.each(programs)('no orchestration in %s swallows a cancel', (program) => {
     expect(findSwallowedCancels(readFileSync(join(root, program), 'utf8'))).toEqual([]);
   });
 
   const documents = ['README.md', ...globSync('docs/**/*.md', { cwd: root }).sort()];
-  it.each(documents)('in the code of %s', (document) => {
+  it.each(documents)('no orchestration in a snippet of %s swallows a cancel', (document) => {
     const text = readFileSync(join(root, document), 'utf8');
     const blocks = [...text.matchAll(/(<!-- from \S+ -->\n+)?```ts\n(.*?)```/gs)];
-    // Parts of examples are checked there.
+    // Snippets taken from examples are checked with the examples.
     const own = blocks.flatMap(([, source, code = '']) => (source === undefined ? [code] : []));
     expect(own.flatMap(findSwallowedCancels)).toEqual([]);
   });
@@ -30,7 +30,7 @@ describe('findSwallowedCancels', () => {
     'return await ctx.call(a).then((b) => b, () => undefined);',
     'return await Promise.allSettled([ctx.call(a)]);',
     'await Promise.all(list.map(async (x) => { try { await ctx.call(x); } catch {} }));',
-  ])('finds %s', (body) => {
+  ])('findSwallowedCancels() finds %s', (body) => {
     expect(findSwallowedCancels(inside(body))).toHaveLength(1);
   });
 
@@ -39,11 +39,11 @@ describe('findSwallowedCancels', () => {
     'try { await ctx.sleep(1); } finally { await ctx.shield(() => ctx.call(a).catch(log)); }',
     'const done = await ctx.allSettled([ctx.call(a)]); ctx.throwIfCanceled(); return done;',
     'try { await ctx.call(a); } catch { ctx.throwIfCanceled(); return 1; }',
-  ])('accepts %s', (body) => {
+  ])('findSwallowedCancels() accepts %s', (body) => {
     expect(findSwallowedCancels(inside(body))).toEqual([]);
   });
 
-  it('accepts a catch outside of orchestrations', () => {
+  it('findSwallowedCancels() ignores a catch outside orchestrations', () => {
     expect(findSwallowedCancels('await handle.result().catch(log);')).toEqual([]);
   });
 });

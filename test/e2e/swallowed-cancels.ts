@@ -9,8 +9,8 @@ interface Node {
 const functions = new Set(['ArrowFunctionExpression', 'FunctionExpression']);
 
 /**
- * Finds code in orchestrations that hides a cancel: a `catch` that never throws, also as a method or as the second
- * argument of `then`, and an `allSettled` without `throwIfCanceled`. Returns the offending source text.
+ * Returns the source text of orchestration code that swallows a cancel: a `catch` (clause, method or second
+ * argument of `then`) that never throws, and an `allSettled` without `throwIfCanceled`.
  */
 export function findSwallowedCancels(code: string): readonly string[] {
   const found: string[] = [];
@@ -44,14 +44,14 @@ function throws(node: Node): boolean {
   );
 }
 
-/** The method that a call calls. */
+/** Returns the method name of a call. */
 function memberOf(node: Node): string | undefined {
   if (node.type !== 'CallExpression') return undefined;
   const callee = node['callee'] as Node;
   return callee.type === 'MemberExpression' ? nameOf(callee['property']) : undefined;
 }
 
-/** A cancel does not enter a shield. */
+/** A cancel does not reach code inside a shield. */
 function isShield(node: Node): boolean {
   return memberOf(node) === 'shield';
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { event, isPerdureError, Perdure } from 'perdure';
 import { and, eq, flow, gt, not, type FlowDefinition } from 'perdure/flows';
 
-/** A builder as JavaScript sees it: whoever has no types gets the same answers at build. */
+/** The builder without its types, for JavaScript callers. */
 interface Untyped {
   step(name: unknown, ...rest: unknown[]): Untyped;
   map(name: unknown, ...rest: unknown[]): Untyped;
@@ -26,11 +26,11 @@ function thrownBy(build: () => unknown): unknown {
   throw new Error('Nothing was thrown.');
 }
 
-describe('a flow that cannot run as its author means it is refused when it is built', () => {
+describe('building an invalid flow', () => {
   const refused: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ['an empty flow', () => untyped().output(), /"bad" has no steps\. Add one/],
+    ['a flow without steps', () => untyped().output(), /"bad" has no steps\. Add one/],
     [
-      'two steps of one name',
+      'two steps with the same name',
       () => untyped().step('a', nothing).step('a', nothing).output(),
       /two steps named "a"\. Rename one/,
     ],
@@ -51,7 +51,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /depends on "b"/,
     ],
     [
-      'a cycle',
+      'a dependency cycle',
       () =>
         untyped()
           .step('a', { needs: ['c'] }, nothing)
@@ -69,7 +69,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /cycle: a -> a/,
     ],
     [
-      'a reduce of itself',
+      'a reduce over itself',
       () =>
         untyped()
           .reduce('a', { ...over('a'), initial: 0 }, nothing)
@@ -82,7 +82,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /depends on "b", which is not a step/,
     ],
     [
-      'a need that may be skipped',
+      'a need that a condition can skip',
       () =>
         untyped()
           .step('a', always, nothing)
@@ -91,17 +91,17 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /needs "a", which its condition may skip\. List it in `optional`/,
     ],
     [
-      'a map over a step that may be skipped',
+      'a map over a step that a condition can skip',
       () => untyped().step('a', always, nothing).map('b', over('a'), nothing).output(),
       /reads the items of "a", which its condition may skip/,
     ],
     [
-      'an output that is no step',
+      'an output that is not a step',
       () => untyped().step('a', nothing).output('b'),
       /names "b", which is not a step\. Steps: a/,
     ],
     [
-      'an output behind one that always completes',
+      'an output after one without a condition',
       () => untyped().step('a', nothing).step('b', nothing).output('a', 'b'),
       /"b" of flow "bad" is unreachable: "a" before it has no condition/,
     ],
@@ -120,17 +120,17 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /"a" and "b" .* same signal "go"/,
     ],
     [
-      'a signal whose name leaves no room for that of its event',
+      'a signal name of 249 bytes',
       () => untyped().step('a', { signal: event('x'.repeat(249)) }, nothing),
       /signal name of step "a" .* exceeds 248 bytes\. Shorten it/,
     ],
     [
-      'a step with a name that cannot be stored',
+      'a step named __proto__',
       () => untyped().step('__proto__', nothing).output(),
       /step named "__proto__", which cannot be stored as a key\. Choose another/,
     ],
     [
-      'a signal with a name that cannot be stored',
+      'a signal named __proto__',
       () =>
         untyped()
           .step('a', { signal: event('__proto__') }, nothing)
@@ -138,22 +138,26 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /signal "__proto__", which cannot be stored as a key\. Choose another/,
     ],
     [
-      'a signal that is no event',
+      'a signal that is not an event',
       () => untyped().step('a', { signal: 'go' }, nothing),
       /must be an event/,
     ],
-    ['a reserved name', () => untyped().step('input', nothing), /step named "input".*another/],
-    ['a name with a slash', () => untyped().step('a/b', nothing), /must not contain/],
-    ['a step without a name', () => untyped().step('', nothing), /has no name/],
-    ['a flow without a name', () => untyped(''), /Invalid flow name ""/],
     [
-      'a handler that is no function',
+      'a step with the reserved name input',
+      () => untyped().step('input', nothing),
+      /step named "input".*another/,
+    ],
+    ['a step name with a slash', () => untyped().step('a/b', nothing), /must not contain/],
+    ['an empty step name', () => untyped().step('', nothing), /has no name/],
+    ['an empty flow name', () => untyped(''), /Invalid flow name ""/],
+    [
+      'a handler that is not a function',
       () => untyped().step('a', {}, 5),
       /handler .* must be a function/,
     ],
     ['a missing handler', () => untyped().map('a', over('input')), /handler .* must be a function/],
     [
-      'a generator that is no function',
+      'a generator that is not a function',
       () => untyped().generator('a', {}, 5, nothing),
       /generator .* must be a function/,
     ],
@@ -167,29 +171,33 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       () => untyped().step('a', { concurrency: 5 }, nothing),
       /Unknown option "concurrency"/,
     ],
-    ['options that are no object', () => untyped().step('a', null, nothing), /must be an object/],
     [
-      'needs that are no list',
+      'options that are not an object',
+      () => untyped().step('a', null, nothing),
+      /must be an object/,
+    ],
+    [
+      'a needs option that is not an array',
       () => untyped().step('a', { needs: 'b' }, nothing),
       /`needs` .* must be an array/,
     ],
     [
-      'a concurrency of nothing',
+      'a concurrency of 0',
       () => untyped().map('a', { ...over('input'), concurrency: 0 }, nothing),
       /Invalid `concurrency` 0 .* must be a positive integer/,
     ],
     [
-      'a map over no reference',
+      'a map over a value that is not a reference',
       () => untyped().map('a', { over: () => [1, 2] }, nothing),
       /over` .* must return a reference/,
     ],
     [
-      'a condition that is a truth value',
+      'a condition that is a boolean',
       () => untyped().step('a', { when: () => true }, nothing),
       /requires a condition, such as eq/,
     ],
     [
-      'a condition about a step that it does not depend on',
+      'a condition on a step that is not a dependency',
       () =>
         untyped()
           .step('a', nothing)
@@ -202,12 +210,12 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /first argument of gt\(\) must be a reference/,
     ],
     [
-      'a comparison with what JSON cannot carry',
+      'a comparison with NaN',
       () => untyped().step('a', { when: ({ input }: never) => eq(input, Number.NaN) }, nothing),
       /must be plain JSON data/,
     ],
     [
-      'a comparison with a Date, which JSON would turn into text',
+      'a comparison with a Date',
       () =>
         untyped().step(
           'a',
@@ -217,13 +225,13 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /must be plain JSON data/,
     ],
     [
-      'a comparison with a Map, which JSON would empty',
+      'a comparison with a Map',
       () =>
         untyped().step('a', { when: ({ input }: never) => eq(input, new Map() as never) }, nothing),
       /must be plain JSON data/,
     ],
-    ['a condition of nothing', () => and(), /requires at least one condition/],
-    ['the opposite of nothing', () => not(undefined as never), /requires a condition/],
+    ['and() without conditions', () => and(), /requires at least one condition/],
+    ['not() without a condition', () => not(undefined as never), /requires a condition/],
     [
       'two on-fail handlers',
       () => untyped().onFail(nothing).onFail(nothing),
@@ -231,27 +239,27 @@ describe('a flow that cannot run as its author means it is refused when it is bu
     ],
   ];
 
-  it.each(refused)('%s', (_title, build, message) => {
+  it.each(refused)('building a flow throws INVALID_FLOW for %s', (_title, build, message) => {
     const error = thrownBy(build);
     expect(isPerdureError(error, 'INVALID_FLOW')).toBe(true);
     expect((error as Error).message).toMatch(message);
   });
 
-  it('a retry policy or timeout that makes no sense, as for an activity', () => {
+  it('step() throws INVALID_OPTION for an invalid retry policy, INVALID_DURATION for a negative timeout', () => {
     const retry = thrownBy(() => untyped().step('a', { retry: { maxAttempts: 0 } }, nothing));
     expect(isPerdureError(retry, 'INVALID_OPTION')).toBe(true);
     const timeout = thrownBy(() => untyped().step('a', { timeout: -1 }, nothing));
     expect(isPerdureError(timeout, 'INVALID_DURATION')).toBe(true);
   });
 
-  it('a name that is too long for its activities', () => {
+  it('step() throws INVALID_NAME when flow and step name together are too long', () => {
     const error = thrownBy(() => untyped('f'.repeat(200)).step('s'.repeat(60), nothing));
     expect(isPerdureError(error, 'INVALID_NAME')).toBe(true);
   });
 });
 
-describe('a flow that is built', () => {
-  it('shares its beginning with others', () => {
+describe('a flow definition', () => {
+  it('a builder can be extended into several flows with separate outputs', () => {
     const beginning = flow('shared').step('a', () => 1);
     const one = beginning.step('b', { needs: ['a'] }, (_ctx, { a }) => a + 1).output();
     const other = beginning.step('c', { needs: ['a'] }, (_ctx, { a }) => a + 2).output();
@@ -259,7 +267,7 @@ describe('a flow that is built', () => {
     expect(other.graph.output).toEqual(['c']);
   });
 
-  it('is plain data that nobody can change', () => {
+  it('a flow graph is frozen, JSON-serializable data', () => {
     const { graph } = flow('frozen')
       .input<{ readonly euros: number }>()
       .step(
@@ -272,7 +280,7 @@ describe('a flow that is built', () => {
     expect(Object.isFrozen(graph.steps[0]?.when)).toBe(true);
   });
 
-  it('leaves what its author gave it as it was', () => {
+  it('building a flow copies its options and does not freeze the originals', () => {
     const initial = { seen: ['none'] };
     const needs = ['a'] as const;
     const built = flow('polite')
@@ -284,7 +292,7 @@ describe('a flow that is built', () => {
     expect(built.graph.steps[1]?.initial).toEqual({ seen: ['none'] });
   });
 
-  it('may be defined in any order where there are no types', () => {
+  it('an untyped builder accepts a step before its dependency', () => {
     const { graph } = untyped('order')
       .step('b', { needs: ['a'] }, nothing)
       .step('a', nothing)
@@ -292,7 +300,7 @@ describe('a flow that is built', () => {
     expect(graph.output).toEqual(['b']);
   });
 
-  it('cannot be registered twice, nor beside an orchestration of its name', async () => {
+  it('startWorker() rejects a duplicate or invalid flow, runFlow() an invalid one', async () => {
     const one = flow('twice')
       .step('a', () => 1)
       .output();

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { flow, type FlowDefinition } from 'perdure/flows';
 import { TurnDriver } from '../replay/turn-driver.ts';
 
-/** Drives a run of a flow up to where its first steps run. */
+/** Starts a run of a flow, up to its first running steps. */
 async function begin(definition: FlowDefinition<undefined>): Promise<TurnDriver> {
   const run = new TurnDriver(definition.orchestration);
   await run.start({ flow: definition.graph });
@@ -20,23 +20,23 @@ const items = flow('items')
   .map('b', { over: ({ a }) => a }, () => 'b')
   .output();
 
-describe('a step that answers in the turn in which the cancel of its run is read', () => {
+describe('a step outcome in the same turn as the cancel of its run', () => {
   it.each([
     { what: 'returns', answer: { output: 'late' } },
     { what: 'completes the flow early', answer: { early: true, output: 'late', reason: 'enough' } },
-  ])('is not heard if it $what', async ({ answer }) => {
+  ])('a step that $what after the cancel leaves its run canceled', async ({ answer }) => {
     const run = await begin(one);
     await run.turn(run.cancel('no more'), run.completed(1, answer));
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'no more' });
   });
 
-  it('is not heard if it fails', async () => {
+  it('a step that fails after the cancel leaves its run canceled', async () => {
     const run = await begin(one);
     await run.turn(run.cancel('no more'), run.failed(1));
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'no more' });
   });
 
-  it('is not heard if it is the last item of a map', async () => {
+  it('a last map item that completes after the cancel leaves its run canceled', async () => {
     const run = await begin(items);
     await run.turn(run.completed(1, { output: ['x', 'y'] }));
     await run.turn(run.completed(2, { output: 'b' }));
@@ -44,7 +44,7 @@ describe('a step that answers in the turn in which the cancel of its run is read
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'no more' });
   });
 
-  it('is heard if its answer came first, or if it is waited for', async () => {
+  it('a step result before the cancel, or with cancellation wait, completes the run', async () => {
     const before = await begin(one);
     await before.turn(before.completed(1, { output: 'in time' }), before.cancel());
     expect(before.output).toBe('in time');

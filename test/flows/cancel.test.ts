@@ -7,9 +7,9 @@ import { signalled } from '../engine/signalled.ts';
 const statuses = (run: FlowRun | undefined) => run?.steps.map(({ status }) => status);
 
 describeEngine(
-  'cancelling a flow',
+  'cancel of a flow run',
   (open) => {
-    it('with parallel branches cancels what waits and stops what runs; canceled is shown when nothing runs', async () => {
+    it('a run with parallel branches stays canceling until its running steps have stopped', async () => {
       const bothRun = [signalled<void>(), signalled<void>()];
       const mayStop = signalled<void>();
       const seen: unknown[] = [];
@@ -62,7 +62,7 @@ describeEngine(
       expect(ran).toEqual([]);
     });
 
-    it('with active items claims none of the others any more', async () => {
+    it('cancel() of a map with running items starts none of the queued items', async () => {
       const twoRun = signalled<void>();
       const began: number[] = [];
       const wide = flow('wide')
@@ -92,7 +92,7 @@ describeEngine(
       expect(items[0]).toMatchObject({ index: 0, status: 'canceled', reason: 'enough' });
     });
 
-    it('is one transaction: nothing of it waits or can be claimed once the cancel is answered', async () => {
+    it('cancel() withdraws all queued steps and items before it resolves', async () => {
       const both = flow('both')
         .input<readonly number[]>()
         .step('a', () => 1)
@@ -127,7 +127,7 @@ describeEngine(
       }
     });
 
-    it('between two attempts of a step ends it at once, and nothing is tried again', async () => {
+    it('cancel() between two attempts ends the step without another attempt', async () => {
       const failed = signalled<void>();
       let attempts = 0;
       const flaky = flow('flaky')
@@ -150,7 +150,7 @@ describeEngine(
       expect((await readFlowRun(client, run.id))?.onFail).toBeUndefined();
     });
 
-    it('whose worker has died ends within a lease', async () => {
+    it('a canceled run whose worker died ends when the lease expires', async () => {
       const one = flow('one')
         .step('a', () => 1)
         .output();
@@ -166,7 +166,7 @@ describeEngine(
       }
     });
 
-    it('many times is one cancel, with the first reason; one that is over stays as it is', async () => {
+    it('repeated cancel() calls keep the first reason, and a finished run is unchanged', async () => {
       const runs = signalled<void>();
       const one = flow('one')
         .input<boolean>()
@@ -202,7 +202,7 @@ describeEngine(
       expect(await client.cancel('nobody')).toEqual({ found: false, changed: false, status: null });
     });
 
-    it('from a step or an item itself: nothing starts after it, and whatever it returns, the flow is canceled', async () => {
+    it('ctx.cancel() in a step or item cancels the run, whatever its handler does', async () => {
       const ran: string[] = [];
       const self = flow('self')
         .input<'step' | 'item'>()
@@ -222,7 +222,7 @@ describeEngine(
       const first = await client.runFlow(self, 'step');
       await expect(first.result()).rejects.toMatchObject({ reason: 'not for us' });
       expect(ran).toEqual([]);
-      // Several at once: whether the failure comes in the turn of the cancel or after it depends on the load.
+      // The failure arrives in the turn of the cancel or after it, depending on the load: 20 runs cover both.
       const others = await Promise.all(
         Array.from({ length: 20 }, () => client.runFlow(self, 'item')),
       );
@@ -253,7 +253,7 @@ describeEngine(
       expect(await client.get(run.id)).toMatchObject({ status: 'completed', output: 1 });
     });
 
-    it('while its on-fail handler runs lets that finish, and the flow stays failed', async () => {
+    it('cancel() during the on-fail handler lets it finish, and the run stays failed', async () => {
       const runs = signalled<void>();
       const mayEnd = signalled<void>();
       let signal: AbortSignal | undefined;
@@ -283,7 +283,7 @@ describeEngine(
       });
     });
 
-    it('that waits for a step which then fails with an error of its own is canceled all the same', async () => {
+    it('a canceled step with cancellation wait that throws leaves the run canceled', async () => {
       const runs = signalled<void>();
       const ran: string[] = [];
       const waits = flow('waits')
@@ -302,7 +302,7 @@ describeEngine(
       await run.cancel({ reason: 'stop' });
       await expect(run.result()).rejects.toMatchObject({ reason: 'stop' });
       expect(ran).toEqual([]);
-      // Without a cancel it fails like any other.
+      // Without a cancel the step fails the run.
       const failing = await client.runFlow(waits, false);
       await expect(failing.result()).rejects.toMatchObject({ failure: { code: 'STEP_FAILED' } });
       expect(ran).toEqual(['onFail']);
@@ -312,7 +312,7 @@ describeEngine(
       });
     });
 
-    it('that waits for its last step completes with what that returns; with more to do it is canceled', async () => {
+    it('with cancellation wait, a canceled last step completes the run; an earlier one does not', async () => {
       const runs = signalled<void>();
       const ran: string[] = [];
       const handler = async (ctx: { canceled(): Promise<unknown> }) => {
@@ -343,16 +343,16 @@ describeEngine(
       expect(ran).toEqual([]);
     });
 
-    it('is not what a shutdown of the worker is: the handler can tell, and another worker goes on', async () => {
+    it('a worker shutdown aborts with trigger shutdown, and another worker continues the run', async () => {
       const runs = signalled<void>();
-      const told = signalled<unknown>();
+      const cancelInfo = signalled<unknown>();
       let calls = 0;
       const one = flow('one')
         .step('a', async (ctx) => {
           calls += 1;
           if (calls > 1) return `attempt ${ctx.attempt}`;
           runs.resolve();
-          told.resolve(await ctx.canceled());
+          cancelInfo.resolve(await ctx.canceled());
           ctx.throwIfCanceled();
           return 'never';
         })
@@ -362,12 +362,12 @@ describeEngine(
       const run = await engine.client.runFlow(one);
       await runs.promise;
       await worker.stop();
-      expect(await told.promise).toMatchObject({ trigger: 'shutdown' });
+      expect(await cancelInfo.promise).toMatchObject({ trigger: 'shutdown' });
       await engine.startWorker({ flows: [one] });
       expect(await run.result()).toBe('attempt 1');
     });
 
-    it('stops a generator and its items, and keeps the result of neither', async () => {
+    it('cancel() stops a generator and its running item, and the run is canceled', async () => {
       const runs = signalled<void>();
       const ended: string[] = [];
       const pages = flow('pages')

@@ -40,73 +40,93 @@ const values = {
 };
 
 const cases: readonly (readonly [string, Condition, boolean])[] = [
-  ['eq of equal numbers', eq(input.euros, 30), true],
-  ['eq of different numbers', eq(input.euros, 31), false],
-  ['eq of text', eq(input.country, 'NL'), true],
-  ['eq of null', eq(input.note, null), true],
-  ['eq of arrays, item by item', eq(input.tags, ['gift', 'fragile']), true],
-  ['eq of arrays in another order', eq(input.tags, ['fragile', 'gift']), false],
-  ['eq of objects', eq(input.lines, [{ sku: 'a' }, { sku: 'b' }]), true],
-  ['eq with another value of the run', eq(input.euros, input.euros), true],
-  ['ne of equal values', ne(input.euros, 30), false],
-  ['ne of different values', ne(input.country, 'BE'), true],
-  ['gt of a smaller number', gt(input.euros, 29), true],
-  ['gt of an equal number', gt(input.euros, 30), false],
-  ['gt of text', gt(input.country, 'BE'), true],
-  ['gte of an equal number', gte(input.euros, 30), true],
-  ['gte of a greater number', gte(input.euros, 31), false],
-  ['lt of a greater number', lt(input.euros, 31), true],
-  ['lt of an equal number', lt(input.euros, 30), false],
-  ['lte of an equal number', lte(input.euros, 30), true],
-  ['lte of a smaller number', lte(input.euros, 29), false],
-  ['in a list', oneOf(input.country, ['BE', 'NL']), true],
-  ['not in a list', oneOf(input.country, ['BE', 'LU']), false],
-  ['in an empty list', oneOf(input.country, []), false],
-  ['in a list of the run', oneOf(input.tags[0] as Ref<string>, input.tags), true],
-  ['an array contains an item', contains(input.tags, 'gift'), true],
-  ['an array does not contain an item', contains(input.tags, 'heavy'), false],
-  ['an array contains an object', contains(input.lines, { sku: 'b' }), true],
-  ['a text contains a part', contains(input.country, 'N'), true],
-  ['a text does not contain a part', contains(input.country, 'X'), false],
-  ['something exists', exists(input.euros), true],
-  ['null exists', exists(input.note), true],
-  ['a missing property does not exist', exists(input.address), false],
-  ['nothing exists below a missing property', exists(input.address.city), false],
-  ['the output of a skipped step does not exist', exists(skipped), false],
-  ['an inherited property does not exist', exists((input as never)['toString']), false],
-  ['a part of an array', eq(input.lines[1]?.sku as Ref<string>, 'b'), true],
-  ['the length of an array', eq(input.tags.length, 2), true],
-  ['not', not(eq(input.euros, 30)), false],
-  ['and of true ones', and(eq(input.euros, 30), exists(input.tags)), true],
-  ['and of one that does not hold', and(eq(input.euros, 30), eq(input.country, 'BE')), false],
-  ['and stops before what would not apply', and(exists(skipped), gt(skipped, 5)), false],
-  ['or of one that holds', or(eq(input.country, 'BE'), eq(input.euros, 30)), true],
-  ['or of none', or(eq(input.country, 'BE'), eq(input.euros, 31)), false],
-  ['or stops before what would not apply', or(not(exists(skipped)), gt(skipped, 5)), true],
+  ['eq() is true for equal numbers', eq(input.euros, 30), true],
+  ['eq() is false for different numbers', eq(input.euros, 31), false],
+  ['eq() is true for equal text', eq(input.country, 'NL'), true],
+  ['eq() is true for null and null', eq(input.note, null), true],
+  ['eq() is true for arrays with equal items', eq(input.tags, ['gift', 'fragile']), true],
+  ['eq() is false for arrays in another order', eq(input.tags, ['fragile', 'gift']), false],
+  ['eq() is true for arrays of equal objects', eq(input.lines, [{ sku: 'a' }, { sku: 'b' }]), true],
+  ['eq() compares two references', eq(input.euros, input.euros), true],
+  ['ne() is false for equal values', ne(input.euros, 30), false],
+  ['ne() is true for different values', ne(input.country, 'BE'), true],
+  ['gt() is true against a smaller number', gt(input.euros, 29), true],
+  ['gt() is false against an equal number', gt(input.euros, 30), false],
+  ['gt() compares text', gt(input.country, 'BE'), true],
+  ['gte() is true against an equal number', gte(input.euros, 30), true],
+  ['gte() is false against a greater number', gte(input.euros, 31), false],
+  ['lt() is true against a greater number', lt(input.euros, 31), true],
+  ['lt() is false against an equal number', lt(input.euros, 30), false],
+  ['lte() is true against an equal number', lte(input.euros, 30), true],
+  ['lte() is false against a smaller number', lte(input.euros, 29), false],
+  ['oneOf() is true for a listed value', oneOf(input.country, ['BE', 'NL']), true],
+  ['oneOf() is false for an unlisted value', oneOf(input.country, ['BE', 'LU']), false],
+  ['oneOf() is false for an empty list', oneOf(input.country, []), false],
+  ['oneOf() accepts a reference to a list', oneOf(input.tags[0] as Ref<string>, input.tags), true],
+  ['contains() is true for an item of an array', contains(input.tags, 'gift'), true],
+  ['contains() is false for an item that the array lacks', contains(input.tags, 'heavy'), false],
+  ['contains() is true for an equal object in an array', contains(input.lines, { sku: 'b' }), true],
+  ['contains() is true for a part of a text', contains(input.country, 'N'), true],
+  ['contains() is false for text that does not occur', contains(input.country, 'X'), false],
+  ['exists() is true for a value', exists(input.euros), true],
+  ['exists() is true for null', exists(input.note), true],
+  ['exists() is false for a missing property', exists(input.address), false],
+  ['exists() is false below a missing property', exists(input.address.city), false],
+  ['exists() is false for the output of a skipped step', exists(skipped), false],
+  ['exists() is false for an inherited property', exists((input as never)['toString']), false],
+  ['a reference can read an array item', eq(input.lines[1]?.sku as Ref<string>, 'b'), true],
+  ['a reference can read the length of an array', eq(input.tags.length, 2), true],
+  ['not() negates a condition', not(eq(input.euros, 30)), false],
+  ['and() of true conditions is true', and(eq(input.euros, 30), exists(input.tags)), true],
+  [
+    'and() with a false condition is false',
+    and(eq(input.euros, 30), eq(input.country, 'BE')),
+    false,
+  ],
+  ['and() stops before a condition that would fail', and(exists(skipped), gt(skipped, 5)), false],
+  ['or() with a true condition is true', or(eq(input.country, 'BE'), eq(input.euros, 30)), true],
+  ['or() of false conditions is false', or(eq(input.country, 'BE'), eq(input.euros, 31)), false],
+  ['or() stops before a condition that would fail', or(not(exists(skipped)), gt(skipped, 5)), true],
 ];
 
 const inapplicable: readonly (readonly [string, Condition, RegExp])[] = [
   ['a missing value', eq(input.address, { city: 'x' }), /reads `input\.address`, which is missing/],
-  ['a skipped step', gt(skipped, 5), /reads `skipped`, which is missing\. Check it with exists/],
-  ['the opposite of one about a missing value', not(eq(skipped, 5)), /is missing/],
-  ['an order of number and text', gt(input.euros, '5'), /cannot compare a number with a string/],
-  ['an order of null', lt(input.note as Ref<string>, 'a'), /cannot compare null with a string/],
   [
-    'a part of a number',
+    'the output of a skipped step',
+    gt(skipped, 5),
+    /reads `skipped`, which is missing\. Check it with exists/,
+  ],
+  ['not() of a missing value', not(eq(skipped, 5)), /is missing/],
+  [
+    'an order comparison of a number with text',
+    gt(input.euros, '5'),
+    /cannot compare a number with a string/,
+  ],
+  [
+    'an order comparison of null',
+    lt(input.note as Ref<string>, 'a'),
+    /cannot compare null with a string/,
+  ],
+  [
+    'contains() on a number',
     contains(input.euros as never, 3),
     /contains on `input\.euros` cannot be evaluated/,
   ],
-  ['in something that is no list', oneOf(input.euros, input.euros as never), /is not an array/],
+  [
+    'oneOf() of a value that is not an array',
+    oneOf(input.euros, input.euros as never),
+    /is not an array/,
+  ],
 ];
 
-describe('a condition', () => {
+describe('holds()', () => {
   it.each(cases)('%s', (_title, { expression }, expected) => {
     expect(holds(expression, values)).toBe(expected);
-    // It is frozen into the run as JSON.
+    // A run stores its conditions as JSON.
     expect(holds(JSON.parse(JSON.stringify(expression)), values)).toBe(expected);
   });
 
-  it.each(inapplicable)('%s is a failure, never a silent false', (_title, condition, message) => {
+  it.each(inapplicable)('holds() throws CONDITION_FAILED for %s', (_title, condition, message) => {
     try {
       holds(condition.expression, values);
     } catch (error) {

@@ -6,7 +6,7 @@ import { signalled } from '../engine/signalled.ts';
 describeEngine(
   'a flow that fails',
   (open) => {
-    it('shows as failed the step whose inputs are too large together', async () => {
+    it('a step whose combined inputs exceed the payload limit fails with PAYLOAD_TOO_LARGE', async () => {
       const large = flow('large')
         .step('a', () => 'a'.repeat(1_500_000))
         .step('b', () => 'b'.repeat(1_500_000))
@@ -27,7 +27,7 @@ describeEngine(
       expect(steps?.[3]?.reason).toBe('sibling failed: both');
     });
 
-    it('fails with its first step, and tells what is in flight that a sibling failed', async () => {
+    it('a failed step fails the run and cancels its running siblings', async () => {
       const isRunning = signalled<void>();
       const stopped = signalled<unknown>();
       const ran: string[] = [];
@@ -68,7 +68,7 @@ describeEngine(
       expect(ran).toEqual([]);
     });
 
-    it('has tried its step as often as the retry policy of the step says', async () => {
+    it('a failing step is attempted as often as its retry policy allows', async () => {
       const attempts: number[] = [];
       const flaky = flow('flaky')
         .step('bad', { retry: { maxAttempts: 3, initialDelay: 1 } }, (ctx) => {
@@ -83,7 +83,7 @@ describeEngine(
       expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ attempts: 3 });
     });
 
-    it('is not tried again after an error whose class is listed as non-retryable', async () => {
+    it('a step does not retry an error whose class or superclass is nonRetryable', async () => {
       class Declined extends Error {}
       class DeclinedForever extends Declined {}
       const picky = flow('picky')
@@ -101,7 +101,7 @@ describeEngine(
       });
     });
 
-    it('stops a step that takes longer than its timeout, which the handler can tell apart', async () => {
+    it('a step that exceeds its timeout is aborted with trigger timeout', async () => {
       const stopped = signalled<unknown>();
       const slow = flow('slow')
         .step('wait', { timeout: 20 }, async (ctx) => {
@@ -117,7 +117,7 @@ describeEngine(
       expect(await stopped.promise).toMatchObject({ trigger: 'timeout' });
     });
 
-    it('names the item that failed, and stops the others', async () => {
+    it('a failed map item is named in the failure, and other items are canceled', async () => {
       const items = flow('items')
         .input<readonly number[]>()
         .map('m', { over: ({ input }) => input, concurrency: 2 }, async (ctx, n) => {
@@ -146,8 +146,8 @@ describeEngine(
       });
     });
 
-    it('tells its on-fail handler what failed, with what, after how many attempts, and what was done', async () => {
-      const told = signalled<FlowFailure>();
+    it('the on-fail handler gets the failed step, its input, attempts and earlier outputs', async () => {
+      const received = signalled<FlowFailure>();
       const order = flow('order')
         .input<string>()
         .step('reserve', () => 'reservation 7')
@@ -161,7 +161,7 @@ describeEngine(
         )
         .onFail((ctx, failure) => {
           expect(ctx.flow).toBe('order');
-          told.resolve(failure);
+          received.resolve(failure);
         })
         .output();
       const { client } = await open({ flows: [order] });
@@ -169,7 +169,7 @@ describeEngine(
       await expect(run.result()).rejects.toMatchObject({
         failure: { details: { step: 'charge' } },
       });
-      expect(await told.promise).toMatchObject({
+      expect(await received.promise).toMatchObject({
         input: ['a'],
         step: 'charge',
         given: { reserve: 'reservation 7' },
@@ -183,7 +183,7 @@ describeEngine(
       });
     });
 
-    it('tries its on-fail handler as its own policy says, and stays failed whatever that does', async () => {
+    it('the on-fail handler follows its own retry policy, and the run stays failed', async () => {
       const attempts: number[] = [];
       const order = flow('order')
         .input<number>()
@@ -215,23 +215,23 @@ describeEngine(
       });
     });
 
-    it('tells its on-fail handler also when no step gave an output', async () => {
-      const told: FlowFailure[] = [];
+    it('the on-fail handler runs when the flow fails with NO_OUTPUT', async () => {
+      const received: FlowFailure[] = [];
       const none = flow('none')
         .input<number>()
         .step('a', { when: ({ input }) => gt(input, 5) }, () => 1)
-        .onFail((_ctx, failure) => void told.push(failure))
+        .onFail((_ctx, failure) => void received.push(failure))
         .output();
       const { client } = await open({ flows: [none] });
       await expect((await client.runFlow(none, 1)).result()).rejects.toMatchObject({
         failure: { code: 'NO_OUTPUT' },
       });
-      expect(told).toMatchObject([{ input: 1, failure: { code: 'NO_OUTPUT' } }]);
-      expect(told[0]?.step).toBeUndefined();
+      expect(received).toMatchObject([{ input: 1, failure: { code: 'NO_OUTPUT' } }]);
+      expect(received[0]?.step).toBeUndefined();
     });
 
-    it('tells its on-fail handler also when the outputs are too large to pass on', async () => {
-      const told: FlowFailure[] = [];
+    it('the on-fail handler gets no outputs when they exceed the payload limit', async () => {
+      const received: FlowFailure[] = [];
       const large = 'x'.repeat(1_500);
       const order = flow('order')
         .input<{ readonly fail: boolean }>()
@@ -240,14 +240,14 @@ describeEngine(
         .step('c', { after: ['a', 'b'] }, (_ctx, { input }) => {
           if (input.fail) throw new Error('no');
         })
-        .onFail((_ctx, failure) => void told.push(failure))
+        .onFail((_ctx, failure) => void received.push(failure))
         .output();
       const { client } = await open({ flows: [order], payloadLimitBytes: 3_200 });
       await expect((await client.runFlow(order, { fail: true })).result()).rejects.toThrow('no');
-      expect(told).toMatchObject([{ step: 'c', outputs: {} }]);
+      expect(received).toMatchObject([{ step: 'c', outputs: {} }]);
     });
 
-    it('whose on-fail handler lost its worker runs it on another one', async () => {
+    it('an on-fail handler interrupted by a worker shutdown runs on another worker', async () => {
       let calls = 0;
       const hold = signalled<void>();
       const order = flow('order')

@@ -8,9 +8,9 @@ const statuses = (run: FlowRun | undefined) =>
   Object.fromEntries((run?.steps ?? []).map(({ name, status }) => [name, status]));
 
 describeEngine(
-  'a flow',
+  'a flow graph',
   (open) => {
-    it('runs each step once its dependencies are there, and hands it their outputs', async () => {
+    it('a step runs after its dependencies complete and receives their outputs', async () => {
       const order: string[] = [];
       const note = <T>(name: string, value: T): T => {
         order.push(name);
@@ -35,7 +35,7 @@ describeEngine(
       expect(order).toHaveLength(5);
     });
 
-    it('skips a step whose condition does not hold; who depends on it gets undefined', async () => {
+    it('a step whose condition is false is skipped, and its dependents get undefined', async () => {
       const shop = flow('shop')
         .input<{ readonly euros: number }>()
         .step('discount', { when: ({ input }) => gt(input.euros, 100) }, () => 10)
@@ -61,7 +61,7 @@ describeEngine(
       expect(await large.result()).toEqual({ euros: 120, gift: 'g' });
     });
 
-    it('gives the output of the first candidate that completed', async () => {
+    it('a run returns the output of the first output candidate that completed', async () => {
       const paths = flow('paths')
         .input<string>()
         .step('express', { when: ({ input }) => eq(input, 'fast') }, () => 'by plane')
@@ -72,7 +72,7 @@ describeEngine(
       expect(await (await client.runFlow(chosen, 'slow')).result()).toBe('by train');
     });
 
-    it('fails without an output candidate', async () => {
+    it('a run fails with NO_OUTPUT when every output candidate was skipped', async () => {
       const empty = flow('empty')
         .input<number>()
         .step('a', { when: ({ input }) => gt(input, 5) }, () => 'a')
@@ -88,7 +88,7 @@ describeEngine(
       });
     });
 
-    it('completes early with what a step says: others stop, and the reason is kept', async () => {
+    it('ctx.completeEarly() completes the run with its value and cancels other steps', async () => {
       const { promise: stopped, resolve: sawStop } = Promise.withResolvers<unknown>();
       const { promise: isRunning, resolve: runs } = Promise.withResolvers<void>();
       const search = flow('search')
@@ -119,7 +119,7 @@ describeEngine(
       });
     });
 
-    it('completes early also when the handler catches what completeEarly throws', async () => {
+    it('ctx.completeEarly() completes the run even if the handler catches its throw', async () => {
       const stubborn = flow('stubborn')
         .completesEarly<number>()
         .step('a', (ctx) => {
@@ -135,7 +135,7 @@ describeEngine(
       expect(await (await client.runFlow(stubborn)).result()).toBe(5);
     });
 
-    it('fails when a condition does not apply, and says which', async () => {
+    it('a step whose condition reads a missing value fails with CONDITION_FAILED', async () => {
       const odd = flow('odd')
         .input<{ readonly euros?: number }>()
         .step('a', { when: ({ input }) => gt(input.euros as never, 5) }, () => 'a')
@@ -154,7 +154,7 @@ describeEngine(
       ]);
     });
 
-    it('has a priority, which its steps have unless they say otherwise', async () => {
+    it('a step inherits the priority of its run unless it sets its own', async () => {
       const began: string[] = [];
       const mayBegin = Promise.withResolvers<void>();
       const blocker = flow('blocker')
@@ -186,7 +186,7 @@ describeEngine(
       }
     });
 
-    it('checks its input with a schema before anything is started', async () => {
+    it('runFlow() rejects an input that violates its schema and starts nothing', async () => {
       const strict = flow('strict')
         .input(z.object({ euros: z.number() }))
         .step('a', (_ctx, { input }) => input.euros)
@@ -198,7 +198,7 @@ describeEngine(
       expect(await (await client.runFlow(strict, { euros: 3 })).result()).toBe(3);
     });
 
-    it('is started with runFlow: as a plain orchestration it fails and says so', async () => {
+    it('a flow started with start() fails with INVALID_INPUT that names runFlow', async () => {
       const one = flow('one')
         .step('a', () => 1)
         .output();
@@ -211,7 +211,7 @@ describeEngine(
       expect(await readFlowRun(client, 'nobody')).toBeUndefined();
     });
 
-    it('has a name as long as names may be', async () => {
+    it('a flow with the longest allowed names runs and can be canceled', async () => {
       const long = flow('f'.repeat(200))
         .step('s'.repeat(50), async (ctx) => void (await ctx.canceled()))
         .output();

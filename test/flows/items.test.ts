@@ -6,9 +6,9 @@ import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
 describeEngine(
-  'the items of a step',
+  'items of map, reduce and generator steps',
   (open) => {
-    it('give their results in the order of the array, however they finish', async () => {
+    it('a map returns its results in array order when items finish in another', async () => {
       const waits: (() => void)[] = [];
       const reversed = flow('reversed')
         .input<readonly number[]>()
@@ -24,7 +24,7 @@ describeEngine(
       expect(await (await client.runFlow(reversed, [1, 2, 3])).result()).toEqual([2, 4, 6]);
     });
 
-    it('come from the input, a part of it, a step, or another map, with what the step needs', async () => {
+    it('a map takes items from the input, a step output or another map', async () => {
       const maps = flow('maps')
         .input<{ readonly lines: readonly string[] }>()
         .step('list', () => ({ found: [1, 2] }))
@@ -42,7 +42,7 @@ describeEngine(
       expect(await run.result()).toEqual({ a: ['0x', '1y', '2z'], b: [4, 5], c: [-4, -5] });
     });
 
-    it('of an empty array complete at once, and fold to the beginning', async () => {
+    it('a map over an empty array returns [], and a reduce returns its initial value', async () => {
       const none = flow('none')
         .input<readonly number[]>()
         .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
@@ -59,7 +59,7 @@ describeEngine(
       ]);
     });
 
-    it('that are no array fail the step', async () => {
+    it('a map over a value that is not an array fails its step', async () => {
       const wrong = flow('wrong')
         .input<readonly number[]>()
         .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
@@ -75,7 +75,7 @@ describeEngine(
       expect((await readFlowRun(client, run.id))?.steps[0]?.status).toBe('failed');
     });
 
-    it('are tried again one by one', async () => {
+    it('a failed map item is retried without the other items', async () => {
       const attempts: string[] = [];
       const flaky = flow('flaky')
         .map(
@@ -100,7 +100,7 @@ describeEngine(
       ]);
     });
 
-    it('are never more in flight than the map allows', async () => {
+    it('a map never runs more items concurrently than its concurrency', async () => {
       let running = 0;
       let most = 0;
       const bounded = flow('bounded')
@@ -123,7 +123,7 @@ describeEngine(
       expect(most).toBeLessThanOrEqual(3);
     });
 
-    it('are folded in order while later ones still run', async () => {
+    it('a reduce folds items in order while later map items still run', async () => {
       const { promise: hasFolded, resolve: fold } = Promise.withResolvers<void>();
       const stream = flow('stream')
         .input<readonly string[]>()
@@ -141,7 +141,7 @@ describeEngine(
       expect(await run.result()).toBe('ABCZ');
     });
 
-    it('are folded again only from the batch that failed', async () => {
+    it('a retried reduce repeats only the batch that failed', async () => {
       const folded: string[] = [];
       const retried = flow('retried')
         .input<readonly string[]>()
@@ -167,7 +167,7 @@ describeEngine(
       expect(folded.join('')).toBe('abcdcde');
     });
 
-    it('that are too large to be folded together are folded in smaller batches', async () => {
+    it('a reduce splits items that exceed the payload limit into smaller batches', async () => {
       const large = flow('large')
         .input<readonly number[]>()
         .map('m', { over: ({ input }) => input }, (_ctx, n) => ({
@@ -187,7 +187,7 @@ describeEngine(
       expect(fold).toMatchObject({ name: 'fold', status: 'completed', output: numbers });
     });
 
-    it('of a generator are worked on while it runs', async () => {
+    it('items of a generator are handled while the generator still runs', async () => {
       const { promise: firstIsDone, resolve: done } = Promise.withResolvers<void>();
       const pages = flow('pages')
         .generator(
@@ -213,7 +213,7 @@ describeEngine(
     it.each([
       { resumes: false, begins: [0, 0, 0] },
       { resumes: true, begins: [0, 150, 150] },
-    ])('of a generator are there once when it is tried again ($resumes)', async (variant) => {
+    ])('a retried generator delivers each item once (resumes: $resumes)', async (variant) => {
       const { resumes, begins } = variant;
       const began: number[] = [];
       const handled: number[] = [];
@@ -242,7 +242,7 @@ describeEngine(
       expect(began).toEqual(begins);
     });
 
-    it('of a generator that lost its lease are dropped where the run has them, and kept where it has not', async () => {
+    it('items from a stale generator attempt are deduplicated by offset', async () => {
       const isStale = signalled<void>();
       const handled: string[] = [];
       const rows = flow('rows')
@@ -261,7 +261,7 @@ describeEngine(
         .output();
       const { client } = await open({ flows: [rows] });
       const run = await client.runFlow(rows);
-      // An attempt that nobody counts on any more hands over two of them, twice.
+      // A stale attempt delivers two items, twice.
       const stale = { offset: 0, items: ['a', 'b'] };
       await run.raiseEvent('$items/g', stale);
       await run.raiseEvent('$items/g', stale);
@@ -270,7 +270,7 @@ describeEngine(
       expect(handled.toSorted()).toEqual(['a', 'b', 'c']);
     });
 
-    it('of a generator may be large, as long as each can be stored', async () => {
+    it('a generator can yield items that together exceed the payload limit', async () => {
       const pages = flow('pages')
         .generator(
           'page',
@@ -286,7 +286,7 @@ describeEngine(
       expect(await run.result()).toEqual(['0', '1', '2', '3', '4', '5', '6']);
     });
 
-    it('of a generator that yields nothing are none', async () => {
+    it('a generator that yields nothing completes with an empty array', async () => {
       const silent = flow('silent')
         .generator(
           'g',
@@ -303,7 +303,7 @@ describeEngine(
       expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ status: 'completed' });
     });
 
-    it('of a generator that fails fail the flow, and so does an item', async () => {
+    it('a failing generator fails the run, and so does a failing item', async () => {
       const broken = flow('broken')
         .input<string>()
         .generator(
@@ -334,11 +334,11 @@ describeEngine(
   modesOfFlows,
 );
 
-// An instance that is replayed for each turn does not know what it has left in the queue.
+// Without a warm cache an instance does not know which of its items are still queued, so the order is not guaranteed.
 describeEngine(
-  'the items of a map',
+  'order of map items',
   (open) => {
-    it('begin in the order of the array, also where later ones are scheduled while earlier ones wait', async () => {
+    it('map items start in array order with fewer slots than scheduled items', async () => {
       const began: number[] = [];
       const ordered = flow('ordered')
         .input<readonly number[]>()
@@ -353,8 +353,8 @@ describeEngine(
   modesOfFlows.filter((mode) => mode !== 'no warm cache'),
 );
 
-describe('many items', () => {
-  it('a run of 2,000 has one call for each, and pages of them can be read', async () => {
+describe('flows with many items', () => {
+  it('a map of 2,000 items makes one call each, and its items are paged', async () => {
     const wide = flow('wide')
       .input<number>()
       .step('list', (_ctx, { input }) => Array.from({ length: input }, (_, index) => index))
@@ -366,7 +366,7 @@ describe('many items', () => {
     const run = await client.runFlow(wide, 2_000);
     expect(await environment.result(run)).toBe(2_001_000);
     const { events } = await client.exportHistory(run.id);
-    // One list, 2,000 items, 20 batches: each scheduled and completed; the rest is the frame.
+    // One list, 2,000 items and 20 batches have two events each; 10 are left for start, end and cancels.
     expect(events.length).toBeLessThan(2 * 2_021 + 10);
     const page = await readFlowItems(client, run.id, 'm', { after: 899, limit: 50 });
     expect(page.items).toHaveLength(50);
@@ -384,7 +384,7 @@ describe('many items', () => {
     });
   });
 
-  it('a generator that is faster than its run waits, and loses nothing', async () => {
+  it('a generator that outpaces its run loses no items', async () => {
     const fast = flow('fast')
       .generator(
         'g',

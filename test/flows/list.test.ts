@@ -9,8 +9,8 @@ const greeting = flow('greeting')
 const plain = orchestration('plain', () => Promise.resolve(1));
 const job = task('job', () => 1);
 
-describeRemote('a list of flows', (open) => {
-  test('list({ kind: "flow" }) shows the runs of flows alone, locally and over HTTP', async () => {
+describeRemote('listing flow runs', (open) => {
+  test('list({ kind: "flow" }) returns only flow runs, locally and over HTTP', async () => {
     const definitions = { flows: [greeting], orchestrations: [plain], tasks: [job] };
     const { client, perdure, server, token } = await open(definitions);
     const first = await perdure.client.runFlow(greeting, undefined, { id: 'flow-1' });

@@ -4,13 +4,13 @@ import { Perdure, type Client, type StartWorkerOptions } from 'perdure';
 import { readFlowRun, signalFlow } from 'perdure/flows';
 import { testOptions } from 'perdure/testing';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
-import { flowSpec, type FlowSpec } from './flow-spec.ts';
-import { Gates, toFlow, toInput } from './gated-flow.ts';
-import { ReferenceFlow, type Action, type Predicted } from './reference-flow.ts';
+import { flowSpec, type FlowSpec } from './helpers/flow-spec.ts';
+import { Gates, toFlow, toInput } from './helpers/gated-flow.ts';
+import { ReferenceFlow, type Action, type Predicted } from './helpers/reference-flow.ts';
 
-const patience = { timeout: 5_000, interval: 1 };
+const pollOptions = { timeout: 5_000, interval: 1 };
 
-/** Takes a run from its start to its end, one thing at a time, and compares it with the reference after each. */
+/** Runs a flow to its end, one action at a time, and compares it with the reference after each. */
 async function checkRun(
   spec: FlowSpec,
   store: EngineStore,
@@ -35,7 +35,7 @@ async function checkRun(
   expect(end.status).toBe(reference.predict().status);
 }
 
-/** Cancels, failures and early ends are rarer than successes, or no run would get anywhere. */
+/** Prefers successes and signals, so that runs get beyond their first steps. */
 function choose(reference: ReferenceFlow, choice: number | undefined): Action {
   const actions = reference.actions();
   const good = actions.filter(({ kind }) => kind === 'succeed' || kind === 'signal');
@@ -60,7 +60,7 @@ async function perform(
       return;
     default:
       await expect
-        .poll(() => gates.open(Gates.key(action, attempt), action.kind), patience)
+        .poll(() => gates.open(Gates.key(action, attempt), action.kind), pollOptions)
         .toBe(true);
   }
 }
@@ -70,7 +70,7 @@ async function expectAgreement(
   id: string,
   reference: ReferenceFlow,
 ): Promise<void> {
-  await expect.poll(() => observe(client, id), patience).toEqual(reference.predict());
+  await expect.poll(() => observe(client, id), pollOptions).toEqual(reference.predict());
 }
 
 async function observe(client: Client, id: string): Promise<Predicted> {
@@ -91,15 +91,15 @@ const modes: readonly (readonly [string, StoreKind, StartWorkerOptions])[] = [
   ['PostgreSQL', 'PostgreSQL', {}],
 ];
 
-describe.each(modes)('every random flow (%s)', (_mode, kind, worker) => {
+describe.each(modes)('random flows (%s)', (_mode, kind, worker) => {
   const newStore = engineStores(kind);
 
-  it('has the states that the reference predicts, all along, whatever fails and whoever cancels it', async () => {
+  it('a random flow has the states that the reference predicts after every action', async () => {
     const store = await newStore();
     onTestFinished(() => store.remove());
     await fc.assert(
       fc.asyncProperty(flowSpec, (spec) => checkRun(spec, store, worker)),
-      // Shrinking would wait for every disagreement anew.
+      // Shrinking would wait for the full timeout at every mismatch.
       { numRuns: 60, endOnFailure: true },
     );
   }, 120_000);

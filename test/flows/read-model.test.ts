@@ -6,9 +6,9 @@ import { signalled } from '../engine/signalled.ts';
 const time = expect.any(Number) as number;
 
 describeEngine(
-  'the steps of a run',
+  'readFlowRun() and readFlowItems()',
   (open) => {
-    it('tell which worker runs them since when, and once they have ended which one did', async () => {
+    it('readFlowRun() returns the worker and times of running and ended steps', async () => {
       const runs = signalled<void>();
       const mayEnd = signalled<void>();
       const work = flow('work')
@@ -52,7 +52,7 @@ describeEngine(
       }
     });
 
-    it('tell the worker and the start of the last attempt', async () => {
+    it('readFlowRun() returns the worker and start time of the last attempt', async () => {
       const flaky = flow('flaky')
         .step('a', { retry: { maxAttempts: 2, initialDelay: 30, jitter: 0 } }, (ctx) => {
           if (ctx.attempt === 1) throw new Error('once more');

@@ -4,22 +4,22 @@ import { describe, expect, it } from 'vitest';
 import type { HistoryEvent } from 'perdure';
 import { flow } from 'perdure/flows';
 import { checkReplay } from 'perdure/testing';
-import { recordedFlows } from './recorded-flows.ts';
+import { recordedFlows } from './helpers/recorded-flows.ts';
 
 const folder = join(import.meta.dirname, 'histories');
 const readHistory = (name: string) =>
   JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as readonly HistoryEvent[];
 
-describe.each(recordedFlows)('the recorded run $name', ({ name, definition }) => {
+describe.each(recordedFlows)('the recorded history $name', ({ name, definition }) => {
   const history = readHistory(name);
 
-  it('agrees with the interpreter of today, at every turn of it', async () => {
+  it('a recorded history replays with the current interpreter', async () => {
     expect(
       await checkReplay({ definition: definition.orchestration, history, instanceId: name }),
     ).toEqual({ ok: true });
   });
 
-  it('agrees with a flow of its name that has none of its steps: its graph is its own', async () => {
+  it('a recorded history replays from its own graph with a redefined flow', async () => {
     const other = flow(name)
       .step('another', () => 1)
       .output();
@@ -28,7 +28,7 @@ describe.each(recordedFlows)('the recorded run $name', ({ name, definition }) =>
     ).toEqual({ ok: true });
   });
 
-  it('does not agree with another graph', async () => {
+  it('a recorded history with a changed graph fails the replay check', async () => {
     const [started, ...rest] = history;
     if (started?.kind !== 'executionStarted') throw new Error('It does not begin.');
     const run = JSON.parse(started.payload ?? '{}') as { flow: { steps: unknown[] } };
@@ -43,7 +43,7 @@ describe.each(recordedFlows)('the recorded run $name', ({ name, definition }) =>
   });
 });
 
-it('every recorded history belongs to a flow', () => {
+it('every file in histories/ belongs to a recorded flow', () => {
   const names = recordedFlows.map(({ name }) => `${name}.json`).sort();
   expect(readdirSync(folder).sort()).toEqual(names);
 });

@@ -7,9 +7,9 @@ import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
 describeEngine(
-  'a flow that is defined anew',
+  'a redefined flow',
   (open) => {
-    it('leaves a live run as it was: its steps, their order, its conditions and its output', async () => {
+    it('a redefined flow leaves the steps and output of a live run unchanged', async () => {
       const runs = signalled<void>();
       const go = signalled<void>();
       const old = flow('order')
@@ -36,7 +36,7 @@ describeEngine(
       go.resolve();
       await worker.stop();
       await engine.startWorker({ flows: [next] });
-      // Handlers are those of today, found by the name of their step.
+      // The handler is looked up by step name in the worker that runs it, so either definition may run.
       expect(await run.result()).toMatch(/^(old|new) 1$/);
       expect(ran).toEqual([]);
       expect((await readFlowRun(engine.client, run.id))?.steps.map(({ name }) => name)).toEqual([
@@ -45,7 +45,7 @@ describeEngine(
       ]);
     });
 
-    it('finds the run that is there when it is started again with its id and input', async () => {
+    it('runFlow() of a redefined flow with the same id and input returns the existing run', async () => {
       const engine = await open();
       const { client } = engine;
       const old = flow('order')
@@ -67,7 +67,7 @@ describeEngine(
       await expect(other).rejects.toMatchObject({ code: 'INSTANCE_ALREADY_EXISTS' });
     });
 
-    it('holds a run back whose step it no longer has, visibly, until a worker has it again', async () => {
+    it('a run is blocked while no worker has its step, then completes', async () => {
       const old = flow('order')
         .step('a', () => 1)
         .step('gone', { needs: ['a'] }, () => 2)
@@ -88,7 +88,7 @@ describeEngine(
       expect((await run.status()).blocked).toBeUndefined();
     });
 
-    it('holds back also what it cannot even begin, and a cancel ends it', async () => {
+    it('a run blocked at its first step can be canceled', async () => {
       const old = flow('order')
         .step('gone', () => 1)
         .output();
@@ -102,7 +102,7 @@ describeEngine(
       await expect(run.result()).rejects.toMatchObject({ reason: 'never mind' });
     });
 
-    it('does not run a step of one kind with a handler of another', async () => {
+    it('a run is blocked when its step has a handler of another kind', async () => {
       const old = flow('order')
         .step('a', () => 'one')
         .output();
@@ -119,7 +119,7 @@ describeEngine(
   modesOfFlows,
 );
 
-it('a worker that was too slow cannot complete a step that another one has taken over', async () => {
+it('a worker whose lease expired cannot complete a step claimed by another', async () => {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   const perdure = await Perdure.open(provider, { clock });

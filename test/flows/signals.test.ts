@@ -8,9 +8,9 @@ import { signalled } from '../engine/signalled.ts';
 const approved = event<{ readonly by: string }>('approved');
 
 describeEngine(
-  'a signal of a flow',
+  'flow signals',
   (open) => {
-    it('is waited for besides the dependencies, and handed to its step', async () => {
+    it('a step waits for its signal and dependencies and receives the signal payload', async () => {
       const ran: string[] = [];
       const review = flow('review')
         .step('draft', () => void ran.push('draft'))
@@ -31,7 +31,7 @@ describeEngine(
     });
 
     it.each(['constructor', 'toString'])(
-      'may have the name %s, which every object knows',
+      'a signal named %s, an inherited object property, is delivered',
       async (name) => {
         const odd = event<string>(name);
         const review = flow('review')
@@ -47,7 +47,7 @@ describeEngine(
       },
     );
 
-    it('is checked by the schema of its event, where it is sent and where it is taken', async () => {
+    it('an event schema validates a signal when it is sent and when received', async () => {
       const checked = event('checked', {
         schema: z.object({ by: z.string(), level: z.coerce.number() }),
       });
@@ -72,7 +72,7 @@ describeEngine(
       expect(await right.result()).toEqual({ by: 'Mia', level: 2 });
     });
 
-    it('that comes before the dependencies is kept', async () => {
+    it('a signal sent before the dependencies complete is kept for its step', async () => {
       const go = signalled<void>();
       const review = flow('review')
         .step('draft', () => go.promise)
@@ -85,7 +85,7 @@ describeEngine(
       expect(await run.result()).toBe('Mia');
     });
 
-    it('that comes before any worker is kept, and its sender learns when it is taken', async () => {
+    it('signalFlow() without a worker times out, or resolves once a worker takes the signal', async () => {
       const review = flow('review')
         .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
         .output();
@@ -99,7 +99,7 @@ describeEngine(
       expect(await run.result()).toBe('Mia');
     });
 
-    it('is taken once: of many senders one is heard, the others are told', async () => {
+    it('of concurrent signals one is delivered; the others reject with SIGNAL_ALREADY_DELIVERED', async () => {
       const hold = signalled<void>();
       const review = flow('review')
         .step('draft', () => hold.promise)
@@ -111,8 +111,8 @@ describeEngine(
       const results = await Promise.allSettled(
         names.map((by) => signalFlow(client, run.id, approved, { by })),
       );
-      const heard = names.filter((_, index) => results[index]?.status === 'fulfilled');
-      expect(heard).toHaveLength(1);
+      const delivered = names.filter((_, index) => results[index]?.status === 'fulfilled');
+      expect(delivered).toHaveLength(1);
       for (const result of results) {
         if (result.status === 'rejected') {
           expect(result.reason).toMatchObject({ code: 'SIGNAL_ALREADY_DELIVERED' });
@@ -122,10 +122,10 @@ describeEngine(
         code: 'SIGNAL_ALREADY_DELIVERED',
       });
       hold.resolve();
-      expect(await run.result()).toBe(heard[0]);
+      expect(await run.result()).toBe(delivered[0]);
     });
 
-    it('that the flow does not know, or that comes too late, is refused', async () => {
+    it('signalFlow() rejects an unknown signal, a finished run and a missing run', async () => {
       const review = flow('review')
         .input<string>()
         .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
@@ -147,7 +147,7 @@ describeEngine(
       });
     });
 
-    it('of a run that is canceled is refused, and the step that waits for it is canceled', async () => {
+    it('a canceled run cancels its waiting step, and signalFlow() rejects with INSTANCE_OVER', async () => {
       const review = flow('review')
         .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
         .output();

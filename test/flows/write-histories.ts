@@ -1,12 +1,12 @@
 /**
- * Records the histories of flows that do not exist yet: `node test/flows/write-histories.ts`, after a build. An existing one is never
- * touched, because it stands for runs in the stores of users.
+ * Records missing histories: `node test/flows/write-histories.ts`, after a build.
+ * It never overwrites one, because existing histories represent runs in the stores of users.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTestEnvironment } from 'perdure/testing';
 import { withoutStacks } from '../golden/golden-history.ts';
-import { recordedFlows } from './recorded-flows.ts';
+import { recordedFlows } from './helpers/recorded-flows.ts';
 
 const folder = join(import.meta.dirname, 'histories');
 mkdirSync(folder, { recursive: true });

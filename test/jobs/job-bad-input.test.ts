@@ -7,11 +7,11 @@ import { describeEngine } from '../engine/describe-engine.ts';
 type Untyped = (...args: readonly unknown[]) => { result(): Promise<unknown>; readonly id: string };
 
 describeEngine(
-  'bad input to jobs and sessions',
+  'invalid input to jobs and sessions',
   (open) => {
     const double = task('double', async (_ctx, n: number) => n * 2, { input: z.number() });
 
-    it('what is wrong with a call is thrown at once, and nothing is created', async () => {
+    it('submit() throws synchronously for an invalid call and creates nothing', async () => {
       const { client } = await open({ tasks: [double] });
       const submit = client.submit as Untyped;
       const cyclic: { self?: unknown } = {};
@@ -45,7 +45,7 @@ describeEngine(
       expect(await client.list()).toEqual({ items: [] });
     });
 
-    it('an input that its schema refuses is the reply of its job, which is never sent', async () => {
+    it('result() rejects an input that violates its schema, and the job is never sent', async () => {
       const { client } = await open({ tasks: [double] });
       const job = (client.submit as Untyped)(double, 'two');
       await expect(job.result()).rejects.toMatchObject({ code: 'INVALID_INPUT' });
@@ -53,7 +53,7 @@ describeEngine(
       expect(await client.submit(double, 2).result()).toBe(4);
     });
 
-    it('the input of a job is what it was when it was submitted', async () => {
+    it('submit() snapshots the job input when it is called', async () => {
       const echo = task('echo', (_ctx, value: { n: number }) => value);
       const { client } = await open({ tasks: [echo] });
       const value = { n: 1 };
@@ -62,7 +62,7 @@ describeEngine(
       expect(await job.result()).toEqual({ n: 1 });
     });
 
-    it('options that make no sense are refused', async () => {
+    it('openSession() and session methods reject invalid options', async () => {
       const { client } = await open();
       const openSession = client.openSession.bind(client) as (options: unknown) => Promise<unknown>;
       const options: readonly [unknown, string][] = [
@@ -102,7 +102,7 @@ describeEngine(
       expect((await client.sessions.list()).items).toHaveLength(1);
     });
 
-    it('a job cannot be submitted from an orchestration, which would do it again in every replay', async () => {
+    it('submit() inside an orchestration fails it with FORBIDDEN_IN_ORCHESTRATION', async () => {
       const { client, startWorker } = await open({ tasks: [double] });
       const careless = orchestration('careless', async () => client.submit(double, 1).result());
       await startWorker({ orchestrations: [careless] });

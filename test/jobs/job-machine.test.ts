@@ -4,7 +4,7 @@ import { PerdureError } from '../../src/model/failures/errors.ts';
 import { MemoryBackend } from './memory-backend.ts';
 import { outcomeOf } from './outcome.ts';
 
-/** Resolves when all that can happen without a timer has happened. */
+/** Resolves when all work without a timer is done. */
 async function settle(): Promise<void> {
   for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -27,7 +27,7 @@ function begin(): { readonly backend: MemoryBackend; readonly work: AttachedWork
 const submitted = (backend: MemoryBackend): readonly string[] =>
   backend.calls.filter((call) => !/^(openSession|wait|shutdown)/.test(call));
 
-it('a job is sent, waited for, and its reply marked as taken once', async () => {
+it('repeated result() calls share one submission and take the reply once', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   const both = Promise.all([job.result(), job.result()]);
@@ -39,13 +39,13 @@ it('a job is sent, waited for, and its reply marked as taken once', async () => 
   expect(submitted(backend)).toEqual(['submit j', 'take j']);
 });
 
-it('a submission whose answer was lost is made again and finds itself', async () => {
+it('a submission whose response was lost is retried and creates one job', async () => {
   const { backend, work } = begin();
-  backend.breakLine('openSession', 'after');
-  backend.breakLine('submit', 'after');
-  backend.breakLine('submit', 'before');
-  backend.breakLine('wait', 'after');
-  backend.breakLine('take', 'after');
+  backend.failNext('openSession', 'after');
+  backend.failNext('submit', 'after');
+  backend.failNext('submit', 'before');
+  backend.failNext('wait', 'after');
+  backend.failNext('take', 'after');
   const job = work.submit('a', 1, { id: 'j' });
   const result = job.result();
   await expect.poll(() => backend.calls.filter((call) => call === 'wait j')).toHaveLength(2);
@@ -56,13 +56,13 @@ it('a submission whose answer was lost is made again and finds itself', async ()
   expect(backend.jobs.size).toBe(1);
 });
 
-it('a job that is closed is abandoned at once, and its wait broken off once the store has heard of that', async () => {
+it('close() abandons the job immediately and ends its wait after the abandon returns', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   const result = outcomeOf(job.result());
   await settle();
-  backend.ignoreStops('j');
-  const answer = backend.holdAnswers('abandon');
+  backend.ignoreCancel('j');
+  const answer = backend.holdResponses('abandon');
   job.close();
   expect(backend.calls.at(-1)).toBe('abandon j');
   expect((await result).error).toMatchObject({ code: 'JOB_CLOSED' });
@@ -74,9 +74,9 @@ it('a job that is closed is abandoned at once, and its wait broken off once the 
   expect(submitted(backend)).toEqual(['submit j', 'abandon j']);
 });
 
-it('a job that is closed while it is being sent is abandoned only after the answer', async () => {
+it('close() during a submission abandons the job only after the submission returns', async () => {
   const { backend, work } = begin();
-  const answer = backend.holdAnswers('submit');
+  const answer = backend.holdResponses('submit');
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
   job.close();
@@ -88,30 +88,30 @@ it('a job that is closed while it is being sent is abandoned only after the answ
   expect(backend.jobs.get('j')?.isAbandoned).toBe(true);
 });
 
-it('a job that is closed while its submission is lost is submitted until that is settled', async () => {
+it('close() after a lost submission retries it, then abandons the job', async () => {
   const { backend, work } = begin();
-  backend.breakLine('submit', 'before');
-  backend.breakLine('submit', 'after');
+  backend.failNext('submit', 'before');
+  backend.failNext('submit', 'after');
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
-  // On a busy machine it may have been tried again by now.
+  // On a busy machine the submission may have been retried by now.
   expect(submitted(backend)[0]).toBe('submit j');
   job.close();
   await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
   expect(submitted(backend).at(-1)).toBe('abandon j');
 });
 
-it('an abandon that did not get through is told again', async () => {
+it('a failed abandon is retried until it succeeds', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
-  backend.breakLine('abandon', 'before');
-  backend.breakLine('abandon', 'after');
+  backend.failNext('abandon', 'before');
+  backend.failNext('abandon', 'after');
   expect(job.close()).toBeUndefined();
   await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
 });
 
-it('a reply that arrives together with the close is given up, not delivered', async () => {
+it('a reply that arrives together with close() is given up, not delivered', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   const result = outcomeOf(job.result());
@@ -123,7 +123,7 @@ it('a reply that arrives together with the close is given up, not delivered', as
   expect(backend.jobs.get('j')).toMatchObject({ isAbandoned: true, isTaken: false });
 });
 
-it('a reply that was delivered is not abandoned by a later close', async () => {
+it('close() after a delivered reply does not abandon the job', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
@@ -135,7 +135,7 @@ it('a reply that was delivered is not abandoned by a later close', async () => {
   await expect(job.result()).rejects.toMatchObject({ code: 'JOB_CLOSED' });
 });
 
-it('a job that is over and was never asked is abandoned when it is closed', async () => {
+it('close() abandons a completed job whose result was never requested', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
@@ -146,7 +146,7 @@ it('a job that is over and was never asked is abandoned when it is closed', asyn
   expect(backend.jobs.get('j')).toMatchObject({ isAbandoned: true, isTaken: false });
 });
 
-it('a room that is left by a job is given to the next one, in order', async () => {
+it('maxInFlight sends the next job in order and skips a closed one', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 2 });
   const jobs = ['a', 'b', 'c', 'd'].map((id) => session.submit('x', 1, { id }));
@@ -162,7 +162,7 @@ it('a room that is left by a job is given to the next one, in order', async () =
   expect(backend.calls).not.toContain('abandon c');
 });
 
-it('a session renews its lease at a third of it, also while it drains, and stops at its end', async () => {
+it('a session renews at a third of its lease until it ends, also while draining', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ idleTimeout: '30s' });
   session.submit('x', 1, { id: 'a' });
@@ -181,7 +181,7 @@ it('a session renews its lease at a third of it, also while it drains, and stops
   expect(backend.clock.nextAlarmAt).toBeUndefined();
 });
 
-it('a session that was ended elsewhere refuses what it has not sent', async () => {
+it('a session ended elsewhere rejects its unsent jobs with SESSION_CLOSED', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 1 });
   session.submit('x', 1, { id: 'a' });
@@ -195,7 +195,7 @@ it('a session that was ended elsewhere refuses what it has not sent', async () =
   expect([...backend.jobs.keys()]).toEqual(['a']);
 });
 
-it('a client whose own session was ended elsewhere opens another one after the first refusal', async () => {
+it('a client whose own session was ended elsewhere opens another after one rejection', async () => {
   const { backend, work } = begin();
   const first = work.submit('x', 1, { id: 'a' });
   await settle();
@@ -209,10 +209,10 @@ it('a client whose own session was ended elsewhere opens another one after the f
   expect(await Promise.all([first.result(), second.result()])).toEqual(['a', 'c']);
 });
 
-it('a graceful shutdown is told only after the jobs that came before it', async () => {
+it('a graceful shutdown is sent only after all earlier submissions', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 1 });
-  const answer = backend.holdAnswers('submit');
+  const answer = backend.holdResponses('submit');
   session.submit('x', 1, { id: 'a' });
   session.submit('x', 1, { id: 'b' });
   const shutdown = session.shutdown('graceful');
@@ -227,12 +227,12 @@ it('a graceful shutdown is told only after the jobs that came before it', async 
   await shutdown;
 });
 
-it('a graceful shutdown that its own upgrade overtakes ends with it', async () => {
+it('a graceful shutdown overtaken by a forceful one resolves with it', async () => {
   const { backend, work } = begin();
   const session = await work.openSession();
   session.submit('x', 1, { id: 'a' });
   await settle();
-  backend.breakLine('shutdown', 'before');
+  backend.failNext('shutdown', 'before');
   const graceful = session.shutdown('graceful');
   await settle();
   await session.shutdown('forceful');
@@ -244,14 +244,14 @@ it('a graceful shutdown that its own upgrade overtakes ends with it', async () =
   ]);
 });
 
-it('a result that is disposed of because of a forceful shutdown is not delivered as well', async () => {
+it('a forceful shutdown delivers a completed result unless the job is disposable', async () => {
   const { backend, work } = begin();
   const session = await work.openSession();
   const kept = session.submit('x', 1, { id: 'a' });
   const disposed = session.submit('x', 1, { id: 'b', disposable: true });
   await settle();
-  const answer = backend.holdAnswers('shutdown');
-  // Past their point of no return when the shutdown reaches them.
+  const answer = backend.holdResponses('shutdown');
+  // Both complete before the shutdown reaches them.
   backend.complete('a', 1);
   backend.complete('b', 2);
   const shutdown = session.shutdown('forceful');
@@ -263,14 +263,14 @@ it('a result that is disposed of because of a forceful shutdown is not delivered
   expect([backend.jobs.get('a')?.isTaken, backend.jobs.get('b')?.isTaken]).toEqual([true, false]);
 });
 
-it('a result that is disposed of because the lease ran out is not delivered as well', async () => {
+it('an expired session delivers a completed result unless the job is disposable', async () => {
   const { backend, work } = begin();
   const session = await work.openSession();
   const [kept, disposed] = ['a', 'b'].map((id) =>
     session.submit('x', 1, { id, disposable: id === 'b' }),
   );
   await settle();
-  // The client hears of nothing while its session ends; it is told of the completed run first.
+  // The session expires without a notification; the client sees the completed run first.
   const { id } = session;
   const before = await session.info();
   backend.sessions.set(id, { ...before, state: 'ended', end: 'expired' });
@@ -283,7 +283,7 @@ it('a result that is disposed of because the lease ran out is not delivered as w
   expect(backend.jobs.get('b')?.isTaken).toBe(false);
 });
 
-it('after a goodbye nothing is asked, and everything is told so', async () => {
+it('session.close() rejects all open jobs and sends no further calls', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 2 });
   const [running, over, unsent] = ['a', 'b', 'c'].map((id) => session.submit('x', 1, { id }));
@@ -302,23 +302,23 @@ it('after a goodbye nothing is asked, and everything is told so', async () => {
   expect(backend.calls.slice(goodbye + 1)).toEqual([]);
 });
 
-it('a goodbye that does not get through is left to the lease', async () => {
+it('session.close() without a response resolves and leaves the session to its lease', async () => {
   const { backend, work } = begin();
   const session = await work.openSession();
-  backend.holdAnswers('shutdown');
+  backend.holdResponses('shutdown');
   const before = performance.now();
   await session.close();
   expect(performance.now() - before).toBeLessThan(10_000);
   expect(backend.clock.nextAlarmAt).toBeUndefined();
 });
 
-it('the session of a client is opened by its first job, left when idle, and opened anew', async () => {
+it('a client opens its session for the first job, closes it when idle and reopens', async () => {
   const { backend, work } = begin();
   const first = work.submit('x', 1, { id: 'a' });
   await settle();
   backend.complete('a', 1);
   await backend.clock.advance('1m');
-  // A reply that somebody may still want keeps it.
+  // An untaken reply keeps the session open.
   expect(backend.sessions.get(first.sessionId)?.state).toBe('open');
   await first.result();
   await backend.clock.advance('10s');
@@ -330,7 +330,7 @@ it('the session of a client is opened by its first job, left when idle, and open
   expect(await second.result()).toBe(2);
 });
 
-it('the session of a client is not left while a stream is still read, and its jobs can be looked at afterwards', async () => {
+it('a client keeps its session while a stream is read; status() works afterwards', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   const stream = job.stream();
@@ -346,7 +346,7 @@ it('the session of a client is not left while a stream is still read, and its jo
   expect(await job.status()).toMatchObject({ id: 'a', status: 'completed' });
 });
 
-it('a stream is read in order, and what was read is forgotten', async () => {
+it('a stream yields chunks in order across a lost response and opens only once', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   const seen: unknown[] = [];
@@ -356,7 +356,7 @@ it('a stream is read in order, and what was read is forgotten', async () => {
   await settle();
   backend.emit('a', 'one', 'two');
   await settle();
-  backend.breakLine('read', 'after');
+  backend.failNext('read', 'after');
   backend.emit('a', 'three');
   await expect.poll(() => seen).toEqual(['one', 'two', 'three']);
   backend.complete('a', 'end');
@@ -365,7 +365,7 @@ it('a stream is read in order, and what was read is forgotten', async () => {
   expect(() => job.stream()).toThrow(expect.objectContaining({ code: 'STREAM_TAKEN' }));
 });
 
-it('a result that is taken leaves the chunks that are still being read', async () => {
+it('a reply is marked as taken only after its stream was read to the end', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   const stream = job.stream();
@@ -382,7 +382,7 @@ it('a result that is taken leaves the chunks that are still being read', async (
   expect(backend.jobs.get('a')?.isTaken).toBe(true);
 });
 
-it('a stream that is left early gives the job up, and one that was never begun too', async () => {
+it('leaving a stream early, or before its first chunk, abandons the job', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   await settle();
@@ -400,7 +400,7 @@ it('a stream that is left early gives the job up, and one that was never begun t
   expect(backend.jobs.get('b')?.isAbandoned).toBe(true);
 });
 
-it('a stream ends with what its job ended with, which is then taken', async () => {
+it('a stream of a failed job ends with its error and takes the reply', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   const stream = job.stream();
@@ -414,7 +414,7 @@ it('a stream ends with what its job ended with, which is then taken', async () =
   expect(backend.jobs.get('a')).toMatchObject({ isTaken: true, isAbandoned: false });
 });
 
-it('a reader that waits when its job is closed is told so', async () => {
+it('close() rejects a pending stream read with JOB_CLOSED', async () => {
   const { work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   const next = outcomeOf(job.stream().next());
@@ -423,7 +423,7 @@ it('a reader that waits when its job is closed is told so', async () => {
   expect(await next).toMatchObject({ error: { code: 'JOB_CLOSED' } });
 });
 
-it('chunks are dropped while somebody waits for the result alone, so that no handler hangs', async () => {
+it('chunks are discarded while the caller waits only for the result', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   const result = job.result();
@@ -435,7 +435,7 @@ it('chunks are dropped while somebody waits for the result alone, so that no han
   expect(await result).toBe('end');
 });
 
-it('nothing is dropped once a stream is read, or before anybody waits', async () => {
+it('chunks are kept before result() is called and once a stream is opened', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   await settle();
@@ -451,7 +451,7 @@ it('nothing is dropped once a stream is read, or before anybody waits', async ()
   expect(await stream.next()).toEqual({ done: true, value: undefined });
 });
 
-it('a timeout of nothing is over at once, and the longest is no timeout at all', async () => {
+it('result() with timeout 0 rejects immediately, and with 1000w waits for the result', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
   await expect(job.result({ timeout: 0 })).rejects.toMatchObject({ code: 'TIMEOUT' });

@@ -18,7 +18,7 @@ describeEngine(
       .step('add', (_ctx, { input }) => input.reduce((total, n) => total + n, 0))
       .output('add');
 
-    it('an orchestration, a task and a flow are submitted alike, and their results taken', async () => {
+    it('submit() runs an orchestration, a task and a flow and returns their results', async () => {
       const { client } = await open({
         orchestrations: [hello],
         activities: [greet],
@@ -37,7 +37,7 @@ describeEngine(
       expect(await jobs[1]?.status()).toMatchObject({ kind: 'task', status: 'completed' });
     });
 
-    it('a result can be asked for many times, and a job that was answered is forgotten', async () => {
+    it('result() can be awaited many times, and a taken job leaves its session', async () => {
       const { client } = await open({ tasks: [double] });
       const job = client.submit(double, 3);
       expect(await Promise.all([job.result(), job.result()])).toEqual([6, 6]);
@@ -47,7 +47,7 @@ describeEngine(
       expect(await job.status()).toMatchObject({ status: 'completed', output: 6 });
     });
 
-    it('closing a job before its result cancels it, and the handler sees its signal', async () => {
+    it('close() before the result cancels the job and aborts its handler', async () => {
       const started = makeGate();
       const stopped = makeGate();
       const endless = task('endless', async ({ signal }) => {
@@ -70,7 +70,7 @@ describeEngine(
       expect(() => job.stream()).toThrow(expect.objectContaining({ code: 'JOB_CLOSED' }));
     });
 
-    it('a result that timed out leaves the job as it is, and closing it then cancels', async () => {
+    it('result() that times out leaves the job running until close() cancels it', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client } = await open({ tasks: [endless] });
       const job = client.submit(endless);
@@ -81,7 +81,7 @@ describeEngine(
       expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
     });
 
-    it('a caller that waits when its job is closed is told so at once', async () => {
+    it('close() rejects a pending result() with JOB_CLOSED', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client } = await open({ tasks: [endless] });
       const job = client.submit(endless);
@@ -91,7 +91,7 @@ describeEngine(
       expect(await waiting).toMatchObject({ error: { code: 'JOB_CLOSED' } });
     });
 
-    it('leaving the scope of a job closes it', async () => {
+    it('await using closes the job at the end of its block', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client } = await open({ tasks: [endless] });
       const id = await (async () => {
@@ -102,7 +102,7 @@ describeEngine(
       expect(await client.wait(id)).toMatchObject({ status: 'canceled' });
     });
 
-    it('a cancel that is honoured is the one reply of its job', async () => {
+    it('a canceled job rejects every result() call with OPERATION_CANCELED', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client } = await open({ tasks: [endless] });
       const job = client.submit(endless);
@@ -119,7 +119,7 @@ describeEngine(
       await expect(job.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     });
 
-    it('past its point of no return a job goes on, and how it ended can be seen', async () => {
+    it('a job past its point of no return completes despite cancel() or close()', async () => {
       const passed = makeGate();
       const closed = makeGate();
       const commit = task('commit', async (ctx) => {
@@ -139,7 +139,7 @@ describeEngine(
       expect(await client.wait(left.id)).toMatchObject({ status: 'completed', output: 'written' });
     });
 
-    it('a failure, a terminated run and a deleted one are one typed reply each', async () => {
+    it('result() rejects with a typed error for a failed, terminated or deleted run', async () => {
       const failing = task('failing', () => {
         throw new TypeError('no such thing');
       });
@@ -159,7 +159,7 @@ describeEngine(
       await expect(deleted.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
     });
 
-    it('a job is never attached to a run of somebody else, even with the same input', async () => {
+    it('submit() with the id of an existing run rejects, even for equal input', async () => {
       const { client } = await open({ tasks: [double] });
       const run = await client.runTask(double, 1, { id: 'taken' });
       const job = client.submit(double, 1, { id: 'taken' });
@@ -168,7 +168,7 @@ describeEngine(
       expect(await run.result()).toBe(2);
     });
 
-    it('closing a job never concerns a later run with its id', async () => {
+    it('close() and cancel() do not affect a later run with the same id', async () => {
       const release = makeGate();
       const held = task('held', async () => release.opened);
       const { client } = await open({ tasks: [held] });
@@ -182,7 +182,7 @@ describeEngine(
       await later.result();
     });
 
-    it('closing the client cancels what it has submitted and ends its waits', async () => {
+    it('client.close() cancels submitted jobs and rejects pending results with CLOSED', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client, reopen } = await open();
       const other = await reopen();
@@ -199,7 +199,7 @@ describeEngine(
       expect(() => client.submit(endless)).toThrow(expect.objectContaining({ code: 'CLOSED' }));
     });
 
-    it('with every slot taken and more waiting, each close gets through', async () => {
+    it('close() cancels every job while all slots are busy and more jobs wait', async () => {
       let started = 0;
       let stopped = 0;
       const endless = task('endless', async ({ signal }) => {
@@ -217,18 +217,18 @@ describeEngine(
       await expect
         .poll(async () => (await client.list({ status: 'pending' })).items)
         .toHaveLength(40);
-      // A claimed run whose handler has not started yet would end without it.
+      // A claimed run that is canceled before its handler starts ends without a call.
       await expect.poll(() => started).toBe(20);
       for (const job of jobs) job.close();
       await session.shutdown('graceful');
       const { items } = await client.list();
       expect(items.map(({ status }) => status)).toEqual(Array(60).fill('canceled'));
-      // PostgreSQL closes jobs that run before jobs that wait: a slot that is freed in between may start one of those.
+      // PostgreSQL closes running jobs before pending ones, so a freed slot may start a pending job.
       expect(started).toBeGreaterThanOrEqual(20);
       expect(stopped).toBe(started);
     });
 
-    it('a handler can ask whether it should stop, as well as be told', async () => {
+    it('a handler can poll ctx.isCanceled to notice the close of its job', async () => {
       const [started, answer] = [makeGate(), makeGate<unknown>()];
       const polling = task('polling', async (ctx) => {
         started.open();
@@ -244,7 +244,7 @@ describeEngine(
       expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
     });
 
-    it('a job whose workers died too often is answered with one typed reply', async () => {
+    it('result() of a poisoned job rejects with POISON', async () => {
       const deadly = task('deadly', () => undefined);
       const { client, tamper, startWorker } = await open();
       const job = client.submit('deadly', 1, { kind: 'task' });
@@ -256,7 +256,7 @@ describeEngine(
       });
     });
 
-    it('of many jobs each gets its own reply', async () => {
+    it('each of 500 jobs gets its own result', async () => {
       const { client } = await open({ tasks: [double] });
       const jobs = Array.from({ length: 500 }, (_, n) => client.submit(double, n));
       const results = await Promise.all(jobs.map((job) => job.result()));

@@ -7,9 +7,9 @@ import { makeGate } from '../tasks/gate.ts';
 import { outcomeOf } from './outcome.ts';
 
 describeEngine(
-  'late successes',
+  'disposal of late results',
   (open) => {
-    it('what a task returns after its caller has gone is disposed of', async () => {
+    it('onAbandoned gets the output of a task that returns after close()', async () => {
       const [started, closed, disposed] = [makeGate(), makeGate(), makeGate<unknown>()];
       const rent = task(
         'rent',
@@ -30,7 +30,7 @@ describeEngine(
       expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
     });
 
-    it('past the point of no return the outcome stays, and is disposed of', async () => {
+    it('onAbandoned gets the output of a closed task past its point of no return', async () => {
       const [passed, closed, disposed] = [makeGate(), makeGate(), makeGate<unknown>()];
       const rent = task(
         'rent',
@@ -52,7 +52,7 @@ describeEngine(
       expect(await client.wait(job.id)).toMatchObject({ status: 'completed', output: 'a machine' });
     });
 
-    it('an orchestration that completes although it was canceled is disposed of', async () => {
+    it('onAbandoned gets the output of an orchestration that completes despite a cancel', async () => {
       const [started, closed, disposed] = [makeGate(), makeGate(), makeGate<unknown>()];
       const rent = activity('rent', async () => {
         started.open();
@@ -71,7 +71,7 @@ describeEngine(
       expect(await disposed.opened).toBe('a machine');
     });
 
-    it('a result that was there and that nobody took is disposed of when its job is closed, until that succeeds', async () => {
+    it('close() calls onAbandoned for an untaken result and retries it until it succeeds', async () => {
       const disposed = makeGate<readonly unknown[]>();
       const rent = task('rent', () => 'a machine', {
         onAbandoned: (output, { attempt }) => {
@@ -89,7 +89,7 @@ describeEngine(
         .toEqual({ items: [] });
     });
 
-    it('a result that was taken is never disposed of', async () => {
+    it('onAbandoned is never called for a taken result', async () => {
       const disposed: unknown[] = [];
       const rent = task('rent', () => 'a machine', {
         onAbandoned: (output) => void disposed.push(output),
@@ -103,7 +103,7 @@ describeEngine(
       expect(disposed).toEqual([]);
     });
 
-    it('a forceful shutdown resolves after late results are disposed of, and delivers none of them', async () => {
+    it('a forceful shutdown disposes of late results before it resolves and delivers none', async () => {
       const [passed, closing] = [makeGate(), makeGate()];
       const order: string[] = [];
       const rent = task(

@@ -4,19 +4,19 @@ import { systemClock } from '../../src/model/clock.ts';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine } from '../engine/describe-engine.ts';
 import { aborted } from '../tasks/gate.ts';
-import { BrokenLine } from './model/broken-line.ts';
+import { FaultyConnection } from './model/faulty-connection.ts';
 
 describeEngine(
-  'leases of sessions',
+  'session leases',
   (open) => {
-    it('a client that is not heard of loses its jobs when its lease is over, and nobody else does', async () => {
+    it('a disconnected client loses its jobs when its lease expires; other sessions keep theirs', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const engine = await open({ tasks: [endless] });
       const { client } = engine;
       const provider = await engine.openProvider();
-      const line = new BrokenLine(provider);
+      const connection = new FaultyConnection(provider);
       const clock = provider.clock ?? systemClock;
-      const dying = new LocalClient({ provider: line.provider, clock });
+      const dying = new LocalClient({ provider: connection.provider, clock });
       onTestFinished(async () => {
         await dying.close();
         await provider.close();
@@ -28,10 +28,10 @@ describeEngine(
       await expect
         .poll(async () => (await client.list({ status: 'running' })).items)
         .toHaveLength(11);
-      const heardAt = performance.now();
-      line.isCut = true;
+      const disconnectedAt = performance.now();
+      connection.isDisconnected = true;
       const ends = await Promise.all(jobs.map((job) => client.wait(job.id, { timeout: '20s' })));
-      expect(performance.now() - heardAt).toBeLessThan(7_000);
+      expect(performance.now() - disconnectedAt).toBeLessThan(7_000);
       for (const end of ends) {
         expect(end).toMatchObject({
           status: 'canceled',
@@ -42,21 +42,21 @@ describeEngine(
       expect(await client.sessions.get(lost.id)).toMatchObject({ state: 'ended', end: 'expired' });
       expect(await kept.info()).toMatchObject({ state: 'open', openJobs: 1 });
       expect(await other.status()).toMatchObject({ status: 'running' });
-      // The line is back: what was waiting is told, and new jobs are refused.
-      line.isCut = false;
+      // After the reconnect pending waits end, and new jobs are rejected.
+      connection.isDisconnected = false;
       await expect(jobs[0]?.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
       await expect(lost.submit(endless).result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
       await kept.close();
     });
 
-    it('a line that comes back before the lease is over changes nothing, and a draining session is kept alive', async () => {
+    it('a connection restored before the lease expires keeps a draining session alive', async () => {
       const endless = task('endless', ({ signal }) => aborted(signal));
       const engine = await open({ tasks: [endless] });
       const { client } = engine;
       const provider = await engine.openProvider();
-      const line = new BrokenLine(provider);
+      const connection = new FaultyConnection(provider);
       const clock = provider.clock ?? systemClock;
-      const shaky = new LocalClient({ provider: line.provider, clock });
+      const shaky = new LocalClient({ provider: connection.provider, clock });
       onTestFinished(async () => {
         await shaky.close();
         await provider.close();
@@ -65,10 +65,10 @@ describeEngine(
       const job = session.submit(endless);
       await expect.poll(async () => (await client.get(job.id))?.status).toBe('running');
       const { expiresAt } = await session.info();
-      line.isCut = true;
+      connection.isDisconnected = true;
       void session.shutdown('graceful').catch(() => undefined);
       await new Promise((resolve) => setTimeout(resolve, 1_000));
-      line.isCut = false;
+      connection.isDisconnected = false;
       await expect
         .poll(async () => (await client.sessions.get(session.id)).state, { timeout: 5_000 })
         .toBe('draining');

@@ -37,8 +37,8 @@ interface StoredJob {
 }
 
 /**
- * Jobs and sessions in memory, for the state machines of a client alone: it does what the contract says, keeps a log of
- * what it was asked, and lets a test hold back answers or break the line before or after a call took effect.
+ * In-memory job backend for tests of the client state machines. It implements the contract and logs its calls.
+ * A test can delay responses and make a call fail before or after it takes effect.
  */
 export class MemoryBackend implements JobBackend {
   readonly clock = new FakeClock();
@@ -48,22 +48,22 @@ export class MemoryBackend implements JobBackend {
   readonly #faults: { readonly method: Method; readonly when: 'before' | 'after' }[] = [];
   readonly #held = new Map<Method, PromiseWithResolvers<void>>();
   #changed = Promise.withResolvers<void>();
-  readonly #deaf = new Set<string>();
-  /** How many waits are under way. */
+  readonly #ignoringCancel = new Set<string>();
+  /** Number of pending waits. */
   waiting = 0;
 
-  /** The handler of a job goes on when it is told to stop. */
-  ignoreStops(id: string): void {
-    this.#deaf.add(id);
+  /** Makes the handler of a job ignore its cancel. */
+  ignoreCancel(id: string): void {
+    this.#ignoringCancel.add(id);
   }
 
-  /** The next call of a method fails as a broken line does. */
-  breakLine(method: Method, when: 'before' | 'after'): void {
+  /** Makes the next call of a method fail like a broken connection. */
+  failNext(method: Method, when: 'before' | 'after'): void {
     this.#faults.push({ method, when });
   }
 
-  /** Answers of a method wait until the returned function is called; the calls take effect at once. */
-  holdAnswers(method: Method): () => void {
+  /** Delays the responses of a method until the returned function is called. The calls take effect immediately. */
+  holdResponses(method: Method): () => void {
     const held = Promise.withResolvers<void>();
     this.#held.set(method, held);
     return () => {
@@ -255,7 +255,7 @@ export class MemoryBackend implements JobBackend {
     if (job === undefined) return { found: false, changed: false, status: null };
     job.isAbandoned ||= isAbandoned;
     const changed = job.reply === undefined;
-    if (this.#deaf.has(job.request.key.instanceId)) {
+    if (this.#ignoringCancel.has(job.request.key.instanceId)) {
       return { found: true, changed, status: 'canceling' };
     }
     job.reply ??= { kind: 'error', error: new CanceledError(reason, 'cancel') };
@@ -290,25 +290,25 @@ export class MemoryBackend implements JobBackend {
     await Promise.resolve();
     const place = this.#faults.findIndex((fault) => fault.method === method);
     const fault = place < 0 ? undefined : this.#faults.splice(place, 1)[0];
-    if (fault?.when === 'before') throw broken(method);
+    if (fault?.when === 'before') throw connectionBroken(method);
     const value = act();
     await this.#held.get(method)?.promise;
-    if (fault?.when === 'after') throw broken(method);
+    if (fault?.when === 'after') throw connectionBroken(method);
     return value;
   }
 
-  async #until<Value>(signal: AbortSignal, look: () => Value | undefined): Promise<Value> {
+  async #until<Value>(signal: AbortSignal, query: () => Value | undefined): Promise<Value> {
     this.waiting += 1;
-    const gone = Promise.withResolvers<never>();
-    gone.promise.catch(() => undefined);
-    const abort = (): void => gone.reject(signal.reason);
+    const aborted = Promise.withResolvers<never>();
+    aborted.promise.catch(() => undefined);
+    const abort = (): void => aborted.reject(signal.reason);
     signal.addEventListener('abort', abort);
     try {
       for (;;) {
         signal.throwIfAborted();
-        const value = look();
+        const value = query();
         if (value !== undefined) return value;
-        await Promise.race([this.#changed.promise, gone.promise]);
+        await Promise.race([this.#changed.promise, aborted.promise]);
       }
     } finally {
       this.waiting -= 1;
@@ -323,6 +323,6 @@ export class MemoryBackend implements JobBackend {
   }
 }
 
-function broken(operation: string): ProviderError {
-  return new ProviderError({ operation, message: 'the line broke', retryable: true });
+function connectionBroken(operation: string): ProviderError {
+  return new ProviderError({ operation, message: 'the connection broke', retryable: true });
 }

@@ -1,10 +1,10 @@
-/** How a promise ended. */
+/** The outcome of a promise. */
 export interface Outcome {
   readonly value?: unknown;
   readonly error?: Error;
 }
 
-/** Waits for a promise from now on, so that no rejection goes unheard, and tells later how it ended. */
+/** Resolves with the outcome of a promise. Attached immediately, so that no rejection is unhandled. */
 export function outcomeOf(promise: Promise<unknown>): Promise<Outcome> {
   return promise.then(
     (value) => ({ value }),

@@ -10,7 +10,7 @@ describeEngine(
     const double = task('double', async (_ctx, n: number) => n * 2);
     const endless = task('endless', ({ signal }) => aborted(signal));
 
-    it('a graceful shutdown lets jobs end, refuses new ones, and resolves when all are over', async () => {
+    it('a graceful shutdown rejects new jobs and resolves when all jobs have ended', async () => {
       const started = makeGate();
       const release = makeGate();
       const held = task('held', async ({ signal }) => {
@@ -36,7 +36,7 @@ describeEngine(
       await session.shutdown('graceful');
     });
 
-    it('a forceful shutdown cancels jobs, and resolves when their handlers have stopped', async () => {
+    it('a forceful shutdown cancels jobs and resolves after their handlers have stopped', async () => {
       const started = makeGate();
       const order: string[] = [];
       const slow = task('slow', async ({ signal }) => {
@@ -63,7 +63,7 @@ describeEngine(
       await session.shutdown('forceful');
     });
 
-    it('a graceful shutdown can be made forceful, and not the reverse', async () => {
+    it('a forceful shutdown overrides a graceful one; the reverse rejects with SESSION_DOWNGRADE', async () => {
       const started = makeGate();
       const release = makeGate();
       const stubborn = task('stubborn', async () => {
@@ -89,7 +89,7 @@ describeEngine(
       expect(await session.info()).toMatchObject({ state: 'ended' });
     });
 
-    it('jobs that wait for room are drained by a graceful shutdown and never sent after a forceful one', async () => {
+    it('unsent jobs are drained by a graceful shutdown and canceled by a forceful one', async () => {
       const { client } = await open({ tasks: [double, endless] });
       const drained = await client.openSession({ maxInFlight: 2 });
       const jobs = Array.from({ length: 9 }, (_, n) => drained.submit(double, n));
@@ -106,7 +106,7 @@ describeEngine(
       expect(await client.get(second.id)).toBeUndefined();
     });
 
-    it('a job that waits for room and is closed never reaches the store', async () => {
+    it('an unsent job that is closed or canceled never reaches the store', async () => {
       const release = makeGate();
       const held = task('held', async () => release.opened);
       const { client } = await open({ tasks: [held] });
@@ -130,7 +130,7 @@ describeEngine(
       ]);
     });
 
-    it('a goodbye cancels jobs, ends their waits, and does not wait for their handlers', async () => {
+    it('session.close() cancels jobs and rejects their results without waiting for handlers', async () => {
       const started = makeGate();
       const stopped = makeGate();
       const release = makeGate();
@@ -157,7 +157,7 @@ describeEngine(
       await expect(session.submit(slow).result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
     });
 
-    it('a session that an operator shuts down takes no more jobs', async () => {
+    it('a session shut down by an operator rejects new jobs', async () => {
       const { client, reopen } = await open({ tasks: [double] });
       const session = await client.openSession({ label: 'nightly' });
       expect(await session.submit(double, 1).result()).toBe(2);
@@ -168,7 +168,7 @@ describeEngine(
       });
     });
 
-    it('replies that nobody has taken can be taken after a graceful end', async () => {
+    it('result() returns an untaken reply after a graceful shutdown', async () => {
       const { client } = await open({ tasks: [double] });
       const session = await client.openSession();
       const job = session.submit(double, 4);
@@ -176,7 +176,7 @@ describeEngine(
       expect(await job.result()).toBe(8);
     });
 
-    it('a session has variables, which can be set and taken away', async () => {
+    it('session variables can be set and unset', async () => {
       const { client } = await open();
       await using session = await client.openSession({ variables: { tenant: 'a', mode: 'dry' } });
       await session.setVariable('mode', 'wet');
@@ -187,7 +187,7 @@ describeEngine(
       expect(changed.variables).toEqual({ empty: '' });
     });
 
-    it('sessions are listed, shown and found by id or label; an ambiguous label is refused', async () => {
+    it('sessions are listed and found by id or label; an ambiguous label rejects', async () => {
       const { client } = await open({ tasks: [endless] });
       const [one, two] = [
         await client.openSession({ label: 'batch' }),

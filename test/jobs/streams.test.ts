@@ -13,14 +13,14 @@ async function readAll(chunks: AsyncIterable<unknown>): Promise<unknown[]> {
 }
 
 describeEngine(
-  'streams of jobs',
+  'job streams',
   (open) => {
     const count = task('count', async (ctx, to: number) => {
       for (let n = 1; n <= to; n += 1) await ctx.emit(n);
       return 'counted';
     });
 
-    it('what a task, an activity and a step emit is read in order, and the result taken after it', async () => {
+    it('a stream yields what a task, activity or step emits, in order', async () => {
       const steps = activity('steps', async (ctx, to: number) => {
         for (let n = 1; n <= to; n += 1) await ctx.emit({ n });
       });
@@ -52,14 +52,14 @@ describeEngine(
       expect(await said.result()).toBe('said');
     });
 
-    it('more chunks than are stored at once all arrive, in order', async () => {
+    it('a stream with more chunks than the buffer holds arrives complete and in order', async () => {
       const { client } = await open({ tasks: [count] });
       const job = client.submit(count, 300);
       const read = await readAll(job.stream());
       expect(read).toEqual(Array.from({ length: 300 }, (_, n) => n + 1));
     });
 
-    it('a handler waits for its reader, and goes on when it has read', async () => {
+    it('ctx.emit() waits while 256 chunks are unread and continues after a read', async () => {
       let emitted = 0;
       const eager = task('eager', async (ctx) => {
         for (; emitted < 300; emitted += 1) await ctx.emit(emitted);
@@ -74,7 +74,7 @@ describeEngine(
       expect(emitted).toBe(300);
     });
 
-    it('leaving a partly read stream cancels its job, and the handler stops', async () => {
+    it('leaving a partly read stream cancels its job and stops the handler', async () => {
       const stopped = makeGate<unknown>();
       const endless = task('endless', async (ctx) => {
         try {
@@ -91,7 +91,7 @@ describeEngine(
       expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
     });
 
-    it('a job that fails ends its stream with its failure', async () => {
+    it('a stream of a failed job rejects with its failure after the last chunk', async () => {
       const failing = task('failing', async (ctx) => {
         await ctx.emit('half');
         throw new RangeError('too far');
@@ -105,22 +105,22 @@ describeEngine(
       });
     });
 
-    it('a handler that nobody listens to is told so and keeps nothing', async () => {
-      const heard = makeGate<boolean>();
+    it('ctx.emit() returns false in a run that is not a job', async () => {
+      const returned = makeGate<boolean>();
       const speak = task('speak', async (ctx) => {
-        heard.open(await ctx.emit('anybody?'));
+        returned.open(await ctx.emit('chunk'));
       });
       const { client } = await open({ tasks: [speak] });
       await (await client.runTask(speak)).result();
-      expect(await heard.opened).toBe(false);
+      expect(await returned.opened).toBe(false);
     });
 
-    it('who waits for the result alone does not hang the handler', async () => {
+    it('awaiting only the result does not block a handler that emits 300 chunks', async () => {
       const { client } = await open({ tasks: [count] });
       expect(await client.submit(count, 300).result()).toBe('counted');
     });
 
-    it('chunks of a run that is over are read until its reply is taken', async () => {
+    it('chunks of a completed job can be read before its result is taken', async () => {
       const { client } = await open({ tasks: [count] });
       const job = client.submit(count, 100);
       await expect
@@ -130,7 +130,7 @@ describeEngine(
       expect(await job.result()).toBe('counted');
     });
 
-    it('what cannot be carried or is too large is refused where it is emitted', async () => {
+    it('ctx.emit() rejects a value that is not serializable or too large', async () => {
       const careless = task('careless', async (ctx, what: 'cycle' | 'large') => {
         const cycle: { self?: unknown } = {};
         cycle.self = cycle;

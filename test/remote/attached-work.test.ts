@@ -9,7 +9,7 @@ const count = task('count', async (ctx, to: number) => {
   return to;
 });
 
-/** A task that runs until it is told to stop, and tells when it started and why it stopped. */
+/** A task that runs until it is canceled, with promises for its start and its abort reason. */
 function endless() {
   const started = signalled<void>();
   const stopped = signalled<unknown>();
@@ -23,13 +23,13 @@ function endless() {
 }
 
 describeRemote('a job over HTTP', (open) => {
-  test('returns its result', async () => {
+  test('result() of a job over HTTP returns its output', async () => {
     const { client } = await open({ tasks: [double] });
     await using job = client.submit(double, 21);
     expect(await job.result()).toBe(42);
   });
 
-  test('stops its handler when it is closed', async () => {
+  test('close() over HTTP cancels the job and aborts its handler', async () => {
     const { definition, started, stopped } = endless();
     const { client } = await open({ tasks: [definition] });
     const job = client.submit(definition);
@@ -41,7 +41,7 @@ describeRemote('a job over HTTP', (open) => {
     expect((await client.wait(job.id)).status).toBe('canceled');
   });
 
-  test('is still cancelled when its connection breaks as it is closed', async () => {
+  test('close() during a broken connection still cancels the job', async () => {
     const { definition, started, stopped } = endless();
     const { client, proxy } = await open({ tasks: [definition] });
     const job = client.submit(definition);
@@ -53,7 +53,7 @@ describeRemote('a job over HTTP', (open) => {
     expect(await stopped.promise).toBeInstanceOf(CanceledError);
   });
 
-  test('streams what its handler emits, in order and whole, though connections break all the time', async () => {
+  test('a stream over repeatedly broken connections yields every chunk in order', async () => {
     const { client, proxy } = await open({ tasks: [count] });
     const job = client.submit(count, 600);
     const seen: number[] = [];
@@ -65,7 +65,7 @@ describeRemote('a job over HTTP', (open) => {
     expect(await job.result()).toBe(600);
   });
 
-  test('stops a handler whose stream is read no further', async () => {
+  test('leaving a stream over HTTP stops its handler', async () => {
     const ended = signalled<unknown>();
     const forever = task('forever', async (ctx) => {
       try {
@@ -80,7 +80,7 @@ describeRemote('a job over HTTP', (open) => {
     expect(await ended.promise).toBeInstanceOf(CanceledError);
   });
 
-  test('has many streams at once over few connections', async () => {
+  test('40 concurrent streams use fewer than 40 connections', async () => {
     const { client, proxy } = await open({ tasks: [count] });
     const jobs = Array.from({ length: 40 }, () => client.submit(count, 30));
     const sums = await Promise.all(
@@ -94,7 +94,7 @@ describeRemote('a job over HTTP', (open) => {
     expect(proxy.connections).toBeLessThan(40);
   });
 
-  test('has exactly one reply and one run, though connections break at random', async () => {
+  test('jobs over repeatedly cut connections run once and return one result each', async () => {
     let runs = 0;
     const counted = task('counted', (_ctx, number: number) => {
       runs += 1;
@@ -103,7 +103,7 @@ describeRemote('a job over HTTP', (open) => {
     const { client, proxy } = await open({ tasks: [counted] });
     const numbers = Array.from({ length: 200 }, (_, index) => index);
     let requests = 0;
-    // Of four requests one is cut before it arrives, and one before its answer does.
+    // Of every four requests one is cut before it arrives and one before its response.
     proxy.intercept(
       () => (['pass', 'cutAnswer', 'pass', 'cut'] as const)[requests++ % 4] ?? 'pass',
     );
@@ -117,7 +117,7 @@ describeRemote('a job over HTTP', (open) => {
 });
 
 describeRemote('a session over HTTP', (open) => {
-  test('drains gracefully and then takes no more jobs', async () => {
+  test('a graceful shutdown over HTTP drains the session and rejects new jobs', async () => {
     const slow = orchestration('slow', async (ctx) => {
       await ctx.waitFor('go');
       return 'done';
@@ -135,7 +135,7 @@ describeRemote('a session over HTTP', (open) => {
     expect((await client.sessions.get('drain')).state).toBe('ended');
   });
 
-  test('goes on when its connection comes back before its lease is over', async () => {
+  test('a session renews its lease after a connection loss shorter than the lease', async () => {
     const { client, proxy } = await open({ tasks: [double] });
     const session = await client.openSession({ idleTimeout: '5s' });
     const { expiresAt } = await session.info();
@@ -149,7 +149,7 @@ describeRemote('a session over HTTP', (open) => {
     await session.close();
   });
 
-  test('is seen and shut down by another client, by its label', async () => {
+  test('another client can list and shut down a session by its label', async () => {
     const { definition, started } = endless();
     const { client, connect } = await open({ tasks: [definition] });
     const session = await client.openSession({ label: 'mine' });
@@ -164,7 +164,7 @@ describeRemote('a session over HTTP', (open) => {
     });
   });
 
-  test('ends at once with the goodbye of its client', async () => {
+  test('client.close() over HTTP cancels its jobs', async () => {
     const { definition, started, stopped } = endless();
     const { client, perdure } = await open({ tasks: [definition] });
     const job = client.submit(definition);

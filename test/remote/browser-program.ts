@@ -1,13 +1,13 @@
-/** What a page does with a remote client; loaded by a browser as it is, but for its types. */
+/** Uses a remote client in a page. The browser loads this file without bundling; only its types are stripped. */
 import { connect, isPerdureError } from '../../src/remote.ts';
 
-/** What the page saw. */
+/** The observations of the page. */
 export interface PageReport {
   readonly hello: unknown;
   readonly refusal: unknown;
   readonly chunks: readonly unknown[];
   readonly results: readonly unknown[];
-  /** How long it took to cancel a job while many others were waited for. */
+  /** Duration of a cancel during many pending waits. */
   readonly cancelMs: number;
 }
 
@@ -26,7 +26,7 @@ const run: RunPage = async (url, token) => {
   const chunks: unknown[] = [];
   for await (const chunk of counting.stream()) chunks.push(chunk);
 
-  // More waits and streams than a browser has connections, and a cancel that must get through all the same.
+  // With more waits and streams than a browser has connections, a cancel must still be sent.
   const endless = Array.from({ length: 20 }, () =>
     client.submit('endless', undefined, { kind: 'task' }),
   );
@@ -34,7 +34,7 @@ const run: RunPage = async (url, token) => {
     try {
       for await (const chunk of job.stream()) void chunk;
     } catch {
-      // They are closed under the reader.
+      // The jobs are closed while their streams are read.
     }
   });
   const started = await Promise.all(

@@ -24,9 +24,9 @@ const count = task('count', async (ctx, to: number) => {
   for (let number = 1; number <= to; number += 1) await ctx.emit(number);
 });
 
-describeRemote('a browser', (open) => {
+describeRemote('a remote client in a browser', (open) => {
   test.skipIf(executablePath === undefined)(
-    'starts instances, reads streams and cancels jobs, with more of them than it has connections',
+    'a browser starts, streams and cancels more jobs than it has connections',
     async () => {
       const endless = task('endless', async (ctx) => {
         await ctx.canceled();
@@ -40,7 +40,7 @@ describeRemote('a browser', (open) => {
       });
       const browser = await chromium.launch({
         ...(executablePath !== undefined && { executablePath }),
-        // Tests may run as root, whom Chromium gives no sandbox.
+        // Tests may run as root, for which Chromium has no sandbox.
         args: ['--no-sandbox'],
       });
       onTestFinished(() => browser.close());

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { CallBatches } from '../../src/remote/call-batches.ts';
 
-describe('calls that are made together', () => {
-  test('are one call, in their order, and each gets its own answer', async () => {
+describe('CallBatches', () => {
+  test('calls added together are sent as one batch and get their own results', async () => {
     const sent: (readonly number[])[] = [];
     const batches = new CallBatches<number, number>({
       send: (_group, items) => {
@@ -14,7 +14,7 @@ describe('calls that are made together', () => {
     expect(sent).toEqual([[1, 2, 3]]);
   });
 
-  test('are as many calls as they have groups', async () => {
+  test('calls are batched per group', async () => {
     const sent: string[] = [];
     const batches = new CallBatches<number, string>({
       send: (group, items) => {
@@ -31,7 +31,7 @@ describe('calls that are made together', () => {
     expect(sent).toEqual(['a', 'b']);
   });
 
-  test('fail together, and those after them do not', async () => {
+  test('a failed batch rejects its own calls and no later ones', async () => {
     let failures = 1;
     const batches = new CallBatches<number, number>({
       send: (_group, items) =>
@@ -42,7 +42,7 @@ describe('calls that are made together', () => {
     expect(await batches.add('g', 3)).toBe(3);
   });
 
-  test('are split where they are too many or too heavy for one', async () => {
+  test('a batch is split by item count and by weight', async () => {
     const sizes: number[] = [];
     const batches = new CallBatches<number, number>({
       send: (_group, items) => {
@@ -59,7 +59,7 @@ describe('calls that are made together', () => {
     expect(sizes).toEqual([1, 1, 1, 1]);
   });
 
-  test('wait for one another where only so many may be under way', async () => {
+  test('maxAtOnce makes later batches of a group wait', async () => {
     const underWay: PromiseWithResolvers<readonly number[]>[] = [];
     const sent: (readonly number[])[] = [];
     const batches = new CallBatches<number, number>({
@@ -74,7 +74,7 @@ describe('calls that are made together', () => {
     const first = batches.add('g', 1);
     await expect.poll(() => sent.length).toBe(1);
     const others = [batches.add('g', 2), batches.add('g', 3)];
-    // Whatever is sent at the end of this turn is sent before that of another group, which may go.
+    // A batch of another group is not limited. Groups are sent in order, so a batch of `g` would come first.
     const free = batches.add('another', 4);
     await expect.poll(() => sent.length).toBe(2);
     expect(sent).toEqual([[1], [4]]);

@@ -1,4 +1,4 @@
-/** Submits jobs to a server from a process of its own, and holds them until it is killed. */
+/** Submits jobs to a server from a separate process and awaits them until it is killed. */
 import { connect } from '../../src/remote.ts';
 
 const { url, token, jobs } = JSON.parse(process.argv[2] ?? '') as {

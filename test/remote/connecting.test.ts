@@ -7,7 +7,7 @@ import { describeRemote } from './describe-remote.ts';
 
 const nothing = orchestration('nothing', () => Promise.resolve());
 
-/** Something that answers on HTTP and is no server of Perdure. */
+/** Starts an HTTP server that is not Perdure. */
 async function listen(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -18,14 +18,14 @@ async function listen(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-describe('connecting', () => {
+describe('Perdure.connect()', () => {
   test.each([
-    ['nothing', undefined],
-    ['no URL', 'localhost:7373'],
-    ['another protocol', 'ftp://127.0.0.1'],
-    ['a password', 'http://me:secret@127.0.0.1:7373'],
-    ['a token in the URL', 'http://127.0.0.1:7373?token=secret'],
-  ])('refuses %s, without repeating it', async (_, url) => {
+    ['a missing URL', undefined],
+    ['a URL without a protocol', 'localhost:7373'],
+    ['an ftp URL', 'ftp://127.0.0.1'],
+    ['a URL with a password', 'http://me:secret@127.0.0.1:7373'],
+    ['a URL with a token', 'http://127.0.0.1:7373?token=secret'],
+  ])('connect() rejects %s with INVALID_OPTION and without its secret', async (_, url) => {
     const error = await Perdure.connect(url as string).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 'INVALID_OPTION' });
     expect(String(error)).not.toContain('secret');
@@ -33,15 +33,15 @@ describe('connecting', () => {
 
   test.each([
     ['a misspelt option', { tokn: 'x' }],
-    ['a token that no header can carry', { token: 'ä b\n' }],
-    ['a limit that is none', { payloadLimitBytes: 0 }],
-    ['a fetch that is none', { fetch: 'fetch' }],
-  ])('refuses %s', async (_, options) => {
+    ['a token that is not a valid header value', { token: 'ä b\n' }],
+    ['a payload limit of 0', { payloadLimitBytes: 0 }],
+    ['a fetch option that is not a function', { fetch: 'fetch' }],
+  ])('connect() rejects %s with INVALID_OPTION', async (_, options) => {
     const connecting = Perdure.connect('http://127.0.0.1:1', options as object);
     await expect(connecting).rejects.toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  test('rejects when nobody listens there, and says so', async () => {
+  test('connect() to an unreachable URL rejects with a retryable error that names it', async () => {
     const error = await Perdure.connect('http://127.0.0.1:9', { retryFor: 0 }).catch(
       (thrown: unknown) => thrown,
     );
@@ -50,7 +50,7 @@ describe('connecting', () => {
     expect(String(error)).toContain('http://127.0.0.1:9');
   });
 
-  test('rejects when something else answers', async () => {
+  test('connect() rejects when the server is not Perdure', async () => {
     const url = await listen((_, response) => void response.end('<h1>It works!</h1>'));
     await expect(Perdure.connect(url)).rejects.toMatchObject({
       code: 'PROVIDER',
@@ -58,7 +58,7 @@ describe('connecting', () => {
     });
   });
 
-  test('gives up on a server that takes requests and answers none', async () => {
+  test('connect() times out on a server that never responds', async () => {
     const url = await listen(() => undefined);
     await expect(Perdure.connect(url, { requestTimeout: 100, retryFor: 0 })).rejects.toMatchObject({
       code: 'PROVIDER',
@@ -66,7 +66,7 @@ describe('connecting', () => {
     });
   });
 
-  test('never takes its token to where a redirect leads', async () => {
+  test('connect() rejects a redirect and does not forward its token', async () => {
     const tokens: (string | undefined)[] = [];
     const elsewhere = await listen((request, response) => {
       tokens.push(request.headers.authorization);
@@ -80,7 +80,7 @@ describe('connecting', () => {
     expect(tokens).toEqual([]);
   });
 
-  test('asks again as late as an overloaded server says', async () => {
+  test('connect() retries after the Retry-After delay of a 503 response', async () => {
     const times: number[] = [];
     const url = await listen((_, response) => {
       times.push(performance.now());
@@ -93,8 +93,8 @@ describe('connecting', () => {
   });
 });
 
-describe('a server that is too busy', () => {
-  /** Refuses the first event it is sent, and takes the second. */
+describe('an overloaded server', () => {
+  /** Rejects the first event with 503 and accepts the second. */
   async function busy(error: object) {
     let events = 0;
     const url = await listen((request, response) => {
@@ -108,13 +108,13 @@ describe('a server that is too busy', () => {
     return { client, events: () => events };
   }
 
-  test('is sent an event again that it did not take', async () => {
+  test('raiseEvent() retries a 503 response when the event was not accepted', async () => {
     const { client, events } = await busy({ code: 'UNAVAILABLE', message: 'Full.' });
     await client.raiseEvent('one', 'said');
     expect(events()).toBe(2);
   });
 
-  test('is not sent an event again that it may have taken', async () => {
+  test('raiseEvent() does not retry a 503 response with an unknown outcome', async () => {
     const error = { code: 'UNAVAILABLE', message: 'This took too long.', outcomeUnknown: true };
     const { client, events } = await busy(error);
     await expect(client.raiseEvent('one', 'said')).rejects.toMatchObject({
@@ -125,8 +125,8 @@ describe('a server that is too busy', () => {
   });
 });
 
-describeRemote('a token', (open) => {
-  test('that the server does not know is refused when connecting', async () => {
+describeRemote('tokens of a remote client', (open) => {
+  test('connect() rejects an unknown or missing token with UNAUTHENTICATED', async () => {
     const { connect } = await open();
     await expect(connect({ token: createToken().token })).rejects.toMatchObject({
       code: 'UNAUTHENTICATED',
@@ -134,7 +134,7 @@ describeRemote('a token', (open) => {
     await expect(connect({ token: undefined })).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
   });
 
-  test('that may only look is refused what changes something, by its typed error', async () => {
+  test('changes with a read token reject with FORBIDDEN', async () => {
     const { token, sha256 } = createToken();
     const tokens = [{ name: 'viewer', role: 'read', sha256 } as const];
     const { client } = await open({}, { serve: { tokens }, connect: { token } });
@@ -148,14 +148,14 @@ describeRemote('a token', (open) => {
 });
 
 describeRemote('a remote client', (open) => {
-  test('refuses what cannot be remote, by a typed error', async () => {
+  test('withTransaction() of a remote client throws INVALID_INPUT', async () => {
     const { client } = await open();
     expect(() => client.withTransaction()).toThrow(
       expect.objectContaining({ code: 'INVALID_INPUT' }),
     );
   });
 
-  test('must not be used inside an orchestration, as a local one must not', async () => {
+  test('a remote client used inside an orchestration rejects with FORBIDDEN_IN_ORCHESTRATION', async () => {
     const inner: { start?: () => Promise<unknown> } = {};
     const bad = orchestration('bad', async () => {
       await inner.start?.();

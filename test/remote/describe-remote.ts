@@ -7,20 +7,20 @@ import { serve, type PerdureServer, type ServeOptions } from '../../src/server/s
 import { engineStores, type StoreKind } from '../engine/engine-store.ts';
 import { startTcpProxy, type TcpProxy } from '../postgres/helpers/tcp-proxy.ts';
 
-/** A store, a server for it, a proxy before that, and a client beyond; everything is closed and removed after the test. */
+/** A client that reaches a server through a proxy. Everything is closed and removed after the test. */
 interface Remote {
-  /** Where the store is. */
+  /** The local engine behind the server. */
   readonly perdure: Perdure;
   readonly server: PerdureServer;
   readonly token: string;
   /** Between the client and the server. */
   readonly proxy: TcpProxy;
   readonly client: RemoteClient;
-  /** Connects once more. */
+  /** Connects another client. */
   readonly connect: (options?: ConnectOptions) => Promise<RemoteClient>;
 }
 
-/** Opens all of it and, when options are given, starts a worker with them. */
+/** Opens a remote setup and, if worker options are given, starts a worker. */
 export type OpenRemote = (
   worker?: StartWorkerOptions,
   options?: { readonly serve?: ServeOptions; readonly connect?: ConnectOptions },

@@ -11,7 +11,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 const emptyPage = JSON.stringify({ items: [] });
 
-/** A client of a server that answers what a test says; the first answer lets the client connect. */
+/** Connects a client to a server with scripted responses. The first response lets the client connect. */
 async function connectTo(answer: Answer, options: object = {}): Promise<RemoteClient> {
   let isFirst = true;
   const server = createServer((request, response) => {
@@ -35,7 +35,7 @@ const json =
   (_, response) =>
     void response.end(JSON.stringify(value));
 
-/** Calls that a program makes, by what they ask of the server. */
+/** Client calls by the operation they request. */
 const calls: Readonly<Partial<Record<Operation, (client: RemoteClient) => Promise<unknown>>>> = {
   startInstance: (client) => client.start('x'),
   listInstances: (client) => client.list(),
@@ -85,8 +85,8 @@ const garbage: readonly unknown[] = [
   { runs: [{ id: 'x' }] },
 ];
 
-describe('a server that answers something else', () => {
-  test('every call rejects with a typed error, and none is made again', async () => {
+describe('invalid server responses', () => {
+  test('every call rejects an invalid response with a PROVIDER error that is not retryable', async () => {
     const other: unknown[] = [];
     for (const value of [...garbage, {}]) {
       const client = await connectTo(json(value), { retryFor: '1m' });
@@ -103,7 +103,7 @@ describe('a server that answers something else', () => {
     expect(other).toEqual([]);
   }, 60_000);
 
-  test('a job rejects with a typed error where fewer jobs are answered than were submitted', async () => {
+  test('a job rejects with PROVIDER when its result is missing in the response', async () => {
     const now = Date.now();
     const session = {
       id: 's',
@@ -123,7 +123,7 @@ describe('a server that answers something else', () => {
     });
   });
 
-  test('an error with parts of other types, or with causes without end, is no error of Perdure', async () => {
+  test('an error response with invalid fields or 500 nested causes rejects with PROVIDER', async () => {
     let deep: object = { name: 'Error', message: 'm' };
     for (let depth = 0; depth < 500; depth += 1)
       deep = { name: 'Error', message: 'm', cause: deep };
@@ -136,7 +136,7 @@ describe('a server that answers something else', () => {
     }
   });
 
-  test('every operation has a shape that refuses what is no object', () => {
+  test('every response shape rejects a value that is not an object', () => {
     for (const name of Object.keys(operations) as Operation[]) {
       for (const value of [null, undefined, 5, 'text', []]) {
         expect([name, responseShapes[name](value, 'answer')]).toEqual([name, 'answer']);
@@ -145,7 +145,7 @@ describe('a server that answers something else', () => {
   });
 });
 
-describe('an answer that is too large', () => {
+describe('a response above answerLimitBytes', () => {
   const limit = { answerLimitBytes: 100_000 };
   const tooLarge = {
     code: 'PROVIDER',
@@ -153,7 +153,7 @@ describe('an answer that is too large', () => {
     message: expect.stringContaining('answerLimitBytes') as string,
   };
 
-  test('is not read when it says so itself', async () => {
+  test('a response whose content-length exceeds answerLimitBytes is rejected unread', async () => {
     const client = await connectTo((_, response) => {
       response.writeHead(200, { 'content-length': 10_000_000 });
       response.write('[');
@@ -161,7 +161,7 @@ describe('an answer that is too large', () => {
     await expect(client.list()).rejects.toMatchObject(tooLarge);
   });
 
-  test('is read up to the limit when it has no end', async () => {
+  test('an endless response is read only up to answerLimitBytes', async () => {
     let sent = 0;
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     const client = await connectTo((_, response) => {
@@ -174,11 +174,11 @@ describe('an answer that is too large', () => {
     }, limit);
     await expect(client.list()).rejects.toMatchObject(tooLarge);
     await closed;
-    // What was on its way fits into the buffers of two sockets.
+    // Sent but unread bytes fit into the buffers of two sockets.
     expect(sent).toBeLessThan(50_000_000);
   });
 
-  test('counts what comes out of compression', async () => {
+  test('answerLimitBytes counts decompressed bytes', async () => {
     const bomb = gzipSync(Buffer.alloc(50_000_000, 32));
     expect(bomb.length).toBeLessThan(100_000);
     const client = await connectTo((_, response) => {
@@ -187,7 +187,7 @@ describe('an answer that is too large', () => {
     await expect(client.list()).rejects.toMatchObject(tooLarge);
   });
 
-  test('is bounded also where it is an error', async () => {
+  test('answerLimitBytes also limits error responses', async () => {
     const client = await connectTo((_, response) => {
       response.writeHead(500).end('x'.repeat(200_000));
     }, limit);
@@ -195,11 +195,11 @@ describe('an answer that is too large', () => {
   });
 });
 
-describe('a token over plain http', () => {
+describe('a token over plain HTTP', () => {
   const fetch = (): Promise<Response> => Promise.resolve(new Response(emptyPage));
 
   test.each(['http://perdure.example.com', 'http://10.0.0.5:7373', 'http://[fe80::1]:7373'])(
-    'is not sent to %s unless allowInsecureHttp says so',
+    'connect() with a token rejects %s unless allowInsecureHttp is set',
     async (url) => {
       const refused = await Perdure.connect(url, { token: 'secret', fetch }).catch(
         (error: unknown) => error,
@@ -220,12 +220,12 @@ describe('a token over plain http', () => {
     'http://127.9.9.9',
     'http://[::1]:7373',
     'http://perdure.localhost',
-  ])('is sent to %s', async (url) => {
+  ])('connect() with a token accepts %s', async (url) => {
     await (await Perdure.connect(url, { token: 'secret', fetch })).close();
   });
 
   test.each(['http://localhost.example.com', 'http://127.0.0.1.example.com'])(
-    'is not sent to %s, which only looks like this machine',
+    'connect() with a token rejects %s, which is not a loopback host',
     async (url) => {
       await expect(Perdure.connect(url, { token: 'secret', fetch })).rejects.toMatchObject({
         code: 'INVALID_OPTION',
@@ -234,13 +234,13 @@ describe('a token over plain http', () => {
   );
 });
 
-describe('a page whose origin the server refuses', () => {
+describe('a page whose origin the server rejects', () => {
   afterEach(() => void vi.unstubAllGlobals());
 
-  // All that a page sees of a refused request.
+  // A page sees no more of a request rejected by CORS.
   const refused = (): Promise<never> => Promise.reject(new TypeError('Failed to fetch'));
 
-  test('is told of allowedOrigins at once, though it would try again for long', async () => {
+  test('connect() from a disallowed origin rejects without retries and names allowedOrigins', async () => {
     vi.stubGlobal('location', { origin: 'https://app.example.com' });
     let attempts = 0;
     const fetch = (): Promise<never> => {
@@ -257,7 +257,7 @@ describe('a page whose origin the server refuses', () => {
     expect(attempts).toBe(1);
   });
 
-  test('is not told so on the origin of the server, nor outside a browser', async () => {
+  test('connect() from the same origin or outside a browser does not mention allowedOrigins', async () => {
     const url = 'https://perdure.example.com';
     const options = { fetch: refused, retryFor: 0 };
     for (const location of [{ origin: url }, { origin: 'null' }, undefined]) {
@@ -268,7 +268,7 @@ describe('a page whose origin the server refuses', () => {
     }
   });
 
-  test('goes on trying once the server has answered it', async () => {
+  test('a page retries a failed request after a first successful response', async () => {
     vi.stubGlobal('location', { origin: 'https://app.example.com' });
     let attempts = 0;
     const fetch = (): Promise<Response> => {

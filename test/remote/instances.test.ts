@@ -32,7 +32,7 @@ const definitions = {
 };
 
 describeRemote('a remote client', (open) => {
-  test('starts an instance and returns its result', async () => {
+  test('a remote client starts an instance and returns its result', async () => {
     const { client } = await open(definitions);
     const handle = await client.start(hello, 'World', { id: 'hello-1' });
     expect(handle.id).toBe('hello-1');
@@ -40,7 +40,7 @@ describeRemote('a remote client', (open) => {
     expect(await handle.status()).toMatchObject({ status: 'completed', output: 'Hello, World!' });
   });
 
-  test('shows pending work as a local client does', async () => {
+  test('running(), get() and history() over HTTP return the same pending work as locally', async () => {
     const flaky = activity(
       'flaky',
       async (ctx) => {
@@ -75,7 +75,7 @@ describeRemote('a remote client', (open) => {
     await handle.cancel();
   });
 
-  test('rejects with the error that the code threw, as a local client does', async () => {
+  test('result() over HTTP rejects with the same FailedError as locally', async () => {
     const { client, perdure } = await open(definitions);
     const handle = await client.start(failing);
     const remote = await handle.result().catch((error: unknown) => error);
@@ -93,7 +93,7 @@ describeRemote('a remote client', (open) => {
     expect((remote as FailedError).cause).toMatchObject({ message: 'no such order' });
   });
 
-  test('runs tasks one by one and many at once', async () => {
+  test('runTask() and runTasks() over HTTP run tasks and deduplicate by id', async () => {
     const { client } = await open(definitions);
     const one = await client.runTask(double, 21);
     expect(one.created).toBe(true);
@@ -107,7 +107,7 @@ describeRemote('a remote client', (open) => {
     expect(again.created).toBe(false);
   });
 
-  test('a payload raised over HTTP that the schema of the event refuses rejects the wait, with the path', async () => {
+  test('an invalid event payload raised over HTTP rejects waitFor() with its path', async () => {
     const { client, server, token } = await open({ orchestrations: [checking] });
     const handle = await client.start(checking, undefined, { id: 'checking-1' });
     await expect(handle.raiseEvent(checked, { by: 5 } as never)).rejects.toMatchObject({
@@ -127,7 +127,7 @@ describeRemote('a remote client', (open) => {
     ]);
   });
 
-  test('deletes and prunes everything only with all: true', async () => {
+  test('bulk delete and prune over HTTP without a filter require all: true', async () => {
     const { client } = await open(definitions);
     await (await client.start(hello, 'x')).result();
     const refused = { code: 'INVALID_OPTION' };
@@ -142,7 +142,7 @@ describeRemote('a remote client', (open) => {
     });
   });
 
-  test('raises events and waits for many instances in few requests', async () => {
+  test('events and results of 50 instances are delivered over HTTP', async () => {
     const { client } = await open(definitions);
     const handles = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>

@@ -14,8 +14,8 @@ const listen = orchestration('listen', async (ctx) => {
 const double = task('double', (_ctx, number: number) => Promise.resolve(number * 2));
 const definitions = { orchestrations: [listen], tasks: [double] };
 
-/** Lets the next request with this path through, and nothing of its answer. */
-function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
+/** Forwards the next request with this path and drops its response. */
+function loseResponseOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
   let lost = 0;
   proxy.intercept((bytes) => {
     if (lost > 0 || !bytes.toString('latin1').startsWith(`POST ${path}`)) return 'pass';
@@ -25,18 +25,18 @@ function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => num
   return { lost: () => lost };
 }
 
-describeRemote('an answer that is lost', (open) => {
-  test('makes a start find itself, and starts nothing twice', async () => {
+describeRemote('a lost response', (open) => {
+  test('start() with a lost response is retried and starts one instance', async () => {
     const { client, proxy } = await open(definitions);
-    const { lost } = loseAnswerOf(proxy, '/v1/instances ');
+    const { lost } = loseResponseOf(proxy, '/v1/instances ');
     const handle = await client.start(listen);
     expect(lost()).toBe(1);
     expect((await client.list()).items.map(({ id }) => id)).toEqual([handle.id]);
   });
 
-  test('leaves a task run that it created new to its caller', async () => {
+  test('runTask() with a lost response still returns created: true', async () => {
     const { client, proxy } = await open(definitions);
-    const { lost } = loseAnswerOf(proxy, '/v1/tasks ');
+    const { lost } = loseResponseOf(proxy, '/v1/tasks ');
     const handle = await client.runTask(double, 4);
     expect(lost()).toBe(1);
     expect(handle.created).toBe(true);
@@ -44,10 +44,10 @@ describeRemote('an answer that is lost', (open) => {
     expect((await client.list()).items).toHaveLength(1);
   });
 
-  test('makes an event reject as one whose outcome is unknown, and raises it once', async () => {
+  test('raiseEvent() with a lost response rejects with outcomeUnknown and raises one event', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
-    const { lost } = loseAnswerOf(proxy, `/v1/instances/${handle.id}/events`);
+    const { lost } = loseResponseOf(proxy, `/v1/instances/${handle.id}/events`);
     const error = await handle.raiseEvent(said, 'once').catch((thrown: unknown) => thrown);
     expect(lost()).toBe(1);
     expect(error).toBeInstanceOf(ProviderError);
@@ -56,19 +56,19 @@ describeRemote('an answer that is lost', (open) => {
     expect(await handle.result()).toEqual(['once']);
   });
 
-  test('makes a deletion reject as one whose outcome is unknown', async () => {
+  test('delete() with a lost response rejects with outcomeUnknown', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.runTask(double, 4);
     await handle.result();
-    loseAnswerOf(proxy, `/v1/instances/${handle.id}/delete`);
+    loseResponseOf(proxy, `/v1/instances/${handle.id}/delete`);
     await expect(handle.delete()).rejects.toMatchObject({ outcomeUnknown: true });
     expect(await client.get(handle.id)).toBeUndefined();
   });
 
-  test('makes a cancel ask again, and the first wish stays', async () => {
+  test('cancel() with a lost response is retried and keeps its reason', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
-    const { lost } = loseAnswerOf(proxy, `/v1/instances/${handle.id}/cancel`);
+    const { lost } = loseResponseOf(proxy, `/v1/instances/${handle.id}/cancel`);
     expect(await handle.cancel({ reason: 'enough', wait: true })).toMatchObject({
       found: true,
       status: 'canceled',
@@ -77,9 +77,9 @@ describeRemote('an answer that is lost', (open) => {
     expect((await handle.status()).cancel?.reason).toBe('enough');
   });
 
-  test('makes a job find itself, and its reply comes once', async () => {
+  test('submit() with a lost response is retried and creates one job', async () => {
     const { client, proxy } = await open(definitions);
-    const { lost } = loseAnswerOf(proxy, '/v1/sessions/');
+    const { lost } = loseResponseOf(proxy, '/v1/sessions/');
     const job = client.submit(double, 5);
     expect(await job.result()).toBe(10);
     expect(lost()).toBe(1);
@@ -87,8 +87,8 @@ describeRemote('an answer that is lost', (open) => {
   });
 });
 
-describeRemote('a server that is away', (open) => {
-  test('is waited for by whoever waits for a result', async () => {
+describeRemote('an unreachable server', (open) => {
+  test('result() waits through a server outage', async () => {
     const { client, proxy, perdure } = await open(definitions);
     const handle = await client.start(listen);
     const result = handle.result();
@@ -100,7 +100,7 @@ describeRemote('a server that is away', (open) => {
     expect(await result).toEqual([]);
   });
 
-  test('ends a wait with TIMEOUT when the time of the wait is over, and says why', async () => {
+  test('result() during a server outage rejects with TIMEOUT and the cause', async () => {
     const { client, proxy } = await open(definitions, { connect: { requestTimeout: 500 } });
     const handle = await client.start(listen);
     proxy.shut();
@@ -110,7 +110,7 @@ describeRemote('a server that is away', (open) => {
     });
   });
 
-  test('ends a call with a retryable error when the time to repeat it is over', async () => {
+  test('a call rejects with a retryable error when retryFor is exceeded', async () => {
     const { client, proxy } = await open(definitions, { connect: { retryFor: 300 } });
     proxy.shut();
     const error = await client.start(listen).catch((thrown: unknown) => thrown);
@@ -120,7 +120,7 @@ describeRemote('a server that is away', (open) => {
     expect((await client.list()).items).toEqual([]);
   });
 
-  test('is found again by the next call', async () => {
+  test('start() is retried until the server is reachable again', async () => {
     const { client, proxy } = await open(definitions);
     const started = client.start(listen, undefined, { id: 'later' });
     proxy.shut();
@@ -129,7 +129,7 @@ describeRemote('a server that is away', (open) => {
     expect((await started).id).toBe('later');
   });
 
-  test('does not hold up close(), which ends waits with CLOSED', async () => {
+  test('close() during a server outage rejects pending results with CLOSED', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
     const result = handle.result();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Serves a page that loads a module of this repository as it is, but for its types: nothing is bundled. */
+/** Serves a page that loads a module of this repository without bundling; only types are stripped. */
 export async function startPageServer(modulePath: string): Promise<{
   readonly origin: string;
   close(): Promise<void>;

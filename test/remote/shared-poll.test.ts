@@ -8,7 +8,7 @@ interface Asked {
   readonly fail: (error: Error) => void;
 }
 
-/** A poll whose answers the test gives. */
+/** Creates a poll with responses from the test. */
 function pollWith(slots = new PollSlots()) {
   const asked: Asked[] = [];
   const poll = new SharedPoll<string, string>(slots, (requests, signal) => {
@@ -23,8 +23,8 @@ function pollWith(slots = new PollSlots()) {
   return { poll, asked, nextAsked };
 }
 
-describe('waits that share a poll', () => {
-  test('that begin together are asked for together, and each gets its own answer', async () => {
+describe('SharedPoll', () => {
+  test('concurrent waits share one request and get their own results', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const waits = ['a', 'b', 'c'].map((key) => poll.wait(key, key));
     await nextAsked(1);
@@ -33,7 +33,7 @@ describe('waits that share a poll', () => {
     expect(await Promise.all(waits)).toEqual(['a!', 'b!', 'c!']);
   });
 
-  test('are asked for again until they have come', async () => {
+  test('a wait without a result is polled again', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const [first, second] = [poll.wait('a', 'a'), poll.wait('b', 'b')];
     await nextAsked(1);
@@ -47,7 +47,7 @@ describe('waits that share a poll', () => {
     expect(await second).toBe('B');
   });
 
-  test('that come later have a poll of their own, and from the third on are joined with the others', async () => {
+  test('later waits get their own request; the third request joins all of them', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const waits: Promise<string>[] = [];
     for (const key of ['a', 'b', 'c']) {
@@ -64,7 +64,7 @@ describe('waits that share a poll', () => {
     expect(await Promise.all(waits)).toEqual(['a', 'b', 'c']);
   });
 
-  test('of one key are asked for once', async () => {
+  test('waits for the same key are requested once', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const waits = [poll.wait('a', 'a'), poll.wait('a', 'a')];
     await nextAsked(1);
@@ -73,7 +73,7 @@ describe('waits that share a poll', () => {
     expect(await Promise.all(waits)).toEqual(['A', 'A']);
   });
 
-  test('that are given up leave no request behind', async () => {
+  test('aborting the last wait aborts its request', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const [one, other] = [new AbortController(), new AbortController()];
     const waits = [poll.wait('a', 'a', one.signal), poll.wait('b', 'b', other.signal)];
@@ -87,7 +87,7 @@ describe('waits that share a poll', () => {
     expect(asked).toHaveLength(1);
   });
 
-  test('that fail, fail each with the error, and the next one is asked for anew', async () => {
+  test('a failed request rejects its wait, and the next wait polls again', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const failing = poll.wait('a', 'a');
     await nextAsked(1);
@@ -99,7 +99,7 @@ describe('waits that share a poll', () => {
     expect(await waiting).toBe('A');
   });
 
-  test('take turns where there are few connections', async () => {
+  test('with one poll slot, a second poll waits for the first', async () => {
     const slots = new PollSlots(1);
     const [one, other] = [pollWith(slots), pollWith(slots)];
     const first = one.poll.wait('a', 'a');
@@ -114,7 +114,7 @@ describe('waits that share a poll', () => {
     expect(await second).toBe('B');
   });
 
-  test('end with the error they are closed with', async () => {
+  test('close() rejects pending waits with its error and aborts the request', async () => {
     const { poll, asked, nextAsked } = pollWith();
     const wait = poll.wait('a', 'a');
     await nextAsked(1);

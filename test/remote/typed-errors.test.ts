@@ -8,13 +8,13 @@ import { resultOf } from '../../src/remote/http-backend.ts';
 describe('errors of a remote client', () => {
   const failure = platformFailure('POISON', 'claimed 10 times');
 
-  it('the result of an instance that ended as poison rejects with POISON', () => {
+  it('resultOf() of a poisoned instance throws POISON', () => {
     const info = { id: 'a', name: 'order', status: 'failed', failure } as unknown as InstanceInfo;
     expect(() => resultOf(info)).toThrow(expect.objectContaining({ code: 'POISON', failure }));
   });
 
   it.each(['POISON', 'TIMEOUT', 'ACTIVITY_FAILED'])(
-    'a FailedError with code %s arrives as one, with its failure and its cause',
+    'toTypedError() restores a FailedError with code %s, its failure and cause',
     (code) => {
       const error = toTypedError({ code, message: 'm', subject: 'charge', failure }, 'result');
       expect(error).toBeInstanceOf(FailedError);
@@ -22,7 +22,7 @@ describe('errors of a remote client', () => {
     },
   );
 
-  it('a TIMEOUT of a wait arrives without a failure', () => {
+  it('toTypedError() of a TIMEOUT without a failure is not a FailedError', () => {
     const error = toTypedError({ code: 'TIMEOUT', message: 'm' }, 'result');
     expect(error).not.toBeInstanceOf(FailedError);
     expect(error).toMatchObject({ code: 'TIMEOUT' });

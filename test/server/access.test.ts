@@ -4,20 +4,20 @@ import { createToken } from 'perdure/server';
 import { FakeClock } from 'perdure/testing';
 import type { RouteShape } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
-import { openEvents } from './event-reader.ts';
+import { openEvents } from './helpers/event-reader.ts';
 import {
   allRoles,
   codeOf,
   openServer,
-  type Answered,
+  type TestResponse,
   type Parts,
   type TestServer,
-} from './server-fixture.ts';
-import { review } from './workload.ts';
+} from './helpers/server-fixture.ts';
+import { review } from './helpers/workload.ts';
 
 const all = Object.entries<RouteShape>(routes) as [RouteName, RouteShape][];
 
-/** Parts that fit every path and no schema of a body, so that nothing is done where the caller is let in. */
+/** Request parts with a valid path and an invalid body, so that an admitted request changes nothing. */
 function harmless({ params }: RouteShape): Parts {
   const names = Object.keys(params?.shape ?? {});
   return {
@@ -26,13 +26,13 @@ function harmless({ params }: RouteShape): Parts {
   };
 }
 
-describe('who may do what', () => {
-  it('each route lets in the roles that its table says, and no others', async () => {
+describe('roles and routes', () => {
+  it('each route admits exactly the roles that its table lists', async () => {
     const { send, tokens } = await openServer({ limits: { wrongTokensPerMinute: 10_000 } });
     const seen: Record<string, readonly string[]> = {};
     const wanted: Record<string, readonly string[]> = {};
     for (const [name, shape] of all) {
-      // A stream that is let in stays open: whether it was is in its headers.
+      // An admitted stream stays open until the timeout.
       const signal = (): AbortSignal => AbortSignal.timeout(shape.as === 'events' ? 300 : 30_000);
       const isLetIn = async (token: string): Promise<boolean> => {
         try {
@@ -53,11 +53,11 @@ describe('who may do what', () => {
     expect(seen).toEqual(wanted);
   });
 
-  it('only the question of health needs no token, and everything that changes something needs a role for it', () => {
+  it('only health is public, and every changing route requires operate or admin', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
     expect(open).toEqual(['health']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
-    // It only waits: many ids do not fit into an address.
+    // It only waits, and is a POST because many ids do not fit into a URL.
     expect(reading.map(([name]) => name)).toEqual(['waitForInstances']);
     const administering = all.filter(([, { role }]) => role === 'admin').map(([name]) => name);
     expect(administering.filter((name) => /^(delete|prune|runRetention)/.test(name))).toHaveLength(
@@ -65,7 +65,7 @@ describe('who may do what', () => {
     );
   });
 
-  it('what is no route is not there for anybody', async () => {
+  it('unknown paths return 404 and unsupported methods 405, even for an admin', async () => {
     const { fetch, tokens } = await openServer();
     const headers = { authorization: `Bearer ${tokens.admin}` };
     for (const path of [
@@ -91,20 +91,20 @@ describe('who may do what', () => {
   });
 });
 
-/** How a route treats a token that is restricted to some definitions. */
+/** How a route treats a token restricted to definitions. */
 type Treatment =
-  /** Lets it in where what it names is of a definition that it may use; otherwise that is not found. */
+  /** Returns 404 for an instance or schedule of another definition. */
   | 'instance'
   | 'schedule'
-  /** Refuses a definition that it may not use. */
+  /** Rejects the name of another definition. */
   | 'names'
-  /** Shows or does what concerns its definitions, and no more. */
+  /** Returns or changes only data of its definitions. */
   | 'filtered'
-  /** Refuses it: the route concerns the whole store. */
+  /** Rejects the token, because the route concerns the whole store. */
   | 'denied'
-  /** Lets it use its own sessions, and the jobs in them. */
+  /** Admits only its own sessions and their jobs. */
   | 'session'
-  /** Tells nothing of any definition. */
+  /** Returns nothing about definitions. */
   | 'open';
 
 const treatments: Readonly<Record<RouteName, Treatment>> = {
@@ -170,7 +170,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   watchChanges: 'filtered',
 };
 
-/** A request that each route understands, which names what belongs to others. */
+/** Returns a valid request of each route that names data of another definition. */
 function ofOthers(name: RouteName): Parts {
   const incarnation = 'incarnation-1';
   const jobs = [{ id: 'theirs', incarnation }];
@@ -212,7 +212,7 @@ function ofOthers(name: RouteName): Parts {
   };
 }
 
-describe('a token that is restricted to definitions', () => {
+describe('a token restricted to definitions', () => {
   const restricted = createToken();
   const open = createToken();
   const tokens = [
@@ -244,16 +244,16 @@ describe('a token that is restricted to definitions', () => {
     return server;
   }
 
-  it('each route refuses it, or finds nothing, where something of another definition is named', async () => {
+  it('a restricted token reads and changes nothing of another definition on any route', async () => {
     const { send, perdure } = await openBoth();
     const seen: Partial<Record<RouteName, string>> = {};
     for (const [name, shape] of all) {
       const signal = AbortSignal.timeout(shape.as === 'events' ? 500 : 30_000);
-      let answer: Answered | undefined;
+      let answer: TestResponse | undefined;
       try {
         answer = await send(name, ofOthers(name), { ...mine, signal });
       } catch (error) {
-        // A stream that is let in stays open.
+        // An admitted stream stays open.
         if ((error as Error).name !== 'TimeoutError') throw error;
       }
       const { status = 200, text = '' } = answer ?? {};
@@ -272,7 +272,7 @@ describe('a token that is restricted to definitions', () => {
       else seen[name] = `${status} ${text}`;
     }
     expect(seen).toEqual(treatments);
-    // And nothing of it has happened.
+    // The rejected requests changed nothing.
     const info = await perdure.client.get('theirs');
     expect(info).toMatchObject({ status: 'pending' });
     expect(info).not.toHaveProperty('cancel');
@@ -281,7 +281,7 @@ describe('a token that is restricted to definitions', () => {
     expect(await perdure.client.sessions.get('theirs')).toMatchObject({ state: 'open' });
   });
 
-  it('may do everything with the definitions that its patterns match', async () => {
+  it('a restricted token can use every definition that its patterns match', async () => {
     const { send, perdure } = await openBoth();
     const { client } = perdure;
     const started = await send('startInstance', { body: { name: 'hello', id: 'h' } }, mine);
@@ -311,7 +311,7 @@ describe('a token that is restricted to definitions', () => {
     expect((await client.get('mine'))?.status).toBe('canceled');
   });
 
-  it('an id that another definition has is taken, and its name is not told', async () => {
+  it('startInstance with an id of another definition returns 409 without naming it', async () => {
     const { send } = await openBoth();
     const body = { name: 'hello', id: 'theirs' };
     const answer = await send('startInstance', { body }, mine);
@@ -319,7 +319,7 @@ describe('a token that is restricted to definitions', () => {
     expect(answer.text).not.toContain('payroll');
   });
 
-  it('cannot take over a schedule of another definition', async () => {
+  it('a restricted token cannot replace a schedule of another definition', async () => {
     const { send, perdure } = await openBoth();
     const parts = { params: { name: 'theirs' }, body: { orchestration: 'hello', every: '1d' } };
     expect((await send('putSchedule', parts, mine)).status).toBe(403);
@@ -328,7 +328,7 @@ describe('a token that is restricted to definitions', () => {
     });
   });
 
-  it('submits jobs of its definitions only, and each job is answered for itself', async () => {
+  it('submitJobs accepts jobs of allowed definitions and returns FORBIDDEN for others', async () => {
     const { send } = await openBoth();
     const job = { incarnation: 'incarnation-1', kind: 'task' } as const;
     const jobs = [
@@ -339,7 +339,7 @@ describe('a token that is restricted to definitions', () => {
     expect(answer.json).toMatchObject({ results: [{}, { error: { code: 'FORBIDDEN' } }] });
   });
 
-  it('a bulk delete reaches no other definition, whatever its filter', async () => {
+  it('a bulk delete with a restricted token never deletes another definition', async () => {
     const { send, perdure } = await openBoth();
     for (const id of ['theirs', 'mine']) await perdure.client.cancel(id);
     const remove = (body: object) => send('deleteInstances', { body }, mine);
@@ -355,7 +355,7 @@ describe('a token that is restricted to definitions', () => {
     expect(await perdure.client.get('theirs')).toBeDefined();
   });
 
-  it('gets only the ends of its own instances from the stream of changes', async () => {
+  it('watchChanges sends a restricted token only the ends of its instances', async () => {
     const server = await openBoth();
     const asMine = { ...server, tokens: { ...server.tokens, admin: restricted.token } };
     const events = await openEvents(asMine, 'watchChanges');
@@ -366,7 +366,7 @@ describe('a token that is restricted to definitions', () => {
     events.close();
   });
 
-  it('lists its own instances with payloads in pages of at most 8 MiB', async () => {
+  it('listInstances with a restricted token returns payloads in pages of at most 8 MiB', async () => {
     const makes = (name: string) => orchestration(name, async () => 'y'.repeat(1_900_000));
     const worker = { orchestrations: [makes('payroll'), makes('waits')] };
     const server = await openServer({ tokens, worker });
@@ -388,7 +388,7 @@ describe('a token that is restricted to definitions', () => {
     expect(count).toBe(6);
   });
 
-  it('gets only the custom statuses of its own instances from the stream of changes', async () => {
+  it('watchChanges sends a restricted token only the custom statuses of its instances', async () => {
     const shows = (name: string) =>
       orchestration(name, async (ctx) => {
         ctx.setCustomStatus('shown');
@@ -408,11 +408,11 @@ describe('a token that is restricted to definitions', () => {
   });
 });
 
-describe('tokens', () => {
+describe('authentication by token', () => {
   const ask = (server: TestServer, authorization: string | undefined) =>
     server.fetch('/v1/queues', authorization === undefined ? {} : { headers: { authorization } });
 
-  it('no token, a wrong one and one that has expired get the same answer', async () => {
+  it('a missing, wrong or expired token gets the same 401 response', async () => {
     const clock = new FakeClock({ startAt: 1_000_000 });
     const { token, sha256 } = createToken();
     const tokens = [{ name: 'guest', role: 'read', sha256, expiresAt: 2_000_000 } as const];
@@ -437,34 +437,34 @@ describe('tokens', () => {
     }
   });
 
-  it('a token in the address counts for nothing', async () => {
+  it('a token in the query string is ignored', async () => {
     const { fetch, tokens } = await openServer();
     expect((await fetch(`/v1/queues?token=${tokens.admin}`)).status).toBe(401);
     expect((await fetch(`/v1/queues?access_token=${tokens.admin}`)).status).toBe(401);
   });
 
-  it('many wrong tokens are slowed down, which keeps nobody out who has a right one', async () => {
+  it('wrong tokens are rate limited with 429 while a valid token still works', async () => {
     const server = await openServer({ limits: { wrongTokensPerMinute: 3 } });
-    const rejected: Answered[] = [];
+    const rejected: TestResponse[] = [];
     for (let n = 0; n < 5; n += 1) {
       rejected.push(await ask(server, `Bearer ${createToken().token}`));
     }
     expect(rejected.map(({ status }) => status)).toEqual([401, 401, 401, 429, 429]);
-    // The bucket gets a token every 20 s.
+    // The token bucket refills every 20 s.
     const seconds = Number(rejected.at(-1)?.headers.get('retry-after'));
     expect(seconds).toBeGreaterThan(10);
     expect(seconds).toBeLessThanOrEqual(20);
     expect((await ask(server, `Bearer ${server.tokens.read}`)).status).toBe(200);
   });
 
-  it('a token is 32 random bytes, and only its hash need be known', () => {
+  it('createToken() returns a random token of 32 bytes and its SHA-256 hash', () => {
     const [one, other] = [createToken(), createToken()];
     expect(one.token).toMatch(/^perdure_[\w-]{43}$/);
     expect(one.token).not.toBe(other.token);
     expect(one.sha256).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('a token that could not work is refused at the start, and never repeated in the message', async () => {
+  it('serve() rejects an invalid token entry without repeating its secret', async () => {
     const good = { name: 'me', role: 'read', sha256: createToken().sha256 } as const;
     const bad: readonly unknown[] = [
       'tokens',

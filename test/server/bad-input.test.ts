@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
-import { workload } from './workload.ts';
+import { codeOf, describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
+import { workload } from './helpers/workload.ts';
 
-describe('requests that are not as they should be', () => {
+describe('invalid requests', () => {
   const post = (
     server: TestServer,
     body: string | Uint8Array<ArrayBuffer>,
@@ -17,7 +17,7 @@ describe('requests that are not as they should be', () => {
       body,
     });
 
-  it('a body that is not JSON is refused as such', async () => {
+  it('a body that is not JSON returns 400 INVALID_REQUEST', async () => {
     const server = await openServer();
     const bodies = [
       '',
@@ -38,7 +38,7 @@ describe('requests that are not as they should be', () => {
     expect([broken.status, broken.text.includes('UTF-8')]).toEqual([400, true]);
   });
 
-  it('wrong types, unknown fields and missing ones are refused, and told where', async () => {
+  it('a body with wrong, unknown or missing fields returns 400 with the path', async () => {
     const { send } = await openServer();
     const cases: readonly (readonly [unknown, string])[] = [
       [null, 'body'],
@@ -65,7 +65,7 @@ describe('requests that are not as they should be', () => {
     expect(many.text.length).toBeLessThan(5_000);
   });
 
-  it('queries are checked as bodies are', async () => {
+  it('invalid, repeated or unknown query parameters return 400', async () => {
     const server = await openServer();
     const headers = { authorization: `Bearer ${server.tokens.read}` };
     const bad = [
@@ -92,7 +92,7 @@ describe('requests that are not as they should be', () => {
     expect([none.status, codeOf(none)]).toEqual([400, 'INVALID_REQUEST']);
   });
 
-  it('ids may be any text that an id can be, and the rest is refused as the client refuses it', async () => {
+  it('any valid id works in a path, and an invalid one returns INVALID_ID', async () => {
     const { send, ask } = await openServer({ worker: workload });
     const good = [
       '.',
@@ -121,7 +121,7 @@ describe('requests that are not as they should be', () => {
     }
   });
 
-  it('a path that is not well encoded is not there', async () => {
+  it('a path with invalid percent-encoding returns 404', async () => {
     const { fetch, tokens } = await openServer();
     const headers = { authorization: `Bearer ${tokens.admin}` };
     for (const path of [
@@ -134,7 +134,7 @@ describe('requests that are not as they should be', () => {
     }
   });
 
-  it('keys that every object has are refused where they could do harm, and data elsewhere', async () => {
+  it('a __proto__ key returns 400, and a constructor key is accepted as data', async () => {
     const server = await openServer({ worker: workload });
     const spelled = [
       '{"name":"hello","input":{"__proto__":{"polluted":1}}}',
@@ -153,7 +153,7 @@ describe('requests that are not as they should be', () => {
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
-  it('what is nested without end is refused, not followed', async () => {
+  it('a body nested 200,000 levels deep returns 400', async () => {
     const server = await openServer();
     for (const [open, close] of [
       ['[', ']'],
@@ -165,7 +165,7 @@ describe('requests that are not as they should be', () => {
     }
   });
 
-  it('what the client would refuse is refused with its code and its words', async () => {
+  it('errors of the client are returned with their code and HTTP status', async () => {
     const { send } = await openServer();
     const answers = [
       await send('putSchedule', { params: { name: 's' }, body: { cron: 'never', task: 't' } }),
@@ -194,10 +194,10 @@ describe('requests that are not as they should be', () => {
   });
 });
 
-describeServer('sessions and jobs of others', (open) => {
+describeServer('sessions and jobs of other tokens', (open) => {
   const life = { incarnation: 'incarnation-1' };
 
-  it('ids of other sessions, and of jobs in them, are of no use', async () => {
+  it('another token gets FORBIDDEN for a session and cannot stop its jobs', async () => {
     const { send, ask, tokens, perdure } = await open({ worker: workload });
     const params = { id: 'mine' };
     await ask('openSession', { body: { id: 'mine', idleTimeoutMs: 30_000 } });
@@ -230,7 +230,7 @@ describeServer('sessions and jobs of others', (open) => {
     await ask('shutdownSession', { params: theirs, body: { mode: 'forceful' } });
   });
 
-  it('who has learnt the whole key of a job cannot read its stream away by a session of their own', async () => {
+  it('the key of a job does not let another session read its stream', async () => {
     const { send, ask, tokens } = await open({ worker: workload });
     const [mine, theirs] = [{ id: 'mine' }, { id: 'theirs' }];
     const as = { token: tokens.operate };
@@ -258,7 +258,7 @@ describeServer('sessions and jobs of others', (open) => {
     }
   });
 
-  it('what a session cannot do is said in its own codes', async () => {
+  it('invalid session calls return SESSION_NOT_FOUND, SESSION_CLOSED, INVALID_INPUT or INVALID_NAME', async () => {
     const { send, ask } = await open();
     const params = { id: 's' };
     const missing = await send('keepAlive', { params, body: {} });

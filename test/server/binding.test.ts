@@ -3,8 +3,8 @@ import { networkInterfaces } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
 import { createHandler, createToken, serve, type ServeOptions } from 'perdure/server';
-import { codeOf, openServer } from './server-fixture.ts';
-import { exchange } from './raw-socket.ts';
+import { codeOf, openServer } from './helpers/server-fixture.ts';
+import { exchange } from './helpers/raw-socket.ts';
 
 async function start(options: ServeOptions) {
   const perdure = await Perdure.open(':memory:');
@@ -16,8 +16,8 @@ async function start(options: ServeOptions) {
 
 const tokens = [{ name: 'me', role: 'read', sha256: createToken().sha256 } as const];
 
-describe('where a server listens', () => {
-  it('by default this machine alone can reach it, and needs no token', async () => {
+describe('addresses of serve()', () => {
+  it('by default serve() listens on loopback only and requires no token', async () => {
     const { url, port } = await start({});
     expect(url).toBe(`http://127.0.0.1:${port}`);
     expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
@@ -32,7 +32,7 @@ describe('where a server listens', () => {
     }
   });
 
-  it('IPv6 is listened to as well, where the machine has it', async () => {
+  it('serve() also listens on ::1 where the machine has IPv6', async () => {
     const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
       addresses?.some(({ address }) => address === '::1'),
     );
@@ -42,7 +42,7 @@ describe('where a server listens', () => {
     else await expect(answer).rejects.toThrow('fetch failed');
   });
 
-  it('a port that another program has on ::1 is an error, and nothing listens on 127.0.0.1', async (context) => {
+  it('serve() rejects when its port is taken on ::1 and leaves 127.0.0.1 closed', async (context) => {
     const taken = createServer();
     onTestFinished(() => void taken.close());
     const port = await new Promise<number>((resolve) => {
@@ -57,7 +57,7 @@ describe('where a server listens', () => {
     await expect(fetch(`http://127.0.0.1:${port}/v1/health`)).rejects.toThrow('fetch failed');
   });
 
-  it('a server without tokens refuses requests that came through a proxy, and says what to pass', async () => {
+  it('a server without tokens rejects proxied requests with 403 and names the fix', async () => {
     const { url } = await start({});
     const signs = [
       { forwarded: 'for=203.0.113.9' },
@@ -78,7 +78,7 @@ describe('where a server listens', () => {
     expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
   });
 
-  it('behind a proxy a server works with tokens, with authorize, or where insecure was passed', async () => {
+  it('a server with tokens, authorize or insecure accepts proxied requests', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.9', via: '1.1 proxy' };
     const secure = await start({ tokens });
     expect((await fetch(`${secure.url}/v1/queues`, { headers })).status).toBe(401);
@@ -88,16 +88,16 @@ describe('where a server listens', () => {
     expect((await fetch(`${open.url}/v1/queues`, { headers })).status).toBe(200);
   });
 
-  // Elsewhere the machine has no such address unless it is told to.
+  // Other systems have no 127.0.0.2 by default.
   it.runIf(process.platform === 'linux')(
-    'a server answers to whatever loopback address it listens on',
+    'a server on 127.0.0.2 accepts requests to that address',
     async () => {
       const { url } = await start({ host: '127.0.0.2' });
       expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
     },
   );
 
-  it('elsewhere it refuses to listen without a token, and on all addresses without a name', async () => {
+  it('serve() on a public interface requires tokens, and on all interfaces also allowedHosts', async () => {
     for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.com']) {
       await expect(start({ host })).rejects.toMatchObject({
         code: 'INVALID_OPTION',
@@ -112,7 +112,7 @@ describe('where a server listens', () => {
     expect((await fetch(`${url}/v1/queues`)).status).toBe(401);
   });
 
-  it('a handler for another server needs tokens, or to be told that it needs none', async () => {
+  it('createHandler() requires tokens or insecure, and returns 503 after close()', async () => {
     const perdure = await Perdure.open(':memory:');
     onTestFinished(() => perdure.close());
     expect(() => createHandler(perdure.client, {})).toThrow(
@@ -126,7 +126,7 @@ describe('where a server listens', () => {
     expect((await handler(request())).status).toBe(503);
   });
 
-  it('bad options are refused before anything listens', async () => {
+  it('serve() rejects invalid options with INVALID_OPTION', async () => {
     const bad: readonly object[] = [
       { port: -1 },
       { port: 'http' },
@@ -143,7 +143,7 @@ describe('where a server listens', () => {
   });
 });
 
-describe('the name that a request asks for', () => {
+describe('the Host header', () => {
   const ask = async (port: number, host: string): Promise<string> => {
     const answer = await exchange(
       port,
@@ -152,7 +152,7 @@ describe('the name that a request asks for', () => {
     return answer.split('\r\n')[0] ?? '';
   };
 
-  it('has to be one of the server, before anything else is looked at', async () => {
+  it('requests with an allowed Host header are accepted; others get 421', async () => {
     const { port } = await start({ allowedHosts: ['perdure.test', 'with-port.test:8080'] });
     for (const host of [
       'localhost',
@@ -184,7 +184,7 @@ describe('the name that a request asks for', () => {
     expect(await ask(port, '')).toContain(' 400 ');
   });
 
-  it('is looked at before the token, so a foreign page learns nothing', async () => {
+  it('a request with an allowed Host header and no token gets UNAUTHENTICATED', async () => {
     const { fetch: ask2 } = await openServer();
     expect(codeOf(await ask2('/v1/queues'))).toBe('UNAUTHENTICATED');
   });

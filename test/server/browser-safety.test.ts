@@ -4,12 +4,12 @@ import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
 import { writePath, type RouteShape } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
-import { codeOf, openServer } from './server-fixture.ts';
+import { codeOf, openServer } from './helpers/server-fixture.ts';
 
 const page = 'https://app.example.com';
 
-describe('pages of other origins', () => {
-  it('get no permission of any kind by default', async () => {
+describe('cross-origin requests', () => {
+  it('cross-origin requests get 403 and no CORS headers by default', async () => {
     const { fetch, tokens, send } = await openServer();
     const preflight = await fetch('/v1/instances', {
       method: 'OPTIONS',
@@ -32,7 +32,7 @@ describe('pages of other origins', () => {
     }
   });
 
-  it('are told at once which origin is missing in allowedOrigins', async () => {
+  it('a rejected cross-origin request names allowedOrigins and the missing origin', async () => {
     const { send, fetch } = await openServer();
     const refused = [
       await send('health', {}, { headers: { origin: page } }),
@@ -44,12 +44,12 @@ describe('pages of other origins', () => {
       expect(message).toContain('allowedOrigins');
       expect(message).toContain(page);
     }
-    // A value chosen by the caller does not make the response long.
+    // The response does not grow with a value from the caller.
     const origin = `https://${'x'.repeat(5_000)}.example`;
     expect((await send('health', {}, { headers: { origin } })).text.length).toBeLessThan(1_000);
   });
 
-  it('may use it where that was allowed, each by its name and never all', async () => {
+  it('an origin in allowedOrigins gets CORS headers, and other origins get 403', async () => {
     const { send, fetch, tokens, url } = await openServer({ allowedOrigins: [page] });
     const headers = { origin: page, 'sec-fetch-site': 'cross-site' };
     const answer = await send('health', {}, { token: tokens.read, headers });
@@ -69,7 +69,7 @@ describe('pages of other origins', () => {
     expect((await send('health', {}, { headers: own })).status).toBe(200);
   });
 
-  it('cannot send a form, because changes are JSON only', async () => {
+  it('a POST with a content type other than JSON returns 415', async () => {
     const { fetch, tokens } = await openServer();
     const types = [
       'text/plain',
@@ -89,7 +89,7 @@ describe('pages of other origins', () => {
     }
   });
 
-  it('every answer says that it is no document, no frame, not to be guessed and not to be kept', async () => {
+  it('every response has headers against framing, sniffing, caching and referrers', async () => {
     const { fetch } = await openServer();
     for (const path of ['/v1/health', '/v1/queues', '/nothing']) {
       const { headers } = await fetch(path);
@@ -104,8 +104,8 @@ describe('pages of other origins', () => {
   });
 });
 
-describe('reads', () => {
-  it('change nothing: a GET asks the store only for what reads', async () => {
+describe('GET routes', () => {
+  it('a GET request calls only reading methods of the store', async () => {
     const asked = new Set<string>();
     const store = await openSqlite({ path: ':memory:' });
     const watched = new Proxy(store, {
@@ -133,10 +133,10 @@ describe('reads', () => {
       const url = server.url + address + (waits === true ? '?timeoutMs=0' : '');
       const signal = AbortSignal.timeout(as === 'events' ? 200 : 10_000);
       const response = await fetch(url, { signal });
-      // A stream goes on until it is given up.
+      // A stream lasts until it is aborted.
       await response.text().catch(() => undefined);
     }
-    // Settling is what any worker does with a session at any time; asking how it stands only hastens it.
+    // Any worker settles sessions at any time; a read only triggers it earlier.
     const allowed =
       /^(get|list|read|inspect|measure|hints|queueDepths|systemMetrics|settleSession|renewSessions)/;
     expect([...asked].filter((name) => !allowed.test(name))).toEqual([]);

@@ -2,9 +2,9 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { orchestration, type Logger } from 'perdure';
 import { createHandler, createToken, type ServerToken } from 'perdure/server';
 import { LocalClient } from '../../src/client/local-client.ts';
-import { headOf, openSocket } from './raw-socket.ts';
-import { describeServer, openServer, type TestServer } from './server-fixture.ts';
-import { patient, underWay } from './under-way.ts';
+import { headOf, openSocket } from './helpers/raw-socket.ts';
+import { describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
+import { longPoll, readGauge } from './helpers/server-load.ts';
 
 type Provider = ReturnType<typeof LocalClient.internals>['backend']['provider'];
 
@@ -12,7 +12,7 @@ function providerOf({ perdure }: TestServer): Provider {
   return LocalClient.internals(perdure.client).backend.provider;
 }
 
-/** Makes the history of every instance endless: each page of it is full. */
+/** Makes every history endless by returning only full pages. */
 function makeEndless(server: TestServer): { readonly pagesRead: () => number } {
   const provider = providerOf(server);
   const read = provider.readInstanceHistory.bind(provider);
@@ -31,8 +31,8 @@ const second = orchestration('second', async (_ctx, input: string) => input);
 const worker = { orchestrations: [first, second] };
 const exportOf = 'GET /v1/instances/a/export';
 
-describe('an export', () => {
-  it('breaks off when its token is revoked, also while nothing of it is read', async () => {
+describe('exporting a history', () => {
+  it('an export ends when its token is revoked, even while unread', async () => {
     const [keeps, loses] = [createToken(), createToken()];
     const kept: ServerToken = { name: 'keeps', role: 'admin', sha256: keeps.sha256 };
     const lost: ServerToken = { name: 'loses', role: 'read', sha256: loses.sha256 };
@@ -56,16 +56,16 @@ describe('an export', () => {
     reads.resume();
     stalls.pause();
     for (const socket of [reads, stalls]) socket.write(headOf(exportOf, loses));
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(2);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(2);
     list = [kept];
     await ended;
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(0);
     expect(await server.ask('prometheus', {})).toContain(
       'perdure_server_refused_total{status="401",reason="revoked"} 2',
     );
   });
 
-  it('of a mounted handler gives its seat back when the request is aborted and nobody reads', async () => {
+  it('an aborted, unread export of a mounted handler releases its stream', async () => {
     const server = await openServer();
     await server.perdure.client.start('nobody-runs-it', undefined, { id: 'a' });
     const { pagesRead } = makeEndless(server);
@@ -89,7 +89,7 @@ describe('an export', () => {
     expect(pagesRead()).toBe(0);
   });
 
-  it('that the store cannot begin is logged', async () => {
+  it('an export that the store rejects returns 500 and is logged', async () => {
     const failed: unknown[] = [];
     const ignore = (): void => undefined;
     const logger: Logger = {
@@ -111,8 +111,8 @@ describe('an export', () => {
   });
 });
 
-describeServer('an export', (open) => {
-  it('shows no event of another instance that got the id meanwhile', async () => {
+describeServer('exporting a history', (open) => {
+  it('an export contains no event of a later instance with the same id', async () => {
     const server = await open({ worker });
     const { client } = server.perdure;
     await (await client.start(first, 'of the first', { id: 'a' })).result();

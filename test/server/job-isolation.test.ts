@@ -1,18 +1,18 @@
 import { expect, it } from 'vitest';
 import { createToken } from 'perdure/server';
-import { openEvents } from './event-reader.ts';
+import { openEvents } from './helpers/event-reader.ts';
 import {
   codeOf,
   describeServer,
   type TestServer,
   type TestServerOptions,
-} from './server-fixture.ts';
-import { workload } from './workload.ts';
+} from './helpers/server-fixture.ts';
+import { workload } from './helpers/workload.ts';
 
 const incarnation = 'incarnation-1';
 const admin = createToken();
 
-/** A server with two tokens of one role, each with a session, and a job in the session of the first. */
+/** Opens a server with two operate tokens, each with a session, and a job in the first session. */
 async function openWithJob(open: (options?: TestServerOptions) => Promise<TestServer>) {
   const [ann, ben, eve] = [createToken(), createToken(), createToken()];
   const server = await open({
@@ -39,19 +39,19 @@ async function openWithJob(open: (options?: TestServerOptions) => Promise<TestSe
   return { server, ann: ann.token, ben: ben.token, eve: eve.token, root, job };
 }
 
-describeServer('jobs and sessions of one token', (open) => {
-  it('a job cannot be canceled, abandoned, taken, waited for or read through the session of another token', async () => {
+describeServer('job isolation between tokens', (open) => {
+  it('a job cannot be stopped, waited for or read through another session', async () => {
     const { server, ann, ben, job } = await openWithJob(open);
     const { send, perdure } = server;
     const jobs = [{ id: 'job', incarnation }];
     const through = { params: { id: 'of-ben' }, body: { jobs } };
     const notFound = { results: [{ found: false, changed: false, status: null }] };
-    // The id and the incarnation are no secret: the export of an instance shows both.
+    // The id and the incarnation are not secret: an export contains both.
     const asBen = { token: ben };
     expect((await send('cancelJobs', through, asBen)).json).toEqual(notFound);
     expect((await send('abandonJobs', through, asBen)).json).toEqual(notFound);
     expect((await send('takeJobs', through, asBen)).status).toBe(200);
-    // A repeat of the submit finds the job, and gives no access to it.
+    // A repeated submit finds the job but gives no access to it.
     await send('submitJobs', { params: { id: 'of-ben' }, body: { jobs: [job] } }, asBen);
     expect((await send('cancelJobs', through, asBen)).json).toEqual(notFound);
     expect((await send('waitForJobs', through, asBen)).json).toMatchObject({
@@ -64,7 +64,7 @@ describeServer('jobs and sessions of one token', (open) => {
       pages: [{ chunks: [], over: true }],
     });
     expect(await perdure.client.get('job')).not.toHaveProperty('cancel');
-    // Through its own session it can.
+    // The owner can cancel it through its own session.
     const own = { params: { id: 'of-ann' }, body: { jobs } };
     expect((await send('cancelJobs', own, { token: ann })).json).toMatchObject({
       results: [{ found: true, changed: true }],
@@ -74,7 +74,7 @@ describeServer('jobs and sessions of one token', (open) => {
     });
   });
 
-  it('a run that is no job cannot be canceled through a session', async () => {
+  it('a run that is not a job cannot be canceled through a session', async () => {
     const { server, ben } = await openWithJob(open);
     const { send, perdure } = server;
     await perdure.client.start('waits', undefined, { id: 'plain' });
@@ -87,7 +87,7 @@ describeServer('jobs and sessions of one token', (open) => {
     expect(await perdure.client.get('plain')).not.toHaveProperty('cancel');
   });
 
-  it('a job whose reply was taken can still be looked at, and a cancel changes nothing', async () => {
+  it('a job whose reply was taken keeps its status and ignores cancels', async () => {
     const { server, ann } = await openWithJob(open);
     const { send } = server;
     const params = { id: 'of-ann' };
@@ -109,7 +109,7 @@ describeServer('jobs and sessions of one token', (open) => {
     }
   });
 
-  it('the variables of a session are shown to its owner and to admins only', async () => {
+  it('session variables are returned only to the owner and to admins', async () => {
     const { server, ann, ben, eve, root } = await openWithJob(open);
     const { send } = server;
     const shownTo = async (token: string): Promise<readonly unknown[]> => {
@@ -133,7 +133,7 @@ describeServer('jobs and sessions of one token', (open) => {
     }
   });
 
-  it('a stream of a job that is refused answers 403, not an open stream', async () => {
+  it('streamJob through a session of another token returns 403', async () => {
     const { server, ben } = await openWithJob(open);
     const events = await openEvents(
       { ...server, tokens: { ...server.tokens, admin: ben } },

@@ -3,12 +3,12 @@ import { Perdure, task, type Provider } from 'perdure';
 import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
 import { routes } from '../../src/server/routes/table.ts';
-import { openEvents } from './event-reader.ts';
-import { openSocket } from './raw-socket.ts';
-import { describeServer, openServer, type TestServer } from './server-fixture.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { openSocket } from './helpers/raw-socket.ts';
+import { describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
 
-/** All that the server says it is doing, besides answering this question. */
-async function busyWith({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {
+/** Returns all gauges of the server, without the request that reads them. */
+async function readLoad({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {
   const figures = await ask('prometheus', {});
   const gauges = figures.matchAll(/perdure_server_under_way\{what="(\w+)"\} (\d+)/g);
   const all = Object.fromEntries([...gauges].map(([, what, count]) => [what, Number(count)]));
@@ -25,8 +25,8 @@ const idle = {
   answerBytes: 0,
 };
 
-describe('callers who break off', () => {
-  it('at any moment of any request leave nothing behind', async () => {
+describe('disconnecting callers', () => {
+  it('requests aborted at any point release all server capacity', async () => {
     const server = await openServer();
     await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
     const common = `Host: localhost\r\nAuthorization: Bearer ${server.tokens.admin}\r\n`;
@@ -42,7 +42,7 @@ describe('callers who break off', () => {
       const sockets = await Promise.all(requests.map(() => openSocket(server.server.port)));
       for (const [index, socket] of sockets.entries()) {
         const request = requests[index] ?? '';
-        // Every third is cut in the middle, the others end at once or in a few turns of the event loop.
+        // Every third round sends part of each request; all sockets are destroyed after 0 to 19 event-loop turns.
         socket.write(round % 3 === 0 ? request.slice(0, round * 4) : request);
       }
       for (let turns = 0; turns < round % 20; turns += 1) {
@@ -50,11 +50,11 @@ describe('callers who break off', () => {
       }
       for (const socket of sockets) socket.destroy();
     }
-    await expect.poll(() => busyWith(server)).toEqual(idle);
+    await expect.poll(() => readLoad(server)).toEqual(idle);
     expect((await server.send('health', {})).status).toBe(200);
   });
 
-  it('and those who close the server leave no listener on the store', async () => {
+  it('closing the server removes all its hint listeners from the store', async () => {
     const store = await openSqlite({ path: ':memory:' });
     let listening = 0;
     const counted = new Proxy(store, {
@@ -87,13 +87,13 @@ describe('callers who break off', () => {
     await expect.poll(() => listening).toBe(before + 2);
     await server.close();
     await Promise.allSettled(answers);
-    // The client itself listens for a while to what was born here.
+    // The client keeps its own listener for a while after a start.
     await expect.poll(() => listening, { timeout: 20_000 }).toBe(0);
   });
 });
 
-describeServer('a reader of a stream who is slow', (open) => {
-  it('makes the job wait, and gets every chunk in the end', async () => {
+describeServer('slow stream readers', (open) => {
+  it('a slow stream reader blocks the emitting job and gets every chunk', async () => {
     let emitted = 0;
     const total = 400;
     const filler = 'x'.repeat(60_000);
@@ -111,7 +111,7 @@ describeServer('a reader of a stream who is slow', (open) => {
       body: { incarnation },
     });
     let seen = -1;
-    // Nobody reads: once every buffer on the way is full the handler stands still.
+    // Without a reader the handler blocks once every buffer is full.
     await expect
       .poll(
         () => {
@@ -135,7 +135,7 @@ describeServer('a reader of a stream who is slow', (open) => {
   });
 });
 
-it('a logger that throws takes nothing with it but its own request', async () => {
+it('a logger that throws fails only the request it logs', async () => {
   const perdure = await Perdure.open(':memory:');
   onTestFinished(() => perdure.close());
   let isAngry = true;

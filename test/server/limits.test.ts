@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { task } from 'perdure';
-import { openEvents } from './event-reader.ts';
-import { exchange, openSocket, readAll } from './raw-socket.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { exchange, openSocket, readAll } from './helpers/raw-socket.ts';
 import type { RouteName } from '../../src/server/routes/table.ts';
 import {
   codeOf,
@@ -10,16 +10,16 @@ import {
   openServer,
   type Parts,
   type TestServer,
-} from './server-fixture.ts';
-import { holdPlaces, underWay } from './under-way.ts';
-import { workload } from './workload.ts';
+} from './helpers/server-fixture.ts';
+import { holdAuditRequests, readGauge } from './helpers/server-load.ts';
+import { workload } from './helpers/workload.ts';
 
 function head({ tokens }: TestServer, length: number, path = '/v1/instances'): string {
   return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${tokens.admin}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
 }
 
-describe('bodies and headers', () => {
-  it('a body of 10 MB is refused by its announced length, and also where that is not announced', async () => {
+describe('request sizes and timeouts', () => {
+  it('a body of 10 MB returns 413 with and without a content-length', async () => {
     const server = await openServer();
     const text = JSON.stringify({ name: 'x', input: 'y'.repeat(10 * 1024 * 1024) });
     const headers = {
@@ -38,7 +38,7 @@ describe('bodies and headers', () => {
     expect((await server.send('health', {})).status).toBe(200);
   });
 
-  it('the largest payload fits, and requests for many things may be larger', async () => {
+  it('startInstance accepts the largest payload, and runTasks three but not five of them', async () => {
     const { send, ask } = await openServer();
     const input = 'y'.repeat(2 * 1024 * 1024 - 2);
     await ask('startInstance', { body: { name: 'x', input } });
@@ -48,7 +48,7 @@ describe('bodies and headers', () => {
     expect((await send('runTasks', { body: { requests: tooMany } })).status).toBe(413);
   });
 
-  it('many large outputs that come at once are answered in several parts, and none is lost', async () => {
+  it('waitForJobs returns large outputs over several responses without losing any', async () => {
     const large = task('large', async () => 'y'.repeat(1_900_000));
     const { send, ask } = await openServer({ worker: { tasks: [large] } });
     const params = { id: 's' };
@@ -76,13 +76,13 @@ describe('bodies and headers', () => {
     await ask('shutdownSession', { params, body: { mode: 'forceful' } });
   });
 
-  it('headers of more than 16 KiB are refused', async () => {
+  it('headers above 16 KiB return 431', async () => {
     const { server } = await openServer();
     const big = `GET /v1/health HTTP/1.1\r\nHost: localhost\r\nX-Big: ${'x'.repeat(20_000)}\r\n\r\n`;
     expect(await exchange(server.port, big)).toMatch(/^HTTP\/1.1 431 /);
   });
 
-  it('what is no HTTP gets one short answer and no more', async () => {
+  it('input that is not valid HTTP gets a 4xx response or a closed connection', async () => {
     const { server, send } = await openServer();
     const garbage = [
       '\u0000\u0001\u0002',
@@ -100,7 +100,7 @@ describe('bodies and headers', () => {
     expect((await send('health', {})).status).toBe(200);
   });
 
-  it('headers and bodies that come too slowly are not waited for', async () => {
+  it('headers slower than headersMs and bodies slower than requestMs time out', async () => {
     const server = await openServer({ limits: { headersMs: 200, requestMs: 400 } });
     const slowHead = await openSocket(server.server.port);
     slowHead.write('GET /v1/health HTTP/1.1\r\nHost: local');
@@ -108,12 +108,12 @@ describe('bodies and headers', () => {
     const slowBody = await openSocket(server.server.port);
     slowBody.write(head(server, 100) + '{"name":');
     expect(await readAll(slowBody)).toMatch(/^(HTTP\/1.1 (408|4\d\d|503) |$)/);
-    await expect.poll(() => underWay(server, 'working')).toBeLessThan(2);
+    await expect.poll(() => readGauge(server, 'working')).toBeLessThan(2);
   });
 });
 
-describe('sockets that misbehave', () => {
-  it('a caller who closes its half after the request is answered all the same', async () => {
+describe('misbehaving sockets', () => {
+  it('a half-closed socket still gets its response', async () => {
     const { server } = await openServer();
     const socket = await openSocket(server.port);
     const answer = readAll(socket);
@@ -121,19 +121,19 @@ describe('sockets that misbehave', () => {
     expect(await answer).toContain('{"status":"ok"}');
   });
 
-  it('a request that is cut off in the middle leaves nothing behind', async () => {
+  it('a request cut off in its body releases its bytes and starts nothing', async () => {
     const server = await openServer();
     for (const finish of ['end', 'destroy'] as const) {
       const socket = await openSocket(server.server.port);
       socket.write(head(server, 1_000) + '{"name":"half');
-      await expect.poll(() => underWay(server, 'bodyBytes')).toBe(13);
+      await expect.poll(() => readGauge(server, 'bodyBytes')).toBe(13);
       socket[finish]();
-      await expect.poll(() => underWay(server, 'bodyBytes')).toBe(0);
+      await expect.poll(() => readGauge(server, 'bodyBytes')).toBe(0);
     }
     expect((await server.ask('listInstances', { query: {} })).items).toEqual([]);
   });
 
-  it('a caller who goes away while it waits, or while a stream is open, gives its place back', async () => {
+  it('a caller that disconnects from a wait or stream releases its capacity', async () => {
     const server = await openServer();
     await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
     const controller = new AbortController();
@@ -143,25 +143,25 @@ describe('sockets that misbehave', () => {
       { signal: controller.signal },
     );
     const events = await openEvents(server, 'watchChanges');
-    await expect.poll(() => underWay(server, 'waiting')).toBe(1);
-    expect(await underWay(server, 'streams')).toBe(1);
+    await expect.poll(() => readGauge(server, 'waiting')).toBe(1);
+    expect(await readGauge(server, 'streams')).toBe(1);
     controller.abort();
     events.close();
     await expect(wait).rejects.toThrow('aborted');
-    await expect.poll(() => underWay(server, 'waiting')).toBe(0);
-    await expect.poll(() => underWay(server, 'streams')).toBe(0);
+    await expect.poll(() => readGauge(server, 'waiting')).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams')).toBe(0);
   });
 
-  it('a reader who takes nothing is cut off, and nobody else notices', async () => {
+  it('a caller that reads no responses is disconnected while others are served', async () => {
     const server = await openServer({ limits: { requestMs: 500 } });
     const { text } = await server.send('openApi', {});
     const socket = await openSocket(server.server.port);
     const request = `GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.tokens.admin}\r\n\r\n`;
-    // The answers to so many requests fill every buffer on the way.
+    // The responses fill every buffer between server and caller.
     const requests = Math.ceil((32 * 1024 * 1024) / text.length);
     socket.pause();
     socket.write(request.repeat(requests));
-    // Who does not read learns only by writing that the connection was cut.
+    // A socket that does not read detects the disconnect only by writing.
     const isCut = (): boolean => {
       if (!socket.destroyed) socket.write('\r\n');
       return socket.destroyed;
@@ -173,14 +173,14 @@ describe('sockets that misbehave', () => {
   });
 });
 
-describe('many at once', () => {
-  it('10,000 streams are refused cleanly where 50 are allowed, and the 50 go on', async () => {
+describe('concurrency limits', () => {
+  it('9,950 streams above the limit get 503 while 50 streams continue', async () => {
     const server = await openServer({ limits: { streams: 50, streamsPerToken: 50 } });
     const held = await Promise.all(
       Array.from({ length: 50 }, () => openEvents(server, 'watchChanges')),
     );
     expect(held.every(({ status }) => status === 200)).toBe(true);
-    // Fifty connections with 199 requests each, one after the other.
+    // 50 connections with 199 pipelined requests each.
     const request = `GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.tokens.read}\r\n`;
     const requests = `${request}\r\n`.repeat(198) + `${request}Connection: close\r\n\r\n`;
     const answers = await Promise.all(
@@ -192,12 +192,12 @@ describe('many at once', () => {
     expect(text.match(/^retry-after: 1\r$/gim)).toHaveLength(9_950);
     expect(await held[0]?.next()).toMatchObject({ kind: 'figures' });
     for (const events of held) events.close();
-    await expect.poll(() => underWay(server, 'streams')).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams')).toBe(0);
     const again = await openEvents(server, 'watchChanges');
     expect(again.status).toBe(200);
   });
 
-  it('connections above the limit are closed at once, where all others are in use', async () => {
+  it('connections above the limit are closed when all others are active', async () => {
     const opened = await openServer({ limits: { connections: 5 } });
     const { server } = opened;
     const sockets = [];
@@ -217,9 +217,9 @@ describe('many at once', () => {
     await expect.poll(() => exchange(server.port, ask)).toContain('{"status":"ok"}');
   });
 
-  it('more requests than there is room for wait, and more than may wait are refused', async () => {
+  it('requests above the concurrent limit are queued, and above the queued limit get 503', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
-    const { release } = holdPlaces(server);
+    const { release } = holdAuditRequests(server);
     const held = server.send('listAudit', {});
     const isFull = async (): Promise<boolean> => {
       const signal = AbortSignal.timeout(100);
@@ -236,7 +236,7 @@ describe('many at once', () => {
     expect((await waits).status).toBe(200);
   });
 
-  it('changes above the rate of a token are refused, reads are not', async () => {
+  it('changes above changesPerSecond get 429, and reads are served', async () => {
     const { send } = await openServer({ limits: { changesPerSecond: 5 } });
     const answers = await Promise.all(
       Array.from({ length: 30 }, () => send('runTask', { body: { task: 't' } })),
@@ -248,14 +248,14 @@ describe('many at once', () => {
   });
 });
 
-/** Resolves with a status when that is the answer, and never otherwise. */
+/** Resolves if the response has the wanted status, and never otherwise. */
 function refusedBy(wanted: number): (answer: Promise<number>) => Promise<number> {
   return async (answer) =>
     (await answer) === wanted ? wanted : new Promise<number>(() => undefined);
 }
 
-describeServer('whoever wants to stop work never waits for it', (open) => {
-  it('cancels, keep-alives and shutdowns pass when every place is taken, every seat, and the rate is used up', async () => {
+describeServer('stop requests under load', (open) => {
+  it('cancels, keep-alives and shutdowns succeed when every limit is exhausted', async () => {
     const server = await open({
       worker: workload,
       limits: { concurrent: 1, queued: 1, waiting: 1, changesPerSecond: 5 },
@@ -278,8 +278,8 @@ describeServer('whoever wants to stop work never waits for it', (open) => {
         () => 0,
       );
     const seat = dropped('waitForInstance', { params: { id: 'w' } });
-    // One request holds the one place, and others wait for it.
-    holdPlaces(server);
+    // One request uses the whole concurrency limit, and others queue for it.
+    holdAuditRequests(server);
     const place = dropped('listAudit', {});
     const changes = Array.from({ length: 20 }, () =>
       dropped('runTask', { body: { task: 'none' } }),

@@ -16,7 +16,7 @@ const document = makeOpenApi() as {
   readonly components: { readonly schemas: Readonly<Record<string, object>> };
 };
 
-it('the document tells of every route and of nothing else', () => {
+it('the OpenAPI document lists every route and no other', () => {
   expect(document.openapi).toBe('3.1.0');
   const told = Object.entries(document.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(
@@ -29,7 +29,7 @@ it('the document tells of every route and of nothing else', () => {
   expect(new Set(told)).toEqual(new Set(all));
 });
 
-it('every parameter of a path is described, and bodies where there are some', () => {
+it('every OpenAPI operation describes its path parameters and its request body', () => {
   for (const [name, { path, method, body }] of Object.entries<RouteShape>(routes)) {
     const operation = document.paths[path]?.[method.toLowerCase()];
     const inPath = operation?.parameters.filter((one) => one.in === 'path').map((one) => one.name);
@@ -40,7 +40,7 @@ it('every parameter of a path is described, and bodies where there are some', ()
   }
 });
 
-it('every reference leads somewhere, and what has a name is described once', () => {
+it('every reference in the OpenAPI document resolves to a component schema', () => {
   const text = JSON.stringify(document);
   const refs = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] ?? '');
   expect(refs.length).toBeGreaterThan(20);
@@ -53,7 +53,7 @@ it('every reference leads somewhere, and what has a name is described once', () 
   expect(text).not.toContain('$defs');
 });
 
-it('no two routes could both fit a request', () => {
+it('no two routes of one method match the same path', () => {
   const shapes = Object.values<RouteShape>(routes);
   for (const [index, one] of shapes.entries()) {
     for (const other of shapes.slice(index + 1)) {
@@ -68,7 +68,7 @@ it('no two routes could both fit a request', () => {
   }
 });
 
-it('paths carry every id there and back', () => {
+it('writePath() and readPath() round-trip every id', () => {
   const ids = [
     '.',
     '..',

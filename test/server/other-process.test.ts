@@ -7,8 +7,8 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
 import { createDatabase } from '../postgres/helpers/server.ts';
-import { openEvents, type EventReader } from './event-reader.ts';
-import { serveOn } from './server-fixture.ts';
+import { openEvents, type EventReader } from './helpers/event-reader.ts';
+import { serveOn } from './helpers/server-fixture.ts';
 
 interface Change {
   readonly kind: string;
@@ -34,12 +34,12 @@ async function newDatabase(): Promise<string> {
   return database.url;
 }
 
-/** A server without a worker, on a store that a worker in another process has open too. */
+/** Opens a server without a worker, and a worker process on the same store. */
 async function openBeside(store: string) {
   const perdure = await Perdure.open(store);
   onTestFinished(() => perdure.close());
   const server = await serveOn(perdure);
-  const worker = fork(new URL('./other-worker-program.ts', import.meta.url), [store]);
+  const worker = fork(new URL('./helpers/other-worker-program.ts', import.meta.url), [store]);
   onTestFinished(async () => {
     if (worker.connected) worker.disconnect();
     if (worker.exitCode === null) await once(worker, 'exit');
@@ -48,7 +48,7 @@ async function openBeside(store: string) {
   return server;
 }
 
-/** Reads until ids of a kind were all sent. */
+/** Reads until all ids were sent with the given kind. */
 async function readIds(
   events: EventReader,
   kind: string,
@@ -68,7 +68,7 @@ describe.each([
   ['SQLite', newFile],
   ['PostgreSQL', newDatabase],
 ] as const)('changes by a worker in another process (%s)', (_, newStore) => {
-  it("'watchChanges' sends the ids of all instances that end, and misses none", async () => {
+  it('watchChanges sends the ids of all instances that end in another process', async () => {
     const server = await openBeside(await newStore());
     const events = await openEvents(server, 'watchChanges');
     await events.next();
@@ -81,7 +81,7 @@ describe.each([
     expect(ended.toSorted()).toEqual(ids.toSorted());
   });
 
-  it("'watchInstance' sends each version of a custom status by hint, not once a second", async () => {
+  it('watchInstance sends each custom status version by hint, not by polling', async () => {
     const server = await openBeside(await newStore());
     const changes = await openEvents(server, 'watchChanges');
     await server.ask('startInstance', { body: { name: 'progress', input: 30, id: 'p' } });
@@ -100,14 +100,14 @@ describe.each([
       await server.ask('raiseEvent', { params, body: { name: 'next', payload: version } });
     }
     expect(versions).toEqual(Array.from({ length: 31 }, (_each, index) => index + 1));
-    // By polling once a second it would take 31 s.
+    // Polling once a second would take 31 s.
     expect(performance.now() - startedAt).toBeLessThan(20_000);
     const seen = await readIds(changes, 'changed', ['p']);
     expect(seen.filter(({ missed }) => missed === true)).toEqual([]);
   });
 });
 
-it("'watchChanges' says that it missed some when the log of changes has a gap", async () => {
+it('watchChanges sends missed: true when the change log has a gap', async () => {
   const path = await newFile();
   const perdure = await Perdure.open(path);
   onTestFinished(() => perdure.close());

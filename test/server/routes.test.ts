@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { routes } from '../../src/server/routes/table.ts';
-import { codeOf, describeServer } from './server-fixture.ts';
-import { review, workload } from './workload.ts';
+import { codeOf, describeServer } from './helpers/server-fixture.ts';
+import { review, workload } from './helpers/workload.ts';
 
-describeServer('every route does its work', (open) => {
+describeServer('routes', (open) => {
   const openServer = () => open({ worker: workload, flows: [review] });
   const life = { incarnation: 'incarnation-1' };
 
-  it('instances are started, waited for, listed, measured and shown with their history', async () => {
+  it('instance routes start, wait for, list and measure instances and return history', async () => {
     const { ask } = await openServer();
     expect(
       await ask('startInstance', { body: { name: 'hello', input: 'World', id: 'a' } }),
@@ -47,7 +47,7 @@ describeServer('every route does its work', (open) => {
     expect(await ask('listRunning', { params })).toEqual({ items: [] });
   });
 
-  it('a wait ends in time with what is known, and many instances are waited for at once', async () => {
+  it('wait routes return on timeout, on completion and for unknown ids', async () => {
     const { ask } = await openServer();
     await ask('startInstance', { body: { name: 'waits', id: 'w' } });
     const early = await ask('waitForInstance', { params: { id: 'w' }, query: { timeoutMs: 0 } });
@@ -64,7 +64,7 @@ describeServer('every route does its work', (open) => {
     expect(await again).toMatchObject({ results: [{ id: 'w', instance: { output: 'yes' } }] });
   });
 
-  it('instances are canceled and terminated, with who asked for it', async () => {
+  it('cancelInstance and terminateInstance record the actor', async () => {
     const { ask } = await openServer();
     for (const id of ['c', 't']) await ask('startInstance', { body: { name: 'waits', id } });
     expect(
@@ -93,7 +93,7 @@ describeServer('every route does its work', (open) => {
     });
   });
 
-  it('trees are shown and deleted, executions pruned, and all of it is on record', async () => {
+  it('tree, prune and delete routes work and are recorded in the audit', async () => {
     const { ask } = await openServer();
     await ask('startInstance', { body: { name: 'parent', id: 'p' } });
     await ask('startInstance', { body: { name: 'counts', input: 3, id: 'n' } });
@@ -124,7 +124,7 @@ describeServer('every route does its work', (open) => {
     ]);
   });
 
-  it('a bulk delete or prune without conditions is refused unless it says all', async () => {
+  it('a bulk delete or prune without a filter returns 400 unless all is true', async () => {
     const { ask, send, perdure } = await open({ worker: workload });
     const { id } = await perdure.client.start('hello', 'x');
     await perdure.client.wait(id);
@@ -139,7 +139,7 @@ describeServer('every route does its work', (open) => {
     });
   });
 
-  it('retention is shown, paused, resumed and run', async () => {
+  it('retention routes return, pause, resume and run retention', async () => {
     const { ask } = await openServer();
     await ask('pauseRetention', { body: {} });
     expect(await ask('getRetention', {})).toMatchObject({ paused: { actor: 'admin token' } });
@@ -151,7 +151,7 @@ describeServer('every route does its work', (open) => {
     expect(report).toMatchObject({ dryRun: true, outcome: 'done', sweeper: 'admin token' });
   });
 
-  it('tasks are run, one or many', async () => {
+  it('runTask and runTasks run tasks and deduplicate by id', async () => {
     const { ask } = await openServer();
     const body = { task: 'double', input: 4, id: 'd', headers: { trace: '1' }, priority: 3 };
     expect(await ask('runTask', { body })).toEqual({ id: 'd', created: true });
@@ -172,7 +172,7 @@ describeServer('every route does its work', (open) => {
     expect(ended[0]?.instance.task).toMatchObject({ priority: 3, headers: { trace: '1' } });
   });
 
-  it('flows are listed, started, signaled, and shown step by step', async () => {
+  it('flow routes list, start and signal flows and return steps and items', async () => {
     const { ask } = await openServer();
     const { items } = await ask('listFlows', {});
     expect(items).toMatchObject([{ name: 'review', graph: { format: 1 } }]);
@@ -190,7 +190,7 @@ describeServer('every route does its work', (open) => {
     expect(page.items.map(({ output }) => output)).toEqual([2, 4]);
   });
 
-  it('schedules are put, shown, paused, resumed and deleted', async () => {
+  it('schedule routes put, return, pause, resume and delete schedules', async () => {
     const { ask } = await openServer();
     const params = { name: 'nightly' };
     const put = { params, body: { cron: '0 3 * * *', task: 'double', input: 1, onFail: true } };
@@ -214,7 +214,7 @@ describeServer('every route does its work', (open) => {
     expect(await ask('deleteSchedule', { params, body: {} })).toEqual({ deleted: false });
   });
 
-  it('sessions are opened, kept, shown, given variables, and end', async () => {
+  it('session routes open, renew, return, change and end sessions', async () => {
     const { ask } = await openServer();
     const params = { id: 's' };
     const body = { id: 's', label: 'batch', idleTimeoutMs: 30_000, variables: { zone: 'a' } };
@@ -236,7 +236,7 @@ describeServer('every route does its work', (open) => {
     expect(await ask('waitForSession', { params, query: {} })).toEqual({ ended: true });
   });
 
-  it('jobs are submitted, waited for, read, taken, canceled and abandoned', async () => {
+  it('job routes submit, wait for, read, take, cancel and abandon jobs', async () => {
     const { ask } = await openServer();
     const params = { id: 's' };
     await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
@@ -307,7 +307,7 @@ describeServer('every route does its work', (open) => {
     expect(await ask('listJobs', { params, query: {} })).toEqual({ items: [] });
   });
 
-  it('the store and the server are shown in figures, and the interface as a document', async () => {
+  it('health, queue, metrics and OpenAPI routes return their documents', async () => {
     const { ask, fetch, send } = await openServer();
     expect(await ask('health', {})).toEqual({ status: 'ok' });
     expect(await ask('queueDepths', {})).toMatchObject({ messages: 0 });
@@ -327,7 +327,7 @@ describeServer('every route does its work', (open) => {
   });
 });
 
-it('no route is left out of these tests', async () => {
+it('every route is used in routes.test.ts or streams.test.ts', async () => {
   const { readFile } = await import('node:fs/promises');
   const read = (name: string) => readFile(new URL(name, import.meta.url), 'utf8');
   const text = (await read('routes.test.ts')) + (await read('streams.test.ts'));

@@ -3,8 +3,8 @@ import { activity, orchestration, Perdure, ProviderError, type Provider } from '
 import { flow } from 'perdure/flows';
 import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
-import { openEvents } from './event-reader.ts';
-import { codeOf, describeServer } from './server-fixture.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { codeOf, describeServer } from './helpers/server-fixture.ts';
 
 const canary = 'canary-9c1e';
 
@@ -28,8 +28,8 @@ const broken = flow('broken')
   })
   .output('breaks');
 
-describeServer('stacks of failures', (open) => {
-  it('are shown nowhere, unless that was asked for', async () => {
+describeServer('stacks and store errors', (open) => {
+  it('failure stacks appear in responses only with showStacks', async () => {
     const worker = { orchestrations: [fails], activities: [breaks], flows: [broken] };
     for (const showStacks of [false, true]) {
       const server = await open({ worker, flows: [broken], showStacks });
@@ -67,7 +67,7 @@ describeServer('stacks of failures', (open) => {
   });
 });
 
-it('what a store says in its trouble stays in the log of the server', async () => {
+it('the message of a store error is logged but never sent in a response', async () => {
   const store = await openSqlite({ path: ':memory:' });
   let trouble: Error | undefined;
   const troubled = new Proxy(store, {
@@ -115,7 +115,7 @@ it('what a store says in its trouble stays in the log of the server', async () =
   expect((await fetch(`${server.url}/v1/instances/a`)).status).toBe(404);
 });
 
-it('what a store says in its trouble is not in the report of a sweep either', async () => {
+it('the report of a failed sweep contains no store error message', async () => {
   const store = await openSqlite({ path: ':memory:' });
   const troubled = new Proxy(store, {
     get(target, name: keyof Provider) {

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { LocalClient } from '../../src/client/local-client.ts';
-import { openServer } from './server-fixture.ts';
+import { openServer } from './helpers/server-fixture.ts';
 
 it('a session opened over HTTP wakes the session reaper of the server process', async () => {
   // The reaper polls every two hours, so only a wake-up makes it query the store again.

@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { createHandler } from 'perdure/server';
-import { openEvents } from './event-reader.ts';
-import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
-import { workload } from './workload.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import { codeOf, describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
+import { workload } from './helpers/workload.ts';
 
-/** How many streams the server says are open. */
+/** Returns the number of open streams from the metrics of the server. */
 async function openStreams({ ask }: TestServer): Promise<number> {
   const figures = await ask('prometheus', {});
   return Number(/perdure_server_under_way\{what="streams"\} (\d+)/.exec(figures)?.[1]);
 }
 
-describeServer('streams of events', (open) => {
-  it("'watchChanges' sends the figures of the store at once, and the ids of instances that end", async () => {
+describeServer('event streams', (open) => {
+  it('watchChanges sends metrics immediately, then the ids of instances that end', async () => {
     const server = await open({ worker: workload });
     const events = await openEvents(server, 'watchChanges');
     expect(await events.next()).toMatchObject({
@@ -31,7 +31,7 @@ describeServer('streams of events', (open) => {
     await expect.poll(() => openStreams(server)).toBe(0);
   });
 
-  it("'watchInstance' sends what is known of an instance whenever it changes, and ends with it", async () => {
+  it('watchInstance sends the instance on every change and ends with it', async () => {
     const server = await open({ worker: workload });
     await server.ask('startInstance', { body: { name: 'waits', id: 'w' } });
     const events = await openEvents(server, 'watchInstance', { params: { id: 'w' } });
@@ -45,7 +45,7 @@ describeServer('streams of events', (open) => {
     await expect.poll(() => openStreams(server)).toBe(0);
   });
 
-  it("'streamJob' sends what a job emits, in order, and says that it is over", async () => {
+  it('streamJob sends emitted chunks in order, then an over message', async () => {
     const server = await open({ worker: workload });
     const { ask } = server;
     const params = { id: 's' };
@@ -69,7 +69,7 @@ describeServer('streams of events', (open) => {
   });
 });
 
-it('a stream without news says that it is there', async () => {
+it('an idle stream sends a heartbeat comment', async () => {
   const server = await openServer({ limits: { heartbeatMs: 20 } });
   const events = await openEvents(server, 'watchChanges');
   expect(await events.raw()).toBe(': open');
@@ -77,13 +77,13 @@ it('a stream without news says that it is there', async () => {
   expect(await events.raw()).toBe(': still here');
 });
 
-it('a stream of an unknown instance answers 404', async () => {
+it('watchInstance of an unknown instance returns 404', async () => {
   const server = await openServer();
   const events = await openEvents(server, 'watchInstance', { params: { id: 'nobody' } });
   expect(events.status).toBe(404);
 });
 
-it('an error ends a stream with one message that says so', async () => {
+it('an error ends a stream with one error message', async () => {
   const server = await openServer();
   await server.perdure.client.start('nobody-runs-it', undefined, { id: 'a' });
   const events = await openEvents(server, 'watchInstance', { params: { id: 'a' } });
@@ -95,7 +95,7 @@ it('an error ends a stream with one message that says so', async () => {
   });
 });
 
-it('closing the server ends streams and waits at once', async () => {
+it('closing the server ends streams and waits immediately', async () => {
   const server = await openServer();
   await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
   const events = await openEvents(server, 'watchChanges');
@@ -114,7 +114,7 @@ it('closing the server ends streams and waits at once', async () => {
   await expect(server.fetch('/v1/health')).rejects.toThrow('fetch failed');
 });
 
-it('a reader who leaves a stream of a mounted handler ends it, though the request itself is not aborted', async () => {
+it('canceling the body of a mounted stream ends it without an aborted request', async () => {
   const { ask, perdure } = await openServer();
   const incarnation = 'incarnation-1';
   await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
@@ -130,14 +130,14 @@ it('a reader who leaves a stream of a mounted handler ends it, though the reques
   const reader = (await handler(request)).body?.getReader();
   await reader?.read();
   const pending = reader?.read();
-  // By now its source waits for a chunk.
+  // By now the stream waits for a chunk.
   await new Promise((resolve) => setImmediate(resolve));
   const left = reader?.cancel().then(() => 'left');
   expect(await Promise.race([left, delay(3_000, 'still waiting')])).toBe('left');
   await pending;
 });
 
-it('a store that is closed under a server is no reply of a job, and no end of an instance', async () => {
+it('closing the store makes waits return 503 CLOSED, not a job reply', async () => {
   const { ask, send, perdure } = await openServer();
   const params = { id: 's' };
   const incarnation = 'incarnation-1';

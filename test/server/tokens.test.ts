@@ -1,20 +1,25 @@
 import { describe, expect, it, vi } from 'vitest';
 import { silentLogger, type Logger } from 'perdure';
 import { createToken, type AuthorizeRequest, type ServerToken } from 'perdure/server';
-import { openEvents } from './event-reader.ts';
-import { codeOf, openServer, type Answered, type TestServer } from './server-fixture.ts';
+import { openEvents } from './helpers/event-reader.ts';
+import {
+  codeOf,
+  openServer,
+  type TestResponse,
+  type TestServer,
+} from './helpers/server-fixture.ts';
 
-const ask = (server: TestServer, token: string): Promise<Answered> =>
+const ask = (server: TestServer, token: string): Promise<TestResponse> =>
   server.fetch('/v1/flows', { headers: { authorization: `Bearer ${token}` } });
 
-/** A token with its entry in a list. */
+/** Creates a token and its entry. */
 function newToken(name: string, parts: Partial<ServerToken> = {}) {
   const { token, sha256 } = createToken();
   const entry: ServerToken = { name, role: 'read', sha256, ...parts };
   return { token, sha256, entry };
 }
 
-/** Keeps warnings. */
+/** Creates a logger that collects warnings. */
 function warnings() {
   const lines: { readonly fields: Readonly<Record<string, unknown>>; readonly text: string }[] = [];
   const ignore = (): void => undefined;
@@ -27,8 +32,8 @@ function warnings() {
   return { lines, logger };
 }
 
-describe('rotation', () => {
-  it('a token with two hashes accepts both, with one name', async () => {
+describe('token rotation', () => {
+  it('a token entry with two hashes accepts both under one name', async () => {
     const [old, next] = [createToken(), createToken()];
     const tokens = [{ name: 'ci', role: 'admin', sha256: [old.sha256, next.sha256] } as const];
     const server = await openServer({ tokens });
@@ -38,7 +43,7 @@ describe('rotation', () => {
     expect(session.json).toMatchObject({ owner: 'ci' });
   });
 
-  it('no hash, three hashes, the hash of an empty token and a hash that is there twice are refused', async () => {
+  it('serve() rejects missing, duplicate, empty-token and more than two hashes', async () => {
     const [one, two, three] = [createToken().sha256, createToken().sha256, createToken().sha256];
     const empty = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
     const bad: readonly (readonly unknown[])[] = [
@@ -63,7 +68,7 @@ describe('rotation', () => {
 });
 
 describe('tokens from a function', () => {
-  it('a token is added and revoked without a restart', async () => {
+  it('a token from a function is added and revoked without a restart', async () => {
     const [first, second] = [newToken('first'), newToken('second')];
     let list: readonly ServerToken[] = [first.entry];
     const server = await openServer({ tokens: async () => list, authMaxAge: 1 });
@@ -74,7 +79,7 @@ describe('tokens from a function', () => {
     await expect.poll(async () => (await ask(server, second.token)).status).toBe(200);
   });
 
-  it('the function is called once for many requests', async () => {
+  it('the tokens function is called once for 50 concurrent requests', async () => {
     let calls = 0;
     const { token, entry } = newToken('me');
     const tokens = () => {
@@ -87,7 +92,7 @@ describe('tokens from a function', () => {
     expect(calls).toBe(1);
   });
 
-  it('the first list is checked before the server listens', async () => {
+  it('serve() rejects when the first token list fails or is invalid', async () => {
     const broken = async (): Promise<readonly ServerToken[]> => {
       throw new Error('no such vault');
     };
@@ -96,7 +101,7 @@ describe('tokens from a function', () => {
     await expect(openServer({ tokens: wrong })).rejects.toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  it('a function that fails later leaves the last list in use', async () => {
+  it('a tokens function that fails later leaves the last list in use', async () => {
     const { token, entry } = newToken('me');
     let fails = false;
     const tokens = () => {
@@ -113,7 +118,7 @@ describe('tokens from a function', () => {
 });
 
 describe('authorize', () => {
-  it('decides who a caller is where no token is known', async () => {
+  it('authorize() identifies callers without a known token', async () => {
     const seen: AuthorizeRequest[] = [];
     const known = newToken('by-token');
     const server = await openServer({
@@ -140,7 +145,7 @@ describe('authorize', () => {
     expect([denied.status, codeOf(denied)]).toEqual([403, 'FORBIDDEN']);
   });
 
-  it('fails the request with 500 when it throws or returns an invalid caller', async () => {
+  it('a request fails with 500 when authorize() throws or returns an invalid caller', async () => {
     for (const returned of [{}, { name: 'x', role: 'root' }, true, { name: '', role: 'read' }]) {
       const error = vi.fn<Logger['error']>();
       const server = await openServer({
@@ -164,7 +169,7 @@ describe('authorize', () => {
     expect((await server.fetch('/v1/health')).status).toBe(200);
   });
 
-  it('is enough to listen on other addresses, where it is a function', async () => {
+  it('serve() on a public interface accepts an authorize function instead of tokens', async () => {
     const allowedHosts = ['perdure.test'];
     const server = await openServer({ host: '0.0.0.0', allowedHosts, authorize: () => null });
     expect((await server.fetch('/v1/flows')).status).toBe(401);
@@ -174,8 +179,8 @@ describe('authorize', () => {
   });
 });
 
-describe('a token that is revoked', () => {
-  it('ends the streams and waits that were opened with it', async () => {
+describe('revoked tokens and streams', () => {
+  it('revoking a token ends its open streams and waits with UNAUTHENTICATED', async () => {
     const [keeps, loses] = [newToken('keeps', { role: 'admin' }), newToken('loses')];
     let list: readonly ServerToken[] = [keeps.entry, loses.entry];
     const server = await openServer({ tokens: () => list, authMaxAge: 20 });
@@ -196,14 +201,14 @@ describe('a token that is revoked', () => {
     const answer = await wait;
     expect([answer.status, codeOf(answer)]).toEqual([401, 'UNAUTHENTICATED']);
     expect(answer.text).not.toContain('nobody-runs-it');
-    // The other one goes on.
+    // The stream of the other token continues.
     expect(await kept.next()).toMatchObject({ kind: 'figures' });
     const { text } = await server.send('prometheus', {}, { token: keeps.token });
     expect(text).toContain('perdure_server_refused_total{status="401",reason="revoked"} 2');
     kept.close();
   });
 
-  it('is refused when it opens a stream: the status says so', async () => {
+  it('opening a stream returns 401 for an unknown token, 403 for its role', async () => {
     const reader = newToken('reader');
     const server = await openServer({ tokens: [reader.entry] });
     const as = (token: string): TestServer => ({
@@ -217,8 +222,8 @@ describe('a token that is revoked', () => {
   });
 });
 
-describe('refusals', () => {
-  it('are logged with who, where and why, and never with a token', async () => {
+describe('rejected requests', () => {
+  it('rejected requests are logged with route, reason and caller, never with a token', async () => {
     const { lines, logger } = warnings();
     const reader = newToken('reader');
     const wrong = createToken().token;
@@ -247,7 +252,7 @@ describe('refusals', () => {
     for (const secret of [wrong, reader.token, reader.sha256]) expect(all).not.toContain(secret);
   });
 
-  it('are counted by status and reason, however many there are, while the log stays short', async () => {
+  it('rejected requests are counted exactly while their log lines are rate limited', async () => {
     const { lines, logger } = warnings();
     const server = await openServer({ logger, limits: { wrongTokensPerMinute: 1_000 } });
     for (let n = 0; n < 100; n += 1) await server.fetch('/v1/flows');

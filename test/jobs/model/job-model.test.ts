@@ -2,24 +2,24 @@ import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { engineStores } from '../../engine/engine-store.ts';
-import { JobLives, openMemory, openWithRealTime, type OpenStore } from './job-lives.ts';
+import { ScenarioRunner, openMemory, openWithRealTime, type OpenStore } from './scenario-runner.ts';
 import { scenario, scenarioWithoutDeath, type Scenario } from './job-scenario.ts';
 
-/** Lives so many random scenarios; throws with the smallest that goes wrong. */
+/** Runs `numRuns` random scenarios; throws with the smallest that fails. */
 async function check(
   open: () => Promise<OpenStore>,
   scenarios: fc.Arbitrary<Scenario>,
   numRuns: number,
 ): Promise<void> {
-  const lives = new JobLives(open);
-  onTestFinished(() => lives.close());
+  const runner = new ScenarioRunner(open);
+  onTestFinished(() => runner.close());
   const property = fc.asyncProperty(scenarios, async (one) => {
-    expect(await lives.live(one)).toEqual([]);
+    expect(await runner.run(one)).toEqual([]);
   });
   await fc.assert(property, { numRuns });
 }
 
-/** A store for the client whose jobs are judged, with one guard taken out. */
+/** Opens a store with one guard removed for the client under test. */
 async function openBroken(override: (provider: Provider) => Partial<Provider>): Promise<OpenStore> {
   const store = await openMemory();
   const overridden = override(store.provider);
@@ -29,18 +29,18 @@ async function openBroken(override: (provider: Provider) => Partial<Provider>): 
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
   });
-  return { ...store, provider, patienceMs: 1_000 };
+  return { ...store, provider, timeoutMs: 1_000 };
 }
 
-describe('jobs and sessions under random timing, broken lines and shutdowns', () => {
-  it('of 2,000 lives on SQLite each job has one reply, nobody is stopped for another, nothing is left', async () => {
+describe('jobs and sessions under random timing, broken connections and shutdowns', () => {
+  it('in 2,000 scenarios on SQLite each job gets one reply and nothing is left', async () => {
     await check(openMemory, scenario, 2_000);
   }, 600_000);
 
   describe('on PostgreSQL', () => {
     const newStore = engineStores('PostgreSQL');
 
-    it('of 100 lives each job has one reply, nobody is stopped for another, nothing is left', async () => {
+    it('in 100 scenarios on PostgreSQL each job gets one reply and nothing is left', async () => {
       const open = async (): Promise<OpenStore> =>
         openWithRealTime(await (await newStore()).open());
       await check(open, scenarioWithoutDeath, 100);
@@ -49,7 +49,7 @@ describe('jobs and sessions under random timing, broken lines and shutdowns', ()
 
   it.each<{ fault: string; override: (provider: Provider) => Partial<Provider> }>([
     {
-      fault: 'a close stops whichever run has the id',
+      fault: 'close() cancels any run with the id',
       override: (provider) => ({
         abandonJobs: (jobs) =>
           provider.requestCancel(
@@ -63,21 +63,21 @@ describe('jobs and sessions under random timing, broken lines and shutdowns', ()
       }),
     },
     {
-      fault: 'a close is lost',
+      fault: 'close() is lost',
       override: () => ({
         abandonJobs: async (jobs) =>
           jobs.map(() => ({ found: true, changed: true, status: 'canceling' as const })),
       }),
     },
     {
-      fault: 'a session that is closed leaves its jobs running',
+      fault: 'a closed session leaves its jobs running',
       override: (provider) => ({
         shutdownSession: (request) =>
           provider.shutdownSession({ ...request, mode: 'graceful', end: 'shutdown' }),
       }),
     },
     {
-      fault: 'a run is answered with the reply of another',
+      fault: 'a run gets the reply of another run',
       override: (provider) => {
         let last: string | null = null;
         return {
@@ -94,12 +94,12 @@ describe('jobs and sessions under random timing, broken lines and shutdowns', ()
       },
     },
   ])(
-    'the check finds it when $fault',
+    'the model check fails when $fault',
     async ({ override }) => {
-      const lives = new JobLives(() => openBroken(override));
-      onTestFinished(() => lives.close());
+      const runner = new ScenarioRunner(() => openBroken(override));
+      onTestFinished(() => runner.close());
       const property = fc.asyncProperty(scenario, async (one) => {
-        expect(await lives.live(one)).toEqual([]);
+        expect(await runner.run(one)).toEqual([]);
       });
       const { failed } = await fc.check(property, { numRuns: 1_000, endOnFailure: true });
       expect(failed).toBe(true);

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
-import { breakable, type Breakable } from './broken-line.ts';
+import { breakable, type Breakable } from './faulty-connection.ts';
 
 /**
- * What a handler does: `quick` answers at once, `gated` waits until it is let go or told to stop, `stubborn` waits and
- * does not listen, `commit` passes its point of no return and waits, `failing` throws, `chatty` emits and then waits.
+ * What a handler does: `quick` returns immediately, `gated` waits for its release or abort, `stubborn` ignores aborts,
+ * `commit` waits past its point of no return, `failing` throws, `chatty` emits chunks and then waits.
  */
 export type Mode = 'quick' | 'gated' | 'stubborn' | 'commit' | 'failing' | 'chatty';
 
-/** `own` is the session that a client opens by itself; `control` is ended by nobody before the scenario is over. */
+/** `own` is the implicit session of a client. `control` is never shut down during the scenario. */
 export type Where = 'subject' | 'control' | 'own';
 
 export type Step =
@@ -89,13 +89,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: pass },
 );
 
-/** Random lives of a few jobs and sessions. */
+/** Random scenarios with a few jobs and sessions. */
 export const scenario: fc.Arbitrary<Scenario> = fc.record({
   maxInFlight: fc.integer({ min: 1, max: 4 }),
   steps: fc.array(step, { minLength: 4, maxLength: 24, size: 'max' }),
 });
 
-/** The same, with a client that lives: for stores whose clock cannot be moved. */
+/** Scenarios in which the client never dies, for stores with a real clock. */
 export const scenarioWithoutDeath: fc.Arbitrary<Scenario> = scenario.map((one) => ({
   ...one,
   steps: one.steps.filter(({ kind }) => kind !== 'die'),

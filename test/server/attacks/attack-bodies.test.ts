@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { connect } from 'perdure/remote';
-import { openEvents } from '../event-reader.ts';
-import { headOf, openSocket, readAll, readFirst } from '../raw-socket.ts';
-import { codeOf, openServer, type TestServer } from '../server-fixture.ts';
-import { holdPlaces, patient, underWay } from '../under-way.ts';
+import { openEvents } from '../helpers/event-reader.ts';
+import { headOf, openSocket, readAll, readFirst } from '../helpers/raw-socket.ts';
+import { codeOf, openServer, type TestServer } from '../helpers/server-fixture.ts';
+import { holdAuditRequests, longPoll, readGauge } from '../helpers/server-load.ts';
 
 const kib = 1024;
 
-/** Sends a part of a body, and no more. */
+/** Sends a request with an unfinished body. */
 async function sendPart(
   server: TestServer,
   request: { readonly path: string; readonly token: string; readonly bytes: number },
@@ -20,15 +20,15 @@ async function sendPart(
   return socket;
 }
 
-/** What arrived on a socket so far. */
+/** Returns a function that reads what has arrived on a socket. */
 function received(socket: Socket): () => string {
   let text = '';
   socket.on('data', (chunk: Buffer) => void (text += chunk.toString('latin1')));
   return () => text;
 }
 
-describe('bodies that are sent slowly', () => {
-  it('100 unfinished bodies of one token stop no other request, and not /v1/health', async () => {
+describe('unfinished request bodies', () => {
+  it('100 unfinished bodies of one token block no other request', async () => {
     const server = await openServer();
     const { operate: token } = server.tokens;
     const sockets: Socket[] = [];
@@ -36,18 +36,18 @@ describe('bodies that are sent slowly', () => {
       sockets.push(await sendPart(server, { path: '/v1/instances', token, bytes: 10 }));
     }
     const texts = sockets.map(received);
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(1_000);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(1_000);
     expect((await server.send('health', {}, { token: '' })).status).toBe(200);
     expect((await server.send('listInstances', {}, { token: server.tokens.read })).status).toBe(
       200,
     );
     const started = await server.send('startInstance', { body: { name: 'x' } }, { token });
     expect(started.status).toBe(200);
-    // All of this while the server still waits for the bodies.
+    // The server still waits for the bodies.
     expect(texts.map((read) => read())).toEqual(texts.map(() => ''));
   });
 
-  it('a token that holds its share of body bytes gets 429, and other tokens are served', async () => {
+  it('a token above its body budget gets 429 while other tokens are served', async () => {
     const server = await openServer({
       limits: { bodyBudgetBytes: 1_024 * kib, bodyBudgetBytesPerToken: 256 * kib },
     });
@@ -57,43 +57,43 @@ describe('bodies that are sent slowly', () => {
       await sendPart(server, { path, token, bytes: 100 * kib }),
       await sendPart(server, { path, token, bytes: 100 * kib }),
     ];
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(200 * kib);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(200 * kib);
     const body = { name: 'x', input: 'y'.repeat(100 * kib) };
     const refused = await server.send('startInstance', { body }, { token });
     expect([refused.status, codeOf(refused)]).toEqual([429, 'RATE_LIMITED']);
     expect(refused.headers.get('retry-after')).toBe('1');
     expect((await server.send('startInstance', { body })).status).toBe(200);
     for (const socket of held) socket.destroy();
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(0);
     expect((await server.send('startInstance', { body }, { token })).status).toBe(200);
   });
 
-  it('the bodies of all tokens together stay within their budget: more get 503', async () => {
+  it('a body above the total budget of all tokens gets 503', async () => {
     const server = await openServer({
       limits: { bodyBudgetBytes: 256 * kib, bodyBudgetBytesPerToken: 200 * kib },
     });
     const { operate: token } = server.tokens;
     await sendPart(server, { path: '/v1/instances', token, bytes: 180 * kib });
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(180 * kib);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(180 * kib);
     const body = { name: 'x', input: 'y'.repeat(100 * kib) };
     const refused = await server.send('startInstance', { body });
     expect([refused.status, codeOf(refused)]).toEqual([503, 'UNAVAILABLE']);
     expect((await server.send('startInstance', { body: { name: 'x' } })).status).toBe(200);
   });
 
-  it('a body that does not arrive in time gives its bytes back', async () => {
+  it('a body that times out releases its bytes', async () => {
     const server = await openServer({ limits: { requestMs: 300 } });
     const { operate: token } = server.tokens;
     const socket = await sendPart(server, { path: '/v1/instances', token, bytes: 1_000 });
     expect(await readAll(socket)).toMatch(/^(HTTP\/1.1 408 |$)/);
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(0);
   });
 });
 
 describe('urgent requests', () => {
   const path = '/v1/instances/a/cancel';
 
-  it('have a small body limit', async () => {
+  it('cancel, terminate and keep-alive requests reject a body of 300 KiB with 413', async () => {
     const { send } = await openServer();
     const body = { reason: 'r', actor: 'x'.repeat(300 * kib) };
     for (const route of ['cancelInstance', 'terminateInstance', 'keepAlive'] as const) {
@@ -102,7 +102,7 @@ describe('urgent requests', () => {
     }
   });
 
-  it('of one token hold no more unfinished bytes than its share, and those of others pass', async () => {
+  it('urgent bodies of one token above its share get 429; other tokens pass', async () => {
     const share = 512 * kib;
     const server = await openServer({
       limits: { urgentBudgetBytes: 2 * share, urgentBudgetBytesPerToken: share },
@@ -114,16 +114,16 @@ describe('urgent requests', () => {
     }
     const refused = await Promise.race(sockets.map(readFirst));
     expect(refused).toMatch(/^HTTP\/1.1 429 /);
-    expect(await underWay(server, 'urgentBodyBytes')).toBeLessThanOrEqual(share);
+    expect(await readGauge(server, 'urgentBodyBytes')).toBeLessThanOrEqual(share);
     const cancel = { params: { id: 'a' }, body: { reason: 'x'.repeat(9_000) } };
-    await expect.poll(() => underWay(server, 'urgentBodyBytes'), patient).toBe(500 * kib);
+    await expect.poll(() => readGauge(server, 'urgentBodyBytes'), longPoll).toBe(500 * kib);
     expect((await server.send('cancelInstance', cancel)).status).toBe(200);
     for (const socket of sockets) socket.destroy();
-    await expect.poll(() => underWay(server, 'urgentBodyBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'urgentBodyBytes'), longPoll).toBe(0);
     expect((await server.send('cancelInstance', cancel, { token })).status).toBe(200);
   });
 
-  it('for many jobs with long ids are split by the client, so that each fits', async () => {
+  it('closing 400 jobs with long ids is split into requests below the body limit', async () => {
     const server = await openServer();
     await using connection = await connect(server.url, { token: server.tokens.operate });
     const session = await connection.client.openSession({ maxInFlight: 500 });
@@ -131,18 +131,18 @@ describe('urgent requests', () => {
       session.submit('nothing-runs-it', n, { kind: 'task', id: `${n}-`.padEnd(900, 'x') }),
     );
     const openJobs = async () => (await connection.client.sessions.get(session.id)).openJobs;
-    await expect.poll(openJobs, patient).toBe(400);
+    await expect.poll(openJobs, longPoll).toBe(400);
     for (const job of jobs) job.close();
-    await expect.poll(openJobs, patient).toBe(0);
+    await expect.poll(openJobs, longPoll).toBe(0);
   });
 
-  it('pass when ordinary bodies have used up their budget', async () => {
+  it('urgent requests pass when ordinary bodies have used up their budget', async () => {
     const server = await openServer({
       limits: { bodyBudgetBytes: 128 * kib, bodyBudgetBytesPerToken: 128 * kib },
     });
     const { operate: token } = server.tokens;
     await sendPart(server, { path: '/v1/instances', token, bytes: 128 * kib });
-    await expect.poll(() => underWay(server, 'bodyBytes'), patient).toBe(128 * kib);
+    await expect.poll(() => readGauge(server, 'bodyBytes'), longPoll).toBe(128 * kib);
     const cancel = { params: { id: 'a' }, body: { reason: 'stop' } };
     expect((await server.send('cancelInstance', cancel, { token })).status).toBe(200);
     const start = await server.send('startInstance', { body: { name: 'x' } });
@@ -150,21 +150,21 @@ describe('urgent requests', () => {
   });
 });
 
-describe('the share of one token', () => {
-  it('of places leaves places for other tokens; beyond its queue it gets 429', async () => {
+describe('limits per token', () => {
+  it('a token above its request limit queues, then gets 429; other tokens are served', async () => {
     const server = await openServer({
       limits: { concurrent: 4, concurrentPerToken: 2, queued: 10, queuedPerToken: 1 },
     });
     const { send, tokens } = server;
-    const { release } = holdPlaces(server);
+    const { release } = holdAuditRequests(server);
     const held = [send('listAudit', {}), send('listAudit', {})];
     const figures = () => send('prometheus', {}, { token: tokens.read });
     await expect
-      .poll(async () => (await figures()).text, patient)
+      .poll(async () => (await figures()).text, longPoll)
       .toContain('perdure_server_under_way{what="working"} 3');
     const queued = send('queueDepths', {});
     await expect
-      .poll(async () => (await figures()).text, patient)
+      .poll(async () => (await figures()).text, longPoll)
       .toContain('perdure_server_under_way{what="queued"} 1');
     const refused = await send('systemMetrics', {});
     expect([refused.status, codeOf(refused)]).toEqual([429, 'RATE_LIMITED']);
@@ -174,7 +174,7 @@ describe('the share of one token', () => {
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
   });
 
-  it('of waits and streams leaves some for other tokens', async () => {
+  it('a token above its wait or stream limit gets 429; other tokens are served', async () => {
     const server = await openServer({
       limits: { waiting: 4, waitingPerToken: 2, streams: 4, streamsPerToken: 2 },
     });
@@ -185,7 +185,7 @@ describe('the share of one token', () => {
     const waits = [1, 2].map(() =>
       send('waitForInstance', wait, { token: tokens.read, signal: controller.signal }),
     );
-    await expect.poll(() => underWay(server, 'waiting'), patient).toBe(2);
+    await expect.poll(() => readGauge(server, 'waiting'), longPoll).toBe(2);
     const refused = await send('waitForInstance', wait, { token: tokens.read });
     expect([refused.status, codeOf(refused)]).toEqual([429, 'RATE_LIMITED']);
     const other = { params: { id: 'a' }, query: { timeoutMs: 0 } };
@@ -205,14 +205,14 @@ describe('the share of one token', () => {
     for (const events of streams) events.close();
   });
 
-  it('does not bound /v1/health, which is outside every limit', async () => {
+  it('/v1/health responds when all request capacity is used', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
     const { send } = server;
-    holdPlaces(server);
+    holdAuditRequests(server);
     const controller = new AbortController();
     const { signal } = controller;
     const full = [1, 2].map(() => send('listAudit', {}, { signal }).catch(() => undefined));
-    await expect.poll(async () => (await send('systemMetrics', {})).status, patient).toBe(503);
+    await expect.poll(async () => (await send('systemMetrics', {})).status, longPoll).toBe(503);
     for (let n = 0; n < 5; n += 1) {
       expect((await send('health', {}, { token: '' })).status).toBe(200);
     }

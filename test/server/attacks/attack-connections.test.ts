@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { networkOf } from '../../../src/server/http/connections.ts';
-import { exchange, headOf, openSocket, readAll, readFirst } from '../raw-socket.ts';
-import { openServer } from '../server-fixture.ts';
+import { exchange, headOf, openSocket, readAll, readFirst } from '../helpers/raw-socket.ts';
+import { openServer } from '../helpers/server-fixture.ts';
 
 async function openMany(count: number, open: () => Promise<Socket>): Promise<readonly Socket[]> {
   const sockets: Socket[] = [];
@@ -13,8 +13,8 @@ async function openMany(count: number, open: () => Promise<Socket>): Promise<rea
 
 const health = 'GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n';
 
-describe('idle connections without a token', () => {
-  it('lock nobody out when they are as many as the server may have: the oldest ones are closed', async () => {
+describe('anonymous idle connections', () => {
+  it('at the connection limit the oldest idle connections are closed for new callers', async () => {
     const limits = { connections: 50, connectionsPerAddress: 100 };
     const { server, tokens } = await openServer({ limits });
     const idle = await openMany(50, () => openSocket(server.port));
@@ -25,14 +25,14 @@ describe('idle connections without a token', () => {
     const caller = await openSocket(server.port);
     caller.write(request);
     expect(await readFirst(caller)).toMatch(/^HTTP\/1.1 200 /);
-    // One more flood takes the idle connections, and leaves the authenticated one.
+    // Another flood evicts the idle connections and keeps the authenticated one.
     await openMany(40, () => openSocket(server.port));
     await Promise.all(closed);
     caller.write(request);
     expect(await readFirst(caller)).toMatch(/^HTTP\/1.1 200 /);
   });
 
-  it('with half a request lock nobody out of the share of their address', async () => {
+  it('unfinished requests at the address limit do not lock out a new caller', async () => {
     const limits = { connections: 100, connectionsPerAddress: 20 };
     const { server } = await openServer({ limits });
     for (const socket of await openMany(20, () => openSocket(server.port))) {
@@ -41,7 +41,7 @@ describe('idle connections without a token', () => {
     expect(await exchange(server.port, health)).toContain('{"status":"ok"}');
   });
 
-  it('are closed soon, and a connection that was authenticated is kept', async () => {
+  it('anonymous connections are closed after anonymousIdleMs; authenticated ones are kept', async () => {
     const { server, tokens } = await openServer({ limits: { anonymousIdleMs: 1_500 } });
     const caller = await openSocket(server.port);
     const request = headOf('GET /v1/instances', { token: tokens.read });
@@ -61,10 +61,10 @@ describe('idle connections without a token', () => {
   });
 });
 
-describe('connections of one address', () => {
+describe('connections per address', () => {
   // Other systems have only one loopback address.
   it.runIf(process.platform === 'linux')(
-    'are bounded, and leave the others to other addresses',
+    'connectionsPerAddress closes further connections of one address and admits other addresses',
     async () => {
       const limits = { connections: 20, connectionsPerAddress: 5 };
       const { server, tokens } = await openServer({ limits });
@@ -80,7 +80,7 @@ describe('connections of one address', () => {
     },
   );
 
-  it('are those of one IPv4 address, or of one /64 network', () => {
+  it('networkOf() groups by IPv4 address or IPv6 /64 network', () => {
     expect(networkOf('10.0.0.1')).toBe('10.0.0.1');
     expect(networkOf('::ffff:10.0.0.1')).toBe('10.0.0.1');
     expect(networkOf('2001:db8:1:2:3:4:5:6')).toBe('2001:db8:1:2');

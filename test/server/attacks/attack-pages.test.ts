@@ -4,12 +4,12 @@ import { flow } from 'perdure/flows';
 import { connect } from 'perdure/remote';
 import { LocalClient } from '../../../src/client/local-client.ts';
 import type { InstanceRecord } from '../../../src/providers/contract/instances.ts';
-import { exchange, headOf, openSocket, readFirst } from '../raw-socket.ts';
-import { codeOf, describeServer, type TestServer } from '../server-fixture.ts';
-import { patient, underWay } from '../under-way.ts';
+import { exchange, headOf, openSocket, readFirst } from '../helpers/raw-socket.ts';
+import { codeOf, describeServer, type TestServer } from '../helpers/server-fixture.ts';
+import { longPoll, readGauge } from '../helpers/server-load.ts';
 
 const budget = 8 * 1024 * 1024;
-// What is around the payloads of a page.
+// Allowance for the JSON around the payloads of a page.
 const frame = 64 * 1024;
 const largeLength = 1_900_000;
 const large = (n: number): string => `${n}${'y'.repeat(largeLength)}`;
@@ -43,7 +43,7 @@ const worker = {
   flows: [spread, chain],
 };
 
-/** The bytes that each read of instances brought out of the store. */
+/** Records the output bytes of each read of instances from the store. */
 function watchReads({ perdure }: TestServer): () => readonly number[] {
   const { provider } = LocalClient.internals(perdure.client).backend;
   const reads: number[] = [];
@@ -77,8 +77,8 @@ async function runLarge({ perdure }: TestServer, count: number): Promise<readonl
   return ids;
 }
 
-describeServer('a token with the role read', (open) => {
-  it('lists instances without payloads, and with them in pages of at most 8 MiB', async () => {
+describeServer('response limits of a read token', (open) => {
+  it('listInstances omits payloads by default; with them a page has at most 8 MiB', async () => {
     const server = await open({ worker });
     const ids = await runLarge(server, 10);
     const reads = watchReads(server);
@@ -114,7 +114,7 @@ describeServer('a token with the role read', (open) => {
     expect(first.items).toHaveLength(4);
   });
 
-  it('waits for many instances, and gets at most 8 MiB of them at once', async () => {
+  it('waitForInstances returns at most 8 MiB of results per response', async () => {
     const server = await open({ worker });
     const ids = await runLarge(server, 10);
     const reads = watchReads(server);
@@ -130,7 +130,7 @@ describeServer('a token with the role read', (open) => {
     expect(Math.max(...reads())).toBeLessThanOrEqual(budget);
   });
 
-  it('reads a history in pages of at most 8 MiB, and exports it as a stream', async () => {
+  it('getHistory returns pages of at most 8 MiB, and exportHistory streams', async () => {
     const server = await open({ worker });
     const { client } = server.perdure;
     await (await client.start(collect, 6, { id: 'c' })).result();
@@ -163,15 +163,15 @@ describeServer('a token with the role read', (open) => {
     expect(exported.text.length).toBeGreaterThan(6 * largeLength);
     expect(Math.max(...reads)).toBeLessThanOrEqual(budget);
 
-    // An export that is not read holds one page of it, and the seat of a stream until its reader goes.
+    // An unread export holds one page, and one stream until its reader disconnects.
     const before = reads.length;
     const socket = await openSocket(server.server.port);
     socket.pause();
     socket.write(headOf('GET /v1/instances/c/export', { token: server.tokens.read }));
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(1);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(1);
     expect(reads.length - before).toBeLessThanOrEqual(1);
     socket.destroy();
-    await expect.poll(() => underWay(server, 'streams'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'streams'), longPoll).toBe(0);
     const missing = await server.send('exportHistory', { params: { id: 'nobody' } }, as);
     expect([missing.status, codeOf(missing)]).toEqual([404, 'INSTANCE_NOT_FOUND']);
   });
@@ -193,7 +193,7 @@ describeServer('a token with the role read', (open) => {
     expect([rejected.status, codeOf(rejected)]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
   });
 
-  it('lists sessions in pages of at most 8 MiB', async () => {
+  it('listSessions returns pages of at most 8 MiB', async () => {
     const server = await open();
     const variables = Object.fromEntries(
       Array.from({ length: 50 }, (_, n) => [`v${n}`, 'x'.repeat(65_536)]),
@@ -215,7 +215,7 @@ describeServer('a token with the role read', (open) => {
     expect(seen).toEqual(ids.toReversed());
   });
 
-  it('reads the items of a flow in pages of at most 8 MiB', async () => {
+  it('listFlowItems returns pages of at most 8 MiB', async () => {
     const server = await open({ worker });
     const handle = await server.perdure.client.runFlow(spread, [0, 1, 2, 3, 4, 5], { id: 'f' });
     await handle.result().catch(() => undefined);
@@ -242,7 +242,7 @@ describeServer('a token with the role read', (open) => {
     expect(seen).toEqual([0, 1, 2, 3, 4, 5]);
   });
 
-  it('reads a run of a flow with at most 8 MiB of outputs, and is told which are missing', async () => {
+  it('getFlowRun returns at most 8 MiB of outputs and marks omitted ones', async () => {
     const server = await open({ worker });
     await (await server.perdure.client.runFlow(chain, 0, { id: 'f' })).result();
     const as = { token: server.tokens.read };
@@ -260,7 +260,7 @@ describeServer('a token with the role read', (open) => {
     ]);
   });
 
-  it('holds no more bytes of unread answers than its share', async () => {
+  it('a token above its budget of unread response bytes gets 429', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 10_000_000 };
     const server = await open({ worker, limits });
     await runLarge(server, 6);
@@ -269,7 +269,7 @@ describeServer('a token with the role read', (open) => {
     const socket = await openSocket(server.server.port);
     socket.pause();
     socket.write(headOf(request, { token }));
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBeGreaterThan(7_000_000);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBeGreaterThan(7_000_000);
     const refused = await exchange(
       server.server.port,
       headOf(request, { token }).replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
@@ -280,13 +280,13 @@ describeServer('a token with the role read', (open) => {
     expect(await readFirst(other)).toMatch(/^HTTP\/1.1 200 /);
     socket.destroy();
     other.destroy();
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
     expect(
       (await server.send('listInstances', { query: { payloads: true } }, { token })).status,
     ).toBe(200);
   });
 
-  it('holds no more bytes than its share of small answers that one connection asked for at once', async () => {
+  it('pipelined small responses count toward the unread response budget of a token', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 1_000_000 };
     const server = await open({ limits });
     const name = 'n'.repeat(200);
@@ -296,14 +296,14 @@ describeServer('a token with the role read', (open) => {
     const { read: token, operate } = server.tokens;
     socket.write(headOf('GET /v1/instances', { token }).repeat(400));
     const counted = async (): Promise<string> => server.ask('prometheus', {});
-    await expect.poll(counted, patient).toMatch(/route="listInstances",status="429"\} \d/);
-    expect(await underWay(server, 'answerBytes')).toBeLessThanOrEqual(1_000_000);
+    await expect.poll(counted, longPoll).toMatch(/route="listInstances",status="429"\} \d/);
+    expect(await readGauge(server, 'answerBytes')).toBeLessThanOrEqual(1_000_000);
     expect((await server.send('listInstances', {}, { token: operate })).status).toBe(200);
     socket.destroy();
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
   });
 
-  it('with the role operate holds no more bytes of unread sessions than its share', async () => {
+  it('unread session responses of an operate token count toward its budget', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 8_000_000 };
     const server = await open({ limits });
     const token = server.tokens.operate;
@@ -316,11 +316,11 @@ describeServer('a token with the role read', (open) => {
       const given = { params, body: { set: values } };
       expect((await server.send('setSessionVariables', given, { token })).status).toBe(200);
     }
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
     const socket = await openSocket(server.server.port);
     socket.pause();
     socket.write(`${headOf('POST /v1/sessions/s/keep-alive', { token, length: 2 })}{}`);
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBeGreaterThan(6_000_000);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBeGreaterThan(6_000_000);
     const set = { 'v0-0': 'w'.repeat(65_536) };
     const refused = [
       await server.send('keepAlive', { params }, { token }),
@@ -329,13 +329,13 @@ describeServer('a token with the role read', (open) => {
     ];
     expect(refused.map(({ status }) => status)).toEqual([429, 429, 429]);
     socket.destroy();
-    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    await expect.poll(() => readGauge(server, 'answerBytes'), longPoll).toBe(0);
     expect((await server.send('keepAlive', { params }, { token })).status).toBe(200);
   });
 });
 
-describeServer('a token with the role operate', (open) => {
-  it('reads at most 8 MiB of chunks at once, however often a request names a job', async () => {
+describeServer('response limits of an operate token', (open) => {
+  it('readChunks stops at 8 MiB although a request names one job 1,000 times', async () => {
     const server = await open();
     const { provider } = LocalClient.internals(server.perdure.client).backend;
     await server.ask('openSession', { body: { id: 's', idleTimeoutMs: 60_000 } });
@@ -349,7 +349,7 @@ describeServer('a token with the role operate', (open) => {
     const reads = Array.from({ length: 1_000 }, () => ({ id: 'j', incarnation: 'incarnation-1' }));
     const { pages } = await server.ask('readChunks', { params: { id: 's' }, body: { reads } });
     expect(pages.length).toBeGreaterThan(0);
-    // What makes it full, and the reads that were under way by then.
+    // Nine reads exceed 8 MiB, and up to eight more run concurrently.
     expect(read).toBeLessThanOrEqual(9 + 8);
   });
 });

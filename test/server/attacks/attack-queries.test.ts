@@ -1,15 +1,15 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { codeOf, openServer } from '../server-fixture.ts';
+import { codeOf, openServer } from '../helpers/server-fixture.ts';
 
-/** Counts how many queries are taken apart. */
+/** Counts the query strings that are parsed. */
 function countParsed(): () => number {
   const spy = vi.spyOn(URLSearchParams.prototype, Symbol.iterator);
   onTestFinished(() => spy.mockRestore());
   return () => spy.mock.calls.length;
 }
 
-describe('queries', () => {
-  it('of 7,500 parameters get 400 before any of them is read', async () => {
+describe('query strings', () => {
+  it('a query of 7,500 parameters returns 400 before it is parsed', async () => {
     const { fetch, tokens } = await openServer();
     const headers = { authorization: `Bearer ${tokens.read}` };
     const parsed = countParsed();
@@ -22,7 +22,7 @@ describe('queries', () => {
     expect(parsed()).toBe(1);
   });
 
-  it('are refused unread where a route has none, also without a token', async () => {
+  it('a query on a route without parameters returns 400 before it is parsed', async () => {
     const { fetch, tokens } = await openServer();
     const headers = { authorization: `Bearer ${tokens.read}` };
     const parsed = countParsed();
@@ -33,7 +33,7 @@ describe('queries', () => {
     expect(parsed()).toBe(0);
   });
 
-  it('may have as many parameters as the limit says', async () => {
+  it('a query above the queryParameters limit returns 400', async () => {
     const { fetch, tokens } = await openServer({ limits: { queryParameters: 3 } });
     const headers = { authorization: `Bearer ${tokens.read}` };
     const ask = async (query: string) =>

@@ -6,9 +6,9 @@ import { orchestration, Perdure } from 'perdure';
 import { createToken, serve } from 'perdure/server';
 import { writePath, type RouteShape } from '../../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../../src/server/routes/table.ts';
-import { exchange } from '../raw-socket.ts';
-import { Dice, RequestMaker } from '../request-maker.ts';
-import { review, workload } from '../workload.ts';
+import { exchange } from '../helpers/raw-socket.ts';
+import { SeededRandom, RequestGenerator } from '../helpers/request-generator.ts';
+import { review, workload } from '../helpers/workload.ts';
 
 const count = 5_000;
 const rawCount = 300;
@@ -16,7 +16,7 @@ const inFlight = 20;
 const answerMs = 10_000;
 const canary = 'CANARY-3f9d1c';
 
-/** What no answer may contain: secrets, stacks, statements, and where things lie on this machine. */
+/** What no response may contain: secrets, stacks, SQL statements and paths of this machine. */
 const leaks = [
   canary,
   process.cwd(),
@@ -36,10 +36,10 @@ function prototypes(): unknown {
 
 const names = Object.keys(routes) as RouteName[];
 
-it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secret`, async () => {
+it(`${count} fuzzed requests cause no 5xx response, hang or leaked secret`, async () => {
   const seed = Number(process.env['FUZZ_SEED'] ?? 20_240_607);
-  const dice = new Dice(seed);
-  const maker = new RequestMaker(dice);
+  const random = new SeededRandom(seed);
+  const generator = new RequestGenerator(random);
   const before = prototypes();
   const folder = await mkdtemp(join(tmpdir(), `perdure-${canary}-`));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -64,7 +64,7 @@ it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secre
     logger: { debug: silent, info: silent, warn: silent, error: keep },
   });
   onTestFinished(() => server.close());
-  // What was deleted on the way comes back, so that there is always something to tell.
+  // Restarts deleted instances, so that there is always data to leak.
   const refill = async (): Promise<void> => {
     for (const name of ['tells', 'fails', 'hello']) {
       await perdure.client.start(name, 'x', { id: name }).catch(() => undefined);
@@ -83,9 +83,9 @@ it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secre
   };
 
   const sendOne = async (): Promise<void> => {
-    const name = dice.pick(names);
+    const name = random.pick(names);
     const shape: RouteShape = routes[name];
-    const parts = maker.make(name);
+    const parts = generator.make(name);
     const search = new URLSearchParams();
     for (const [key, value] of Object.entries(parts.query ?? {})) {
       for (const one of Array.isArray(value) ? (value as unknown[]) : [value]) {
@@ -93,16 +93,16 @@ it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secre
       }
     }
     const text = JSON.stringify(parts.body ?? {});
-    // Some bodies are cut off, doubled, or have a byte changed.
-    const damage = dice.isLucky(0.05) ? dice.below(3) : -1;
-    const at = dice.below(text.length);
+    // Truncates, doubles or corrupts some bodies.
+    const damage = random.chance(0.05) ? random.below(3) : -1;
+    const at = random.below(text.length);
     const damaged = [
       text.slice(0, at),
       text + text,
       `${text.slice(0, at)}\u0001${text.slice(at + 1)}`,
     ];
-    const method = dice.isLucky(0.03)
-      ? dice.pick(['PUT', 'DELETE', 'PATCH', 'POST'])
+    const method = random.chance(0.03)
+      ? random.pick(['PUT', 'DELETE', 'PATCH', 'POST'])
       : shape.method;
     const path = `${writePath(shape.path, parts.params)}?${search.toString()}`;
     const what = `${method} ${path} ${text.slice(0, 500)}`;
@@ -116,8 +116,8 @@ it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secre
       const response = await fetch(server.url + path, {
         method,
         headers: {
-          authorization: dice.isLucky(0.03) ? 'Bearer wrong' : `Bearer ${token}`,
-          'content-type': dice.isLucky(0.02) ? 'text/plain' : 'application/json',
+          authorization: random.chance(0.03) ? 'Bearer wrong' : `Bearer ${token}`,
+          'content-type': random.chance(0.02) ? 'text/plain' : 'application/json',
         },
         ...(method !== 'GET' && { body: damaged[damage] ?? text }),
         signal: controller.signal,
@@ -144,8 +144,8 @@ it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secre
       Array.from({ length: inFlight }, async () => {
         const whole = `${requestLine}Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{"name":"hello"}`;
         const bytes = Buffer.from(whole);
-        for (let changes = dice.below(4); changes >= 0; changes -= 1) {
-          bytes[dice.below(bytes.length)] = dice.below(256);
+        for (let changes = random.below(4); changes >= 0; changes -= 1) {
+          bytes[random.below(bytes.length)] = random.below(256);
         }
         const answer = await exchange(
           server.port,
@@ -164,14 +164,14 @@ it(`of ${count} fuzzed requests none breaks the server, hangs, or learns a secre
   expect(logged).toEqual([]);
   expect(prototypes()).toEqual(before);
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
-  // Most of it must have come past the doors, or nothing was tried.
+  // Enough requests must have passed authentication and parsing.
   expect(statuses.get(200) ?? 0).toBeGreaterThan(count / 10);
   expect(statuses.get(400) ?? 0).toBeGreaterThan(count / 10);
   const health = await fetch(`${server.url}/v1/health`);
   expect(health.status).toBe(200);
 }, 240_000);
 
-/** The first messages of a stream, which would else go on. */
+/** Reads only the first messages of a stream, which does not end by itself. */
 async function readSome(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   const first = await reader?.read();

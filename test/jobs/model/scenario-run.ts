@@ -7,20 +7,20 @@ import type { Client as Operator } from '../../../src/index.ts';
 import type { Clock } from '../../../src/model/clock.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { outcomeOf, type Outcome } from '../outcome.ts';
-import { BrokenLine } from './broken-line.ts';
-import type { HandlerFloor } from './handler-floor.ts';
+import { FaultyConnection } from './faulty-connection.ts';
+import type { ControlledHandlers } from './controlled-handlers.ts';
 import type { Mode, Scenario, Step, Where } from './job-scenario.ts';
 
-/** What is used by all scenarios: a store, somebody who works, and somebody who looks. */
-export interface Surroundings {
+/** Shared by all scenarios: a store with a worker, its handlers and an operator. */
+export interface ScenarioContext {
   readonly provider: Provider;
   readonly clock: Clock;
   readonly operator: Operator;
-  readonly floor: HandlerFloor;
-  /** Lets the leases of a client that is not heard of run out. */
+  readonly handlers: ControlledHandlers;
+  /** Expires the leases of a disconnected client. */
   readonly expireLeases: () => Promise<void>;
-  /** How long something may take before it is said to hang. Default 10 s. */
-  readonly patienceMs?: number;
+  /** Time limit of each wait. Default: 10 s. */
+  readonly timeoutMs?: number;
 }
 
 interface Tracked {
@@ -30,59 +30,59 @@ interface Tracked {
   readonly job: Job;
   readonly outcomes: Promise<Outcome>[];
   readonly chunks: unknown[];
-  /** Somebody closed or cancelled it, or left its stream. */
+  /** The scenario closed or canceled it, or left its stream. */
   isStopped: boolean;
   isClosed: boolean;
   isReleased: boolean;
   isRead: boolean;
-  /** Its run was deleted and its id given to somebody else's. */
+  /** Its run was deleted, and another run has its id. */
   isReplaced: boolean;
 }
 
-const defaultPatienceMs = 10_000;
-/** What waits for nothing but a release or a cancel. */
-const listens: readonly Mode[] = ['gated', 'chatty'];
+const defaultTimeoutMs = 10_000;
+/** Modes that wait for a release or a cancel. */
+const waitingModes: readonly Mode[] = ['gated', 'chatty'];
 
-/** Codes that say that there is no reply for this caller. */
+/** Codes of outcomes that are not replies. */
 const withoutReply = ['JOB_CLOSED', 'SESSION_CLOSED', 'TIMEOUT', 'CLOSED'];
 
 /**
- * One scenario on a real store and a real worker. What it promises is judged at the end:
- * every wait ends; a job has one reply, its own; nobody is stopped for somebody else's wish; nothing is left.
+ * One scenario on a real store and worker. Checks at the end: every wait ends, each job has exactly one reply and it
+ * is its own, no job is canceled by the stop of another, and no rows, handlers or listeners are left.
  */
-export class JobWorld {
+export class ScenarioRun {
   readonly violations: string[] = [];
-  readonly #in: Surroundings;
-  readonly #patienceMs: number;
-  readonly #line: BrokenLine;
+  readonly #context: ScenarioContext;
+  readonly #timeoutMs: number;
+  readonly #connection: FaultyConnection;
   readonly #client: LocalClient;
   readonly #prefix: string;
   readonly #jobs: Tracked[] = [];
-  /** Runs of others that have the id of a job. */
+  /** Runs that are not jobs but have the id of one. */
   readonly #bystanders = new Set<string>();
   readonly #background: Promise<unknown>[] = [];
   readonly #sessions: Record<'subject' | 'control', Session | undefined>;
-  /** Sessions whose jobs were told to stop, and those that took no more. */
+  /** Sessions whose jobs were canceled, and sessions that reject new jobs. */
   readonly #forced = new Set<Where>();
   readonly #closed = new Set<Where>();
-  /** The subject was shut down gracefully, so it may have drained before a forced end or a goodbye reached the store. */
+  /** The subject was shut down gracefully, so it may have drained before a forceful shutdown or close. */
   #mayHaveDrained = false;
   #isLeft = false;
 
-  constructor(surroundings: Surroundings, prefix: string) {
-    this.#in = surroundings;
-    this.#patienceMs = surroundings.patienceMs ?? defaultPatienceMs;
+  constructor(context: ScenarioContext, prefix: string) {
+    this.#context = context;
+    this.#timeoutMs = context.timeoutMs ?? defaultTimeoutMs;
     this.#prefix = prefix;
-    this.#line = new BrokenLine(surroundings.provider);
+    this.#connection = new FaultyConnection(context.provider);
     this.#sessions = { subject: undefined, control: undefined };
     this.#client = new LocalClient({
-      provider: this.#line.provider,
-      clock: surroundings.clock,
+      provider: this.#connection.provider,
+      clock: context.clock,
       recheckMs: 3,
     });
   }
 
-  async live({ maxInFlight, steps }: Scenario): Promise<void> {
+  async run({ maxInFlight, steps }: Scenario): Promise<void> {
     const options = { maxInFlight, idleTimeout: '5s' };
     this.#sessions.subject = await this.#client.openSession({ ...options, label: this.#prefix });
     this.#sessions.control = await this.#client.openSession(options);
@@ -104,7 +104,7 @@ export class JobWorld {
       case 'die':
         return this.#die();
       case 'break':
-        return this.#line.breakNext(step.method, step.when);
+        return this.#connection.failNext(step.method, step.when);
       case 'pass':
         return pass(step.turns);
       default: {
@@ -134,7 +134,7 @@ export class JobWorld {
         return;
       case 'release':
         tracked.isReleased = true;
-        return this.#in.floor.release(tracked.run);
+        return this.#context.handlers.release(tracked.run);
       case 'read':
         return this.#read(tracked, false);
       case 'leave':
@@ -165,7 +165,7 @@ export class JobWorld {
     });
   }
 
-  /** Replies that were not taken stay for a day where the session had drained before its client left. */
+  /** Untaken replies stay for a day if the session drained before its client left. */
   get #keepsReplies(): boolean {
     return this.#isLeft && this.#mayHaveDrained;
   }
@@ -178,20 +178,20 @@ export class JobWorld {
     const ended =
       by === 'client'
         ? this.#session('subject').shutdown(mode)
-        : this.#in.operator.sessions.shutdown(id, mode);
+        : this.#context.operator.sessions.shutdown(id, mode);
     this.#background.push(outcomeOf(ended));
   }
 
-  /** The client is not heard of until its leases have run out. */
+  /** Disconnects the client until its leases have expired. */
   async #die(): Promise<void> {
     this.#force('subject');
     this.#force('control');
-    // Its own session is opened anew once it was found to have ended: later jobs are not concerned.
+    // The client reopens its own session after the expiry, so later jobs are not affected.
     this.#closed.add('own');
     for (const tracked of this.#jobs) tracked.isStopped = true;
-    this.#line.isCut = true;
-    await this.#in.expireLeases();
-    this.#line.isCut = false;
+    this.#connection.isDisconnected = true;
+    await this.#context.expireLeases();
+    this.#connection.isDisconnected = false;
   }
 
   #read(tracked: Tracked, leaves: boolean): void {
@@ -204,9 +204,9 @@ export class JobWorld {
     this.#background.push(outcomeOf(readSome(tracked, leaves)));
   }
 
-  /** Deletes the run and gives its id to another one, which nobody asks to stop. */
+  /** Deletes the run and starts another with its id, which must not be canceled. */
   async #reuse(tracked: Tracked): Promise<void> {
-    const { operator } = this.#in;
+    const { operator } = this.#context;
     tracked.isReplaced = true;
     this.#bystanders.delete(tracked.run);
     await outcomeOf(operator.deleteInstance(tracked.run, { force: true }));
@@ -216,18 +216,18 @@ export class JobWorld {
     else if (!isPerdureError(error, 'INSTANCE_ALREADY_EXISTS')) throw error;
   }
 
-  /** Cancels get through by themselves: what was given up ends, although nobody lets it go. */
+  /** Waits until every canceled job has ended without a release of its handler. */
   async #untilStopped(): Promise<void> {
     const stopped = this.#jobs.filter(
       ({ mode, where, isStopped, isReleased, isReplaced }) =>
-        listens.includes(mode) &&
+        waitingModes.includes(mode) &&
         !isReleased &&
         !isReplaced &&
         (isStopped || this.#forced.has(where)),
     );
     for (const { run } of stopped) {
       for (;;) {
-        const info = await this.#in.operator.get(run);
+        const info = await this.#context.operator.get(run);
         if (info === undefined || isTerminal(info.status)) break;
         await pass(5);
       }
@@ -235,23 +235,23 @@ export class JobWorld {
   }
 
   async #finish(): Promise<void> {
-    await this.#inTime('a cancel', this.#untilStopped());
-    for (const { run } of this.#jobs) this.#in.floor.release(run);
+    await this.#withTimeout('a cancel', this.#untilStopped());
+    for (const { run } of this.#jobs) this.#context.handlers.release(run);
     for (const { job, outcomes } of this.#jobs) outcomes.push(outcomeOf(job.result()));
     const outcomes = this.#jobs.flatMap((one) => one.outcomes);
-    await this.#inTime('a result', Promise.all(outcomes));
+    await this.#withTimeout('a result', Promise.all(outcomes));
     const { subject, control } = this.#sessions;
     for (const session of [subject, control]) {
       if (session !== undefined) this.#background.push(outcomeOf(session.shutdown('forceful')));
     }
-    await this.#inTime('a call', Promise.all(this.#background));
-    for (const tracked of this.#jobs) await this.#judge(tracked);
-    await this.#inTime('word that a reply was taken', this.#untilForgotten());
-    await this.#inTime('the goodbye', this.#client.close());
-    await this.#judgeRemains();
+    await this.#withTimeout('a call', Promise.all(this.#background));
+    for (const tracked of this.#jobs) await this.#checkJob(tracked);
+    await this.#withTimeout('the removal of taken replies', this.#untilForgotten());
+    await this.#withTimeout('client.close()', this.#client.close());
+    await this.#checkLeftovers();
   }
 
-  async #judge(tracked: Tracked): Promise<void> {
+  async #checkJob(tracked: Tracked): Promise<void> {
     const { run, where, job } = tracked;
     const replies = (await Promise.all(tracked.outcomes)).filter(isReply).map(describe);
     const distinct = [...new Set(replies)];
@@ -261,17 +261,19 @@ export class JobWorld {
     const mayStop = tracked.isStopped || isForced;
     const isOwn = reply === undefined || reply === run || !reply.startsWith(this.#prefix);
     this.#check(isOwn, `${run} got the reply ${String(reply)} of another`);
-    if (reply === 'OPERATION_CANCELED') this.#check(mayStop, `${run} was canceled by nobody`);
+    if (reply === 'OPERATION_CANCELED')
+      this.#check(mayStop, `${run} was canceled without a request`);
     if (!mayStop && !this.#closed.has(where) && !tracked.isReplaced) {
       const expected = tracked.mode === 'failing' ? 'INSTANCE_FAILED' : run;
-      this.#check(reply === expected, `${run} was answered with ${String(reply)}`);
+      this.#check(reply === expected, `${run} got the reply ${String(reply)}`);
     }
-    const info = await this.#in.operator.get(run);
+    const info = await this.#context.operator.get(run);
     if (this.#bystanders.has(run)) {
-      this.#check(info?.cancel === undefined, `a stranger with the id ${run} was asked to stop`);
+      this.#check(info?.cancel === undefined, `another run with the id ${run} was canceled`);
       return;
     }
-    if (info?.cancel !== undefined) this.#check(mayStop, `${run} was asked to stop by nobody`);
+    if (info?.cancel !== undefined)
+      this.#check(mayStop, `${run} has a cancel that the scenario did not request`);
     const { chunks } = tracked;
     this.#check(
       chunks.every((chunk, n) => chunk === n),
@@ -279,37 +281,43 @@ export class JobWorld {
     );
   }
 
-  async #judgeRemains(): Promise<void> {
-    const { operator, floor } = this.#in;
+  async #checkLeftovers(): Promise<void> {
+    const { operator, handlers } = this.#context;
     const ids = new Set(this.#jobs.map(({ job }) => job.sessionId));
-    await this.#inTime('the end of a run', this.#allOver());
+    await this.#withTimeout('the end of a run', this.#allOver());
     for (const sessionId of ids) {
-      await this.#inTime('the end of a session', operator.sessions.shutdown(sessionId, 'forceful'));
+      await this.#withTimeout(
+        'the end of a session',
+        operator.sessions.shutdown(sessionId, 'forceful'),
+      );
       const { items } = await operator.sessions.jobs(sessionId);
       const mayStay = this.#keepsReplies && sessionId === this.#session('subject').id;
       this.#check(mayStay || items.length === 0, `${items.length} jobs of ended sessions are left`);
     }
-    this.#check(floor.running.length === 0, `handlers of ${floor.running.join()} are left`);
-    this.#check(this.#line.listeners === 0, `${this.#line.listeners} listeners are left`);
+    this.#check(handlers.running.length === 0, `handlers of ${handlers.running.join()} are left`);
+    this.#check(
+      this.#connection.listeners === 0,
+      `${this.#connection.listeners} listeners are left`,
+    );
     await operator.deleteInstanceBulk({}, { all: true });
   }
 
-  /** Waits until the store knows that nobody wants anything of the sessions that have ended. */
+  /** Waits until the ended sessions have no jobs left in the store. */
   async #untilForgotten(): Promise<void> {
     for (const where of ['subject', 'control'] as const) {
       if (where === 'subject' && this.#keepsReplies) continue;
       const { id } = this.#session(where);
-      await this.#in.operator.sessions.shutdown(id, 'forceful');
-      while ((await this.#in.operator.sessions.jobs(id)).items.length > 0) await pass(5);
+      await this.#context.operator.sessions.shutdown(id, 'forceful');
+      while ((await this.#context.operator.sessions.jobs(id)).items.length > 0) await pass(5);
     }
   }
 
   async #allOver(): Promise<void> {
-    const { operator, floor } = this.#in;
+    const { operator, handlers } = this.#context;
     for (;;) {
       const { items } = await operator.list({ idPrefix: this.#prefix });
       const isOver = items.every(({ status }) => isTerminal(status));
-      if (isOver && floor.running.length === 0) return;
+      if (isOver && handlers.running.length === 0) return;
       await pass(5);
     }
   }
@@ -329,16 +337,16 @@ export class JobWorld {
     if (!holds) this.violations.push(violation);
   }
 
-  async #inTime(what: string, promise: Promise<unknown>): Promise<void> {
+  async #withTimeout(what: string, promise: Promise<unknown>): Promise<void> {
     const late = Promise.withResolvers<'late'>();
-    const timer = setTimeout(() => late.resolve('late'), this.#patienceMs);
+    const timer = setTimeout(() => late.resolve('late'), this.#timeoutMs);
     const first = await Promise.race([promise, late.promise]);
     clearTimeout(timer);
     if (first === 'late') throw new Error(`${what} hangs. ${this.violations.join('; ')}`);
   }
 }
 
-/** Reads to the end, or only the first chunk where there will be one. */
+/** Reads the stream to its end, or leaves it after the first chunk. */
 async function readSome({ job, chunks, mode }: Tracked, leaves: boolean): Promise<void> {
   const stream = job.stream();
   if (leaves && mode !== 'chatty') {

@@ -1,5 +1,5 @@
-/** A worker process for the store given as its argument, until its parent is gone. */
-import { activity, event, orchestration, Perdure, silentLogger } from '../../src/index.ts';
+/** Runs a worker on the store given as argument until its parent disconnects. */
+import { activity, event, orchestration, Perdure, silentLogger } from '../../../src/index.ts';
 
 const store = process.argv[2];
 if (store === undefined) throw new Error('Give the path or URL of the store.');

@@ -1,30 +1,30 @@
 import fc from 'fast-check';
 
-/** One step of a random flow; steps are named by their place: s0, s1, … */
+/** One step of a random flow. Steps are named by their position: s0, s1, … */
 export interface StepSpec {
   readonly kind: 'step' | 'map' | 'generator' | 'reduce';
-  /** How an earlier step is depended on, by its place. */
+  /** Dependency kinds by the position of the earlier step. */
   readonly dependencies: Readonly<Record<number, 'needs' | 'after'>>;
-  /** Absent: no condition. */
+  /** Default: no condition. */
   readonly condition?:
     { readonly kind: 'flag'; readonly holds: boolean } | { readonly kind: 'exists' };
   readonly hasSignal: boolean;
   readonly maxAttempts: number;
-  /** How many items a map or generator has. */
+  /** Number of items of a map or generator. */
   readonly items: number;
   readonly concurrency: number;
-  /** The place of the step that a reduce folds; absent: the input. */
+  /** Position of the step that a reduce folds. Default: the input. */
   readonly source?: number;
 }
 
-/** A random flow, and the choices that decide what happens to it. */
+/** A random flow and the choices that select the actions on its run. */
 export interface FlowSpec {
   readonly steps: readonly StepSpec[];
   readonly hasOnFail: boolean;
   readonly choices: readonly number[];
 }
 
-export const foldedAtOnce = 2;
+export const reduceBatchSize = 2;
 
 const raw = fc.record({
   kind: fc.constantFrom('step', 'step', 'step', 'map', 'generator', 'reduce'),
@@ -42,7 +42,7 @@ const raw = fc.record({
 
 type Raw = typeof raw extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** Random flows that pass every check at build. */
+/** Random flows that are valid. */
 export const flowSpec: fc.Arbitrary<FlowSpec> = fc
   .record({
     steps: fc.array(raw, { minLength: 1, maxLength: 6 }),
@@ -87,7 +87,7 @@ function toCondition(
   return { kind: 'flag', holds: kind !== 'fails' };
 }
 
-/** The places of the dependencies whose output is given and that may be skipped. */
+/** Returns the positions of the needed dependencies that a condition can skip. */
 export function optionalOf(
   { dependencies }: Pick<StepSpec, 'dependencies'>,
   steps: readonly StepSpec[],

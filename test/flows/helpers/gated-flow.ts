@@ -1,13 +1,13 @@
 import { event } from 'perdure';
 import { eq, exists, flow, type FlowDefinition, type StepContext } from 'perdure/flows';
-import { foldedAtOnce, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
+import { reduceBatchSize, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
 
-/** How a handler is to end. */
-export type Verdict = 'succeed' | 'fail' | 'early';
+/** How a handler ends. */
+export type HandlerOutcome = 'succeed' | 'fail' | 'early';
 
-/** What all handlers of a random flow wait at: each attempt of each step and item, until it is told how to end. */
+/** Blocks each attempt of each step and item until the test decides how it ends. */
 export class Gates {
-  readonly #waiting = new Map<string, (verdict: Verdict) => void>();
+  readonly #waiting = new Map<string, (outcome: HandlerOutcome) => void>();
 
   static key(
     place: { readonly step: number; readonly item?: number | undefined },
@@ -16,27 +16,27 @@ export class Gates {
     return `${place.step}/${place.item ?? '-'}/${attempt}`;
   }
 
-  /** Lets one through; answers whether it was there. */
-  open(key: string, verdict: Verdict): boolean {
+  /** Releases one attempt. Returns whether it was waiting. */
+  open(key: string, outcome: HandlerOutcome): boolean {
     const resolve = this.#waiting.get(key);
     this.#waiting.delete(key);
-    resolve?.(verdict);
+    resolve?.(outcome);
     return resolve !== undefined;
   }
 
   async pass(ctx: StepContext<string>, step: number): Promise<readonly string[]> {
-    const opened = new Promise<Verdict>((resolve) => {
+    const opened = new Promise<HandlerOutcome>((resolve) => {
       this.#waiting.set(Gates.key({ step, item: ctx.index }, ctx.attempt), resolve);
     });
-    const verdict = await Promise.race([opened, ctx.canceled()]);
+    const outcome = await Promise.race([opened, ctx.canceled()]);
     ctx.throwIfCanceled();
-    if (verdict === 'fail') throw new Error('told to fail');
-    if (verdict === 'early') ctx.completeEarly('early', 'told to');
+    if (outcome === 'fail') throw new Error('failed by the test');
+    if (outcome === 'early') ctx.completeEarly('early', 'ended by the test');
     return [nameOf(step), nameOf(step), nameOf(step)];
   }
 }
 
-/** A builder without the types that a random flow cannot have. */
+/** The builder without its types, which a random flow cannot satisfy. */
 interface Untyped {
   step(name: string, options: object, handler: unknown): Untyped;
   map(name: string, options: object, handler: unknown): Untyped;
@@ -51,7 +51,7 @@ export interface FlowInput {
   readonly items: readonly (readonly number[])[];
 }
 
-/** The flow of a specification, and the input that makes its conditions and maps what they are to be. */
+/** Builds the flow of a specification. Its input, from `toInput`, decides its conditions and items. */
 export function toFlow(spec: FlowSpec, gates: Gates): FlowDefinition<FlowInput> {
   let builder = flow('random').completesEarly<string>() as unknown as Untyped;
   for (const [place, step] of spec.steps.entries()) {
@@ -95,7 +95,7 @@ function addStep(
       const over = (sources: Record<string, Record<string, unknown>>) =>
         step.source === undefined ? sources['input']?.['holds'] : sources[nameOf(step.source)];
       const fold = (_ctx: unknown, all: readonly unknown[], item: unknown) => [...all, item];
-      return builder.reduce(name, { ...options, over, initial: [], batch: foldedAtOnce }, fold);
+      return builder.reduce(name, { ...options, over, initial: [], batch: reduceBatchSize }, fold);
     }
   }
 }

@@ -1,13 +1,13 @@
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** A connection of a test's own, closed when the test is over. */
+/** Opens a TCP connection and closes it after the test. */
 export async function openSocket(
   port: number,
   from: { readonly localAddress?: string } = {},
 ): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, ...from });
-  // A server that closes a connection is what many of these tests are about.
+  // Many tests expect the server to close the connection.
   socket.on('error', () => undefined);
   onTestFinished(() => void socket.destroy());
   await new Promise<void>((resolve, reject) => {
@@ -17,7 +17,7 @@ export async function openSocket(
   return socket;
 }
 
-/** All that comes until the other side closes. */
+/** Resolves with everything received until the server closes. */
 export function readAll(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
@@ -27,7 +27,7 @@ export function readAll(socket: Socket): Promise<string> {
   });
 }
 
-/** Sends bytes as they are, and answers what comes back; after so long this side says that it has no more to send. */
+/** Sends raw bytes and resolves with the response. After `endAfterMs` it closes the sending side. */
 export async function exchange(
   port: number,
   bytes: string | Buffer,
@@ -43,7 +43,7 @@ export async function exchange(
   return text;
 }
 
-/** The head of a request; with a length its body is to follow. */
+/** Returns the head of a request; with `length`, a body must follow. */
 export function headOf(
   request: string,
   { token, length }: { readonly token?: string; readonly length?: number } = {},
@@ -59,7 +59,7 @@ export function headOf(
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** The first bytes that come; empty where the other side closes without any. */
+/** Resolves with the first bytes received, or with '' if the server closes first. */
 export function readFirst(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     socket.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1')));

@@ -1,21 +1,21 @@
 import { onTestFinished } from 'vitest';
-import { writePath } from '../../src/server/routes/route.ts';
-import { routes, type RouteName } from '../../src/server/routes/table.ts';
+import { writePath } from '../../../src/server/routes/route.ts';
+import { routes, type RouteName } from '../../../src/server/routes/table.ts';
 import type { Parts, TestServer } from './server-fixture.ts';
 
-/** A stream of events as a caller reads it. */
+/** Reader of an event stream. */
 export interface EventReader {
   readonly status: number;
-  /** The next message; `undefined` at the end. */
+  /** Resolves with the next message, or `undefined` at the end. */
   next(): Promise<unknown>;
-  /** All messages until the end. */
+  /** Resolves with all messages until the end. */
   rest(): Promise<readonly unknown[]>;
-  /** The next comment or message as it came. */
+  /** Resolves with the next comment or message, unparsed. */
   raw(): Promise<string | undefined>;
   close(): void;
 }
 
-/** Opens a stream, to be closed when the test is over. */
+/** Opens a stream and closes it after the test. */
 export async function openEvents(
   { url, tokens }: TestServer,
   name: RouteName,

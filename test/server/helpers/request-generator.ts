@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { RouteShape } from '../../src/server/routes/route.ts';
-import { routes, type RouteName } from '../../src/server/routes/table.ts';
+import type { RouteShape } from '../../../src/server/routes/route.ts';
+import { routes, type RouteName } from '../../../src/server/routes/table.ts';
 import type { Parts } from './server-fixture.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Numbers that come in an order which their seed alone decides. */
-export class Dice {
+/** Seeded random numbers. */
+export class SeededRandom {
   #state: number;
 
   constructor(seed: number) {
@@ -29,7 +29,7 @@ export class Dice {
     return values[this.below(values.length)] as Value;
   }
 
-  isLucky(chance: number): boolean {
+  chance(chance: number): boolean {
     return this.next() < chance;
   }
 }
@@ -89,13 +89,13 @@ const words = [
   'nightly',
 ];
 
-/** Makes requests that are nearly right: made by the schemas of their routes, and then spoilt here and there. */
-export class RequestMaker {
-  readonly #dice: Dice;
+/** Generates almost valid requests: from the route schemas, with some values replaced. */
+export class RequestGenerator {
+  readonly #random: SeededRandom;
   readonly #bodies = new Map<RouteName, Schema>();
 
-  constructor(dice: Dice) {
-    this.#dice = dice;
+  constructor(random: SeededRandom) {
+    this.#random = random;
     for (const [name, shape] of Object.entries<RouteShape>(routes)) {
       if (shape.body === undefined) continue;
       const schema = z.toJSONSchema(shape.body, { io: 'input', unrepresentable: 'any' });
@@ -110,64 +110,67 @@ export class RequestMaker {
     const params = Object.fromEntries(paramNames.map((param) => [param, this.#text()]));
     const query = Object.fromEntries(
       queryNames
-        .filter(() => this.#dice.isLucky(0.5))
+        .filter(() => this.#random.chance(0.5))
         .map((param) => [param, this.#queryValue(param)]),
     );
-    if (this.#dice.isLucky(0.05)) query[String(this.#text())] = 'surplus';
+    if (this.#random.chance(0.05)) query[String(this.#text())] = 'surplus';
     if (shape.waits === true && shape.query !== undefined) query['timeoutMs'] = this.#timeout();
     const schema = this.#bodies.get(name);
     if (schema === undefined) return { params, query };
     const body = this.#value(schema, schema, 0);
-    // Nobody wants to wait half a minute for each of thousands.
+    // The default wait of 30 s is too long for thousands of requests.
     if (shape.waits === true && isFields(body)) body['timeoutMs'] = this.#timeout();
     return { params, query, body };
   }
 
   #timeout(): unknown {
-    return this.#dice.isLucky(0.9) ? this.#dice.below(5) : this.#dice.pick([-1, 'x', 1e9, null]);
+    return this.#random.chance(0.9)
+      ? this.#random.below(5)
+      : this.#random.pick([-1, 'x', 1e9, null]);
   }
 
   #queryValue(name: string): unknown {
-    if (this.#dice.isLucky(0.3)) return this.#dice.pick(hostile);
-    if (/limit|after|count|executionId|created/.test(name)) return this.#dice.below(20);
-    if (name === 'status') return this.#dice.pick(['completed', 'running', ['failed', 'canceled']]);
+    if (this.#random.chance(0.3)) return this.#random.pick(hostile);
+    if (/limit|after|count|executionId|created/.test(name)) return this.#random.below(20);
+    if (name === 'status')
+      return this.#random.pick(['completed', 'running', ['failed', 'canceled']]);
     return this.#text();
   }
 
   #text(): string {
-    if (this.#dice.isLucky(0.8)) return this.#dice.pick(words);
+    if (this.#random.chance(0.8)) return this.#random.pick(words);
     return String(
-      this.#dice.pick(hostile.filter((value) => typeof value === 'string')) || 'a',
+      this.#random.pick(hostile.filter((value) => typeof value === 'string')) || 'a',
     ).toWellFormed();
   }
 
   #value(schema: Schema, root: Schema, depth: number): unknown {
-    const dice = this.#dice;
-    if (dice.isLucky(0.06) || depth > 8) return dice.pick(hostile);
+    const random = this.#random;
+    if (random.chance(0.06) || depth > 8) return random.pick(hostile);
     const { $ref, anyOf, oneOf, allOf, enum: choices, const: only, type } = schema;
     if (typeof $ref === 'string') return this.#value(resolve($ref, root), root, depth + 1);
     const union = (anyOf ?? oneOf ?? allOf) as readonly Schema[] | undefined;
-    if (union !== undefined) return this.#value(dice.pick(union), root, depth + 1);
-    if (Array.isArray(choices)) return dice.pick(choices as readonly unknown[]);
+    if (union !== undefined) return this.#value(random.pick(union), root, depth + 1);
+    if (Array.isArray(choices)) return random.pick(choices as readonly unknown[]);
     if (only !== undefined) return only;
     switch (type) {
       case 'object':
         return this.#object(schema, root, depth);
       case 'array':
-        return Array.from({ length: dice.below(4) }, () =>
+        return Array.from({ length: random.below(4) }, () =>
           this.#value((schema['items'] ?? {}) as Schema, root, depth + 1),
         );
       case 'string':
         return this.#text();
       case 'integer':
       case 'number':
-        return dice.pick([0, 1, 2, 5, 100, 5_000, 30_000]);
+        return random.pick([0, 1, 2, 5, 100, 5_000, 30_000]);
       case 'boolean':
-        return dice.isLucky(0.5);
+        return random.chance(0.5);
       case 'null':
         return null;
       default:
-        return dice.pick([...hostile, ...words]);
+        return random.pick([...hostile, ...words]);
     }
   }
 
@@ -175,12 +178,12 @@ export class RequestMaker {
     const properties = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>);
     const required = (schema['required'] ?? []) as readonly string[];
     const chosen = properties.filter(([name]) =>
-      this.#dice.isLucky(required.includes(name) ? 0.97 : 0.4),
+      this.#random.chance(required.includes(name) ? 0.97 : 0.4),
     );
     const fields = chosen.map(([name, one]) => [name, this.#value(one, root, depth + 1)] as const);
     const { additionalProperties } = schema;
     const isRecord = typeof additionalProperties === 'object' && additionalProperties !== null;
-    if (isRecord || this.#dice.isLucky(0.05)) {
+    if (isRecord || this.#random.chance(0.05)) {
       const surplus = isRecord ? (additionalProperties as Schema) : {};
       return Object.fromEntries([...fields, [this.#text(), this.#value(surplus, root, depth + 1)]]);
     }

@@ -36,7 +36,7 @@ export const review = flow('review')
   }))
   .output('reviewed');
 
-/** Something of everything that a server can be asked to run. */
+/** One definition of each kind that a server can run. */
 export const workload = {
   orchestrations: [hello, waits, parent, counts, fails],
   activities: [greet],

@@ -16,8 +16,8 @@ interface HandlerContext {
   emit(value: unknown): Promise<unknown>;
 }
 
-/** Where the handlers of all scenarios run: it counts them, and lets them go. */
-export class HandlerFloor {
+/** Defines the handlers of all scenarios, counts the running ones and releases them. */
+export class ControlledHandlers {
   readonly definitions: StartWorkerOptions;
   readonly #gates = new Map<string, Gate>();
   readonly #running = new Map<string, number>();
@@ -40,7 +40,7 @@ export class HandlerFloor {
     return [...this.#running].filter(([, count]) => count > 0).map(([run]) => run);
   }
 
-  forget(): void {
+  reset(): void {
     this.#gates.clear();
     this.#running.clear();
   }

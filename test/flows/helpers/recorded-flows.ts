@@ -1,12 +1,12 @@
 import { event, type Client } from 'perdure';
 import { flow, gt, signalFlow, type FlowDefinition } from 'perdure/flows';
 
-/** A flow of which a run was recorded: every later version of the interpreter must agree with it. */
+/** A flow with a recorded history, which every later interpreter must replay. */
 export interface RecordedFlow {
   readonly name: string;
   readonly definition: FlowDefinition<never>;
   readonly input: unknown;
-  /** What happens to the run besides its steps. */
+  /** Client calls during the run. */
   readonly during?: (client: Client, id: string) => Promise<unknown>;
 }
 
@@ -35,7 +35,7 @@ const failing = flow('failing')
   .step('good', () => 'good')
   .step('waits', { signal: event('never') }, () => 1)
   .step('bad', { needs: ['good'], retry: { maxAttempts: 2, initialDelay: 1 } }, () => {
-    // A stack would name the machine that recorded it.
+    // A stack would contain paths of the recording machine.
     throw Object.assign(new Error('bad'), { stack: undefined });
   })
   .onFail(() => undefined)

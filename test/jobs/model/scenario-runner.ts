@@ -4,26 +4,26 @@ import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
-import { HandlerFloor } from './handler-floor.ts';
+import { ControlledHandlers } from './controlled-handlers.ts';
 import type { Scenario } from './job-scenario.ts';
-import { JobWorld, type Surroundings } from './job-world.ts';
+import { ScenarioRun, type ScenarioContext } from './scenario-run.ts';
 
-// Opening a store takes longer than a scenario; one that ended well leaves nothing behind.
+// Opening a store takes longer than a scenario, and a scenario that passes leaves no rows.
 const scenariosPerStore = 100;
 
-/** An open store with a worker, and what closes it. */
-export interface OpenStore extends Surroundings {
+/** An open store with a worker. */
+export interface OpenStore extends ScenarioContext {
   close(): Promise<void>;
 }
 
-/** A store in memory whose time is moved by the scenarios. */
+/** Opens an in-memory store with a fake clock. */
 export async function openMemory(): Promise<OpenStore> {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   return openStore(provider, clock, () => clock.advance('40s'));
 }
 
-/** A store with its own time, which nobody waits for. */
+/** Opens a store with a real clock, on which leases cannot be expired. */
 export function openWithRealTime(provider: Provider): Promise<OpenStore> {
   const clock = provider.clock ?? systemClock;
   return openStore(provider, clock, () => Promise.reject(new Error('Nobody dies here.')));
@@ -34,15 +34,15 @@ async function openStore(
   clock: Clock,
   expireLeases: () => Promise<void>,
 ): Promise<OpenStore> {
-  const floor = new HandlerFloor();
+  const handlers = new ControlledHandlers();
   const perdure = await Perdure.open(provider, { clock });
   const operator = new LocalClient({ provider, clock, recheckMs: 3 });
-  await perdure.startWorker({ ...floor.definitions, shutdownGrace: 0 });
+  await perdure.startWorker({ ...handlers.definitions, shutdownGrace: 0 });
   return {
     provider,
     clock,
     operator,
-    floor,
+    handlers,
     expireLeases,
     async close() {
       await operator.close();
@@ -51,8 +51,8 @@ async function openStore(
   };
 }
 
-/** Lives scenarios one after the other, with a fresh store now and then. */
-export class JobLives {
+/** Runs scenarios one after the other, on a new store every 100 scenarios. */
+export class ScenarioRunner {
   readonly #open: () => Promise<OpenStore>;
   #store: OpenStore | undefined;
   #count = 0;
@@ -61,20 +61,20 @@ export class JobLives {
     this.#open = open;
   }
 
-  /** Answers what went wrong. */
-  async live(one: Scenario): Promise<readonly string[]> {
+  /** Returns the violations of one scenario. */
+  async run(one: Scenario): Promise<readonly string[]> {
     if (this.#count % scenariosPerStore === 0) await this.close();
     this.#store ??= await this.#open();
-    this.#store.floor.forget();
-    const world = new JobWorld(this.#store, `s${this.#count++}`);
+    this.#store.handlers.reset();
+    const scenarioRun = new ScenarioRun(this.#store, `s${this.#count++}`);
     try {
-      await world.live(one);
+      await scenarioRun.run(one);
     } catch (error) {
       await this.close();
       throw error;
     }
-    if (world.violations.length > 0) await this.close();
-    return world.violations;
+    if (scenarioRun.violations.length > 0) await this.close();
+    return scenarioRun.violations;
   }
 
   async close(): Promise<void> {

@@ -8,43 +8,43 @@ import {
   type RequestOf,
   type Role,
   type PathParams,
-} from '../../src/server/routes/route.ts';
-import { routes, type RouteName, type Routes } from '../../src/server/routes/table.ts';
-import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
+} from '../../../src/server/routes/route.ts';
+import { routes, type RouteName, type Routes } from '../../../src/server/routes/table.ts';
+import { engineStores, type EngineStore, type StoreKind } from '../../engine/engine-store.ts';
 
-/** An answer that was read to its end. */
-export interface Answered {
+/** A response with its body. */
+export interface TestResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
   readonly json: unknown;
 }
 
-/** A server on a store of its own, with a token for each role. */
+/** A server on its own store, with a token for each role. */
 export interface TestServer {
   readonly perdure: Perdure;
   readonly server: PerdureServer;
   readonly url: string;
   readonly tokens: Readonly<Record<Role, string>>;
-  /** Asks a route as one who may do everything; an answer that its schema does not allow is an error. */
+  /** Sends a request as admin and validates the response. Throws for any status but 200. */
   readonly ask: <Name extends RouteName>(
     name: Name,
     request: RequestOf<Routes[Name]>,
   ) => Promise<ResponseOf<Routes[Name]>>;
-  /** Asks a route, whatever comes back. */
-  readonly send: (name: RouteName, request: Parts, as?: Sender) => Promise<Answered>;
-  /** Sends any request. */
-  readonly fetch: (path: string, init?: RequestInit) => Promise<Answered>;
+  /** Sends a request to a route and returns any response. */
+  readonly send: (name: RouteName, request: Parts, as?: Sender) => Promise<TestResponse>;
+  /** Sends a request to any path. */
+  readonly fetch: (path: string, init?: RequestInit) => Promise<TestResponse>;
 }
 
-/** The parts of a request, right or wrong. */
+/** The parts of a request, valid or not. */
 export interface Parts {
   readonly params?: PathParams;
   readonly query?: Readonly<Record<string, unknown>>;
   readonly body?: unknown;
 }
 
-/** Who sends, and with what. */
+/** Credentials and settings of a request. */
 interface Sender {
   readonly token?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ export interface TestServerOptions extends Omit<ServeOptions, 'flows'> {
 
 export const allRoles = ['read', 'operate', 'admin'] as const satisfies readonly Role[];
 
-/** Describes what holds for a server on every store. */
+/** Registers a suite for each store. */
 export function describeServer(
   title: string,
   suite: (open: (options?: TestServerOptions) => Promise<TestServer>) => void,
@@ -71,7 +71,7 @@ export function describeServer(
   }
 }
 
-/** Describes what does not depend on the store. */
+/** Opens a server on SQLite, for tests that do not depend on the store. */
 export function openServer(options?: TestServerOptions): Promise<TestServer> {
   return engineStores('SQLite')().then((store) => startServer(store, options));
 }
@@ -89,7 +89,7 @@ async function startServer(
   return serveOn(perdure, options);
 }
 
-/** Serves a store that is open already; the caller closes it. */
+/** Starts a server for an open engine, which the caller closes. */
 export async function serveOn(
   perdure: Perdure,
   options: Omit<TestServerOptions, 'worker'> = {},
@@ -112,7 +112,7 @@ function toTestServer(
   tokens: Readonly<Record<Role, string>>,
 ): TestServer {
   const { url } = server;
-  const request = async (path: string, init?: RequestInit): Promise<Answered> => {
+  const request = async (path: string, init?: RequestInit): Promise<TestResponse> => {
     const response = await fetch(url + path, init);
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, json: tryParse(text) };
@@ -166,7 +166,7 @@ function tryParse(text: string): unknown {
   }
 }
 
-/** The code of the error in an answer. */
-export function codeOf({ json }: Answered): string | undefined {
+/** Returns the error code of a response. */
+export function codeOf({ json }: TestResponse): string | undefined {
   return (json as { readonly error?: { readonly code: string } } | undefined)?.error?.code;
 }

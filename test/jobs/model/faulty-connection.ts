@@ -16,13 +16,13 @@ export const breakable = [
 
 export type Breakable = (typeof breakable)[number];
 
-/** A real store behind a line that a scenario breaks: before a call takes effect, or after, so that its answer is lost. */
-export class BrokenLine {
+/** A real store behind a connection that fails on demand, before a call takes effect or before it returns. */
+export class FaultyConnection {
   readonly provider: Provider;
-  /** Listeners that were not taken back. */
+  /** Number of registered listeners. */
   listeners = 0;
-  /** Nothing gets through. */
-  isCut = false;
+  /** While true, every call fails before it takes effect, and hints are dropped. */
+  isDisconnected = false;
   readonly #faults = new Map<string, ('before' | 'after')[]>();
 
   constructor(provider: Provider) {
@@ -33,17 +33,17 @@ export class BrokenLine {
         if (key === 'hints')
           return (listener: (hint: Hint) => void) => this.#listen(target, listener);
         return async (...args: readonly unknown[]): Promise<unknown> => {
-          const fault = this.isCut ? 'before' : this.#faults.get(String(key))?.shift();
-          if (fault === 'before') throw lost(String(key));
+          const fault = this.isDisconnected ? 'before' : this.#faults.get(String(key))?.shift();
+          if (fault === 'before') throw connectionLost(String(key));
           const result: unknown = await Reflect.apply(value, target, args);
-          if (fault === 'after') throw lost(String(key));
+          if (fault === 'after') throw connectionLost(String(key));
           return result;
         };
       },
     });
   }
 
-  breakNext(method: Breakable, when: 'before' | 'after'): void {
+  failNext(method: Breakable, when: 'before' | 'after'): void {
     const faults = this.#faults.get(method) ?? [];
     faults.push(when);
     this.#faults.set(method, faults);
@@ -52,7 +52,7 @@ export class BrokenLine {
   #listen(provider: Provider, listener: (hint: Hint) => void): () => void {
     this.listeners += 1;
     const stop = provider.hints((hint) => {
-      if (!this.isCut) listener(hint);
+      if (!this.isDisconnected) listener(hint);
     });
     return () => {
       this.listeners -= 1;
@@ -61,10 +61,10 @@ export class BrokenLine {
   }
 }
 
-function lost(operation: string): ProviderError {
+function connectionLost(operation: string): ProviderError {
   return new ProviderError({
     operation,
-    message: 'the line broke',
+    message: 'the connection broke',
     retryable: true,
     outcomeUnknown: true,
   });

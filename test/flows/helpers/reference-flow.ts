@@ -1,8 +1,8 @@
-import { foldedAtOnce, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
+import { reduceBatchSize, nameOf, optionalOf, type FlowSpec, type StepSpec } from './flow-spec.ts';
 
 type Status = 'pending' | 'queued' | 'running' | 'completed' | 'failed' | 'skipped' | 'canceled';
 
-/** Something that happens to a run. */
+/** An external action on a run. */
 export type Action =
   | { readonly kind: 'succeed' | 'fail' | 'early'; readonly step: number; readonly item?: number }
   | { readonly kind: 'signal'; readonly step: number }
@@ -22,7 +22,7 @@ interface ModelStep {
   readonly items: ModelItem[];
 }
 
-/** What a run should look like from outside. */
+/** The expected observable state of a run. */
 export interface Predicted {
   readonly status: 'running' | 'completed' | 'failed' | 'canceled';
   readonly steps: readonly {
@@ -32,10 +32,7 @@ export interface Predicted {
   readonly onFail: boolean;
 }
 
-/**
- * What flows mean, in the plainest way: a table of states and one loop that starts what can start. It shares no code
- * with what it checks.
- */
+/** Reference implementation of flows: a table of states and one loop. It shares no code with the engine. */
 export class ReferenceFlow {
   readonly #spec: FlowSpec;
   readonly #steps: readonly ModelStep[];
@@ -61,7 +58,7 @@ export class ReferenceFlow {
     return this.#status !== 'running';
   }
 
-  /** Everything that could happen next. */
+  /** The actions that are possible now. */
   actions(): readonly Action[] {
     if (this.isOver) return [];
     return [
@@ -87,7 +84,7 @@ export class ReferenceFlow {
     ];
   }
 
-  /** Which attempt of a step or item is running. */
+  /** The running attempt of a step or item. */
   attemptOf({ step, item }: { readonly step: number; readonly item?: number }): number {
     const found = this.#step(step);
     return item === undefined ? found.attempt : (found.items[item]?.attempt ?? 1);
@@ -118,7 +115,7 @@ export class ReferenceFlow {
     return {
       status: this.#status,
       steps: this.#steps.map((step) => ({
-        // A reduce shows once it has folded something.
+        // A reduce is shown as pending until its first batch is queued.
         status: step.spec.kind === 'reduce' && step.status === 'running' ? 'pending' : step.status,
         ...(isStream(step) && step.hasBegun && { items: count(step.items) }),
       })),
@@ -126,7 +123,7 @@ export class ReferenceFlow {
     };
   }
 
-  /** Answers whether the run goes on. */
+  /** Returns whether the run continues. */
   #fail(action: { readonly step: number; readonly item?: number }): boolean {
     const target = this.#target(action);
     const step = this.#step(action.step);
@@ -148,7 +145,7 @@ export class ReferenceFlow {
     }
   }
 
-  /** Starts whatever can start, until nothing changes. */
+  /** Starts every ready step until nothing changes. */
   #advance(): void {
     let before: string;
     do {
@@ -173,7 +170,7 @@ export class ReferenceFlow {
     if (step.spec.kind === 'reduce') this.#fold(step);
     else if (isStream(step)) moveItems(step);
   }
-  /** A reduce has nothing of its own to wait for: it is done with its source, and shows once it has folded a batch. */
+  /** A reduce completes with its source and is queued after its first full batch. */
   #fold(step: ModelStep): void {
     const source = step.spec.source === undefined ? undefined : this.#step(step.spec.source);
     if (source === undefined || source.status === 'completed') {
@@ -181,8 +178,8 @@ export class ReferenceFlow {
       return;
     }
     const gap = source.items.findIndex(({ status }) => status !== 'completed');
-    // Not begun to be seen: nothing of it is in the history.
-    step.status = gap >= foldedAtOnce ? 'queued' : 'running';
+    // Below one batch the history contains nothing of this step, so it is not observable yet.
+    step.status = gap >= reduceBatchSize ? 'queued' : 'running';
   }
 
   #isReady({ spec }: ModelStep): boolean {
