@@ -94,7 +94,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
   }
 
   test.each(['loops-at-first', 'loops-later'])(
-    'an endless loop costs it one worker, and another build continues the instance (%s)',
+    'an endless loop blocks one worker, and a worker with another build completes it (%s)',
     async (name) => {
       const store = await newStore();
       const client = await openClient(store);
@@ -124,7 +124,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
   );
 
   test.each(['computes', 'computes-later'])(
-    'a handler that computes for longer than its lease fails with the cause (%s)',
+    'a handler that blocks the event loop beyond its lease fails with EVENT_LOOP_BLOCKED (%s)',
     async (name) => {
       const store = await newStore();
       const client = await openClient(store);
@@ -149,7 +149,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     180_000,
   );
 
-  test('a handler whose process is stopped for longer than its lease runs again', async () => {
+  test('a handler whose process is stopped beyond its lease completes after it resumes', async () => {
     const store = await newStore();
     const client = await openClient(store);
     const member = await FleetMember.start(store);
@@ -163,7 +163,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     expect(await run.result({ timeout: '60s' })).toBe('computed');
   }, 180_000);
 
-  test('a handler that computes for longer than its lease is left alone under a debugger', async () => {
+  test('a handler that blocks beyond its lease completes under a debugger', async () => {
     const store = await newStore();
     const client = await openClient(store);
     await FleetMember.start(store, {}, ['--inspect=127.0.0.1:0']);
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     expect(await run.result({ timeout: '60s' })).toBe('computed');
   }, 180_000);
 
-  test('a worker that is told to ends its process when it is blocked', async () => {
+  test('a blocked worker with exitWhenBlocked kills its process', async () => {
     const store = await newStore();
     const client = await openClient(store);
     const member = await FleetMember.start(store, { exitWhenBlocked: leaseMs + 1_000 });

@@ -49,7 +49,7 @@ async function open() {
   return { path, client: perdure.client };
 }
 
-test('an instance whose worker is killed while it is canceling is canceled within a lease and 2 s, by another worker', async () => {
+test('another worker cancels the instance of a killed worker within a lease plus 2 s', async () => {
   const { path, client } = await open();
   const victim = new StubbornWorker({ store: path, name: 'victim', how: 'ignore' });
   await victim.hear('ready');
@@ -81,7 +81,7 @@ test('an instance whose worker is killed while it is canceling is canceled withi
   expect(other.reports).toContainEqual({ kind: 'acked', accepted: true });
 }, 60_000);
 
-test('an activity that blocks its event loop for longer than its lease has one outcome, and its late result is rejected', async () => {
+test('an activity that blocks beyond its lease has one outcome; its late ack is rejected', async () => {
   const { path, client } = await open();
   const blocked = new StubbornWorker({
     store: path,

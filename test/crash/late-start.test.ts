@@ -38,7 +38,7 @@ const sleepers: Readonly<
 };
 
 test.for(Object.entries(sleepers))(
-  'an activity that %s by a process that then slept past its lease is left to the next claim',
+  'an activity that %s and whose lease expires before it starts runs once',
   async ([, sleeper]) => {
     const { clock, jump } = jumpingClock();
     const inner = await openSqlite({ path: ':memory:', clock });
@@ -67,10 +67,10 @@ test.for(Object.entries(sleepers))(
   },
 );
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('claims that a worker drops (%s)', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('expired claims (%s)', (kind) => {
   const newStore = engineStores(kind);
 
-  test('never make an activity poison', async () => {
+  test('15 claims that expire before the handler starts do not make an activity poison', async () => {
     const { clock, jump } = jumpingClock();
     const store = await newStore();
     const inner = await store.open(kind === 'SQLite' ? { clock } : {});

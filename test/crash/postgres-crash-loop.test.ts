@@ -5,7 +5,7 @@ import { createPostgresLoopStore } from './loop-store.ts';
 // Two cores carry a server and five processes here: a shorter lease would end without anybody's fault.
 const shared = { workers: 4, leaseMs: 3_000, createStore: createPostgresLoopStore } as const;
 
-test('nothing is lost, repeated without cause, or stuck on PostgreSQL when workers are killed and paused under load', async () => {
+test('killing and pausing workers on PostgreSQL under load loses, repeats and blocks nothing', async () => {
   const report = await runCrashLoop({ ...shared, kills: 42, pauses: 4, instances: 1_000 });
   expect(report.violations).toEqual([]);
   expect(report.kills).toBeGreaterThanOrEqual(40);
@@ -16,7 +16,7 @@ test('nothing is lost, repeated without cause, or stuck on PostgreSQL when worke
   expect(report.pauses).toBe(4);
 }, 300_000);
 
-test('nothing is lost, repeated without cause, or stuck when the server is restarted under load, and work goes on within 2 s of its return', async () => {
+test('restarting PostgreSQL under load loses nothing, and work resumes within 2 s (median)', async () => {
   const report = await runCrashLoop({
     ...shared,
     kills: 0,
@@ -29,7 +29,7 @@ test('nothing is lost, repeated without cause, or stuck when the server is resta
   expect(report.medianRecoveryMs).toBeLessThan(2_000);
 }, 300_000);
 
-test('nothing is lost, repeated without cause, or stuck when connections are cut under load', async () => {
+test('cutting PostgreSQL connections under load loses, repeats and blocks nothing', async () => {
   const report = await runCrashLoop({
     ...shared,
     kills: 0,
@@ -44,7 +44,7 @@ test('nothing is lost, repeated without cause, or stuck when connections are cut
   expect(report.cutAnswers).toBeGreaterThan(20);
 }, 300_000);
 
-test('the same loop finds violations on PostgreSQL when writes are not fenced', async () => {
+test('the crash loop detects a PostgreSQL store that does not fence writes', async () => {
   const report = await runCrashLoop({
     ...shared,
     leaseMs: 1_000,

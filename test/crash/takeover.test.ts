@@ -69,7 +69,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       return provider;
     }
 
-    it('a worker that starts takes over what a killed process held, without its leases', async () => {
+    it('a new worker takes over the claims of a killed process before their leases expire', async () => {
       const store = await newStore(kind);
       const client = await open(store);
       const { child, running } = startProcess(store);
@@ -83,7 +83,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       expect(performance.now() - begun).toBeLessThan(takeoverMs);
     });
 
-    it('a worker that was there before takes over, too, and leaves a living process alone', async () => {
+    it('a running worker takes over the claims of a killed process only', async () => {
       const store = await newStore(kind);
       const living = startProcess(store);
       const client = await open(store);
@@ -114,8 +114,8 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
 
     it.each([
       ['with a recycled pid', 'taken over', { startTime: '1' }],
-      ['that lives', 'left alone', {}],
-      ['of another boot or container', 'left alone', { hostId: 'elsewhere', startTime: '1' }],
+      ['that is alive', 'not taken over', {}],
+      ['of another boot or container', 'not taken over', { hostId: 'elsewhere', startTime: '1' }],
     ])('claims of a process %s are %s', async (_, fate, parts) => {
       const isTakenOver = fate === 'taken over';
       const store = await newStore(kind);

@@ -19,8 +19,8 @@ import {
   describeManaged,
 } from './managed-store.ts';
 
-describeManaged('deleting one instance', ({ openManaged, openShared }) => {
-  it('an instance that is over is deleted with all it has, however it ended', async () => {
+describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
+  it('deleteInstance() deletes a completed, failed, canceled or terminated instance with all its data', async () => {
     const { client } = await openManaged();
     await complete(client, ['completed']);
     await expect((await client.start(fails, undefined, { id: 'failed' })).result()).rejects.toThrow(
@@ -45,7 +45,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  it('an instance that runs is refused with advice, and goes with force', async () => {
+  it('deleteInstance() of a running instance rejects with a fix; force deletes it', async () => {
     const { client } = await openManaged();
     const handle = await client.start(waits, undefined, { id: 'w' });
     await until(async () => (await handle.status()).status === 'running');
@@ -58,7 +58,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  it('what no worker has picked up yet counts as running', async () => {
+  it('deleteInstance() of a pending instance rejects with INSTANCE_STILL_RUNNING unless forced', async () => {
     const { client } = await openManaged(null);
     await client.start('quick', undefined, { id: 'p' });
     await expect(client.deleteInstance('p')).rejects.toMatchObject({
@@ -72,7 +72,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('an instance that is canceling counts as running', async () => {
+  it('deleteInstance() of a canceling instance rejects until it is canceled', async () => {
     const { client } = await openManaged();
     await client.start(tidies, undefined, { id: 't' });
     await client.cancel('t');
@@ -85,7 +85,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await client.deleteInstance('t')).toMatchObject({ instancesDeleted: 1 });
   });
 
-  it('an unknown id is INSTANCE_NOT_FOUND, also the second time', async () => {
+  it('deleteInstance() of an unknown or deleted id rejects with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openManaged();
     const missing = { code: 'INSTANCE_NOT_FOUND' };
     await expect(client.deleteInstance('nobody')).rejects.toMatchObject(missing);
@@ -98,7 +98,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     await expect(client.pruneExecutions('a')).rejects.toMatchObject(missing);
   });
 
-  it('of two deletions of one instance at the same time one finds it', async () => {
+  it('two concurrent deleteInstance() calls: one resolves, the other rejects with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const ends = await Promise.allSettled([client.deleteInstance('a'), client.deleteInstance('a')]);
@@ -108,7 +108,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('a child cannot be deleted, with or without force, over or not, and the error names its root', async () => {
+  it('deleteInstance() of a child rejects, even with force; the error names its root', async () => {
     const { client } = await openManaged();
     const handle = await client.start(chain, { below: 2, wait: true }, { id: 'root' });
     await until(async () => (await client.get('root-c-c'))?.status === 'running');
@@ -129,7 +129,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await idsLeft(client)).toEqual(['root', 'root-c', 'root-c-c']);
   });
 
-  it('a tree has every descendant once, children before their parents', async () => {
+  it('getInstanceTree() returns every descendant once, children before parents', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 3, wait: false }, { id: 'a' })).result();
     await complete(client, ['lone']);
@@ -148,7 +148,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('a root goes with its whole tree, and nothing else does', async () => {
+  it('deleteInstance() of a root deletes its whole tree and no other instance', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 3, wait: false }, { id: 'a' })).result();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'b' })).result();
@@ -159,7 +159,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await idsLeft(client)).toEqual(['b', 'b-c']);
   });
 
-  it('one running descendant keeps the whole tree, and force takes the whole tree', async () => {
+  it('deleteInstance() rejects while a descendant runs; force deletes the whole tree', async () => {
     const { client } = await openManaged();
     await client.start(leaves, undefined, { id: 'b' });
     await until(async () => (await client.get('b'))?.status === 'completed');
@@ -175,14 +175,14 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  it('a root with 2,000 children goes whole, and its rows with it', async () => {
+  it('deleteInstance() of a root with 2,000 children leaves no rows', async () => {
     const { client } = await openManaged({ warmCacheBytes: 0 });
     await (await client.start(wide, 2_000, { id: 'w' })).result();
     expect(await client.deleteInstance('w')).toMatchObject({ instancesDeleted: 2_001 });
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  it('all executions of an instance go, and are counted', async () => {
+  it('deleteInstance() deletes and counts all executions of the instance', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'e', 4);
     await client.raiseEvent('e', 'go');
@@ -197,7 +197,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('an id can be used again at once, with a clean slate', async () => {
+  it('a deleted id can be reused immediately and inherits no data', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'same', 2);
     await client.raiseEvent('same', 'unread', 1);
@@ -211,7 +211,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('whoever waits for an instance is told that it was deleted', async () => {
+  it('result() and wait() reject with INSTANCE_NOT_FOUND when the instance is deleted', async () => {
     const { client } = await openManaged();
     const handle = await client.start(waits, undefined, { id: 'w' });
     const waitings = [handle.result(), client.wait('w'), client.handle('w').result()];
@@ -223,7 +223,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     }
   });
 
-  it('whoever waits for a life that was deleted is not told how the next one ended', async () => {
+  it('result() and wait() for a deleted instance reject after its id is reused', async () => {
     const listeners = new Set<(hint: Hint) => void>();
     let isDeaf = false;
     const { client } = await openManaged({}, (store) => ({
@@ -261,7 +261,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await second.result()).toBe('second');
   });
 
-  it('an instance that is being created right now is either not there or deleted whole', async () => {
+  it('deleteInstance() during start() either rejects with INSTANCE_NOT_FOUND or deletes everything', async () => {
     const { client } = await openManaged();
     for (let round = 0; round < 20; round += 1) {
       const id = `r-${round}`;
@@ -307,7 +307,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     return { client, births: () => born };
   }
 
-  it('a child that is born while its tree is read goes with it', async () => {
+  it('deleteInstance() also deletes children created while it reads the tree', async () => {
     const { client, births } = await openGrowing(2);
     expect(await client.deleteInstance('g', { force: true })).toMatchObject({
       instancesDeleted: 3,
@@ -316,7 +316,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  it('a tree that would not stop growing is stopped, and goes', async () => {
+  it('deleteInstance() of a tree that keeps growing stops it and deletes it', async () => {
     const { client, births } = await openGrowing(1_000);
     const { instancesDeleted } = await client.deleteInstance('g', { force: true });
     expect(births()).toBeGreaterThan(3);
@@ -324,7 +324,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  it('ancestors that form a circle are followed once', async () => {
+  it('getInstanceTree() visits a parent cycle once; deleteInstance() rejects and names the cycle', async () => {
     const { client, tamper } = await openShared({});
     await (await client.start(chain, { below: 2, wait: false }, { id: 'a' })).result();
     const forged = `UPDATE instances SET parent_instance_id = 'a-c-c' WHERE instance_id = 'a'`;
@@ -343,7 +343,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await idsLeft(client)).toEqual(['a', 'a-c', 'a-c-c']);
   });
 
-  it('bad input is refused before anything is touched', async () => {
+  it('deleteInstance() with invalid input rejects and deletes nothing', async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const invalid = { code: 'INVALID_OPTION' };
@@ -361,7 +361,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await idsLeft(client)).toEqual(['a']);
   });
 
-  it('a closed client deletes nothing', async () => {
+  it('management calls of a closed client reject with CLOSED', async () => {
     const { client } = await openManaged();
     const calls = [
       () => client.deleteInstance('a'),

@@ -30,8 +30,8 @@ async function finishRounds(client: Client, id: string, rounds: number): Promise
   await client.wait(id);
 }
 
-describeManaged('pruning executions', ({ openManaged }) => {
-  it('the last executions are kept, the current one among them, also while it runs', async () => {
+describeManaged('pruneExecutions()', ({ openManaged }) => {
+  it('pruneExecutions({ keepLast }) of a running instance keeps the last executions', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'e', 9);
     const { items } = await client.listExecutions('e');
@@ -51,7 +51,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await client.wait('e')).toMatchObject({ output: 'still alive', executionId: 10 });
   });
 
-  it('keepLast 0, 1 and no conditions at all leave the current execution', async () => {
+  it('pruneExecutions() keeps the current execution for keepLast 0, 1 or no conditions', async () => {
     const { client } = await openManaged();
     for (const [id, options] of [
       ['zero', { keepLast: 0 }],
@@ -65,7 +65,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     }
   });
 
-  it('an instance that is over keeps its last execution and its result', async () => {
+  it('pruneExecutions() of a finished instance keeps its last execution and result', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'e', 4);
     expect(await client.pruneExecutions('e', { keepLast: 0 })).toMatchObject({
@@ -75,7 +75,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect((await client.history('e')).items.length).toBeGreaterThan(0);
   });
 
-  it('conditions are ANDed: only what is both old and outside the last ones goes', async () => {
+  it('pruneExecutions() combines keepLast and completedBefore with AND', async () => {
     const { client, clock } = await openManaged();
     await client.start(eternal, 2, { id: 'e' });
     await until(async () => (await client.get('e'))?.executionId === 3);
@@ -90,7 +90,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await executionIds(client, 'e')).toEqual([2, 3]);
   });
 
-  it('executions that ended more than thirty days ago go, and no others', async () => {
+  it('pruneExecutions({ completedBefore }) deletes only executions that ended before that time', async () => {
     const { client, clock } = await openManaged({ orchestrations: [monthly] });
     await client.start(monthly, 4, { id: 'm' });
     await clock.advance('43d');
@@ -103,7 +103,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await executionIds(client, 'm')).toEqual([2, 3, 4, 5]);
   });
 
-  it('a long chain is pruned in several transactions, and counted whole', async () => {
+  it('pruneExecutions() of 400 executions returns and audits one total count', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'e', 400);
     const foretold = await client.pruneExecutions('e', { keepLast: 10, dryRun: true });
@@ -115,7 +115,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(items).toMatchObject([{ action: 'prune', executionsDeleted: 391 }]);
   });
 
-  it('the history of an instance that is deleted while it is read is not found, and not pruned', async () => {
+  it('history() and exportHistory() reject with INSTANCE_NOT_FOUND if the instance is deleted meanwhile', async () => {
     const deleting: { now?: () => Promise<unknown> } = {};
     const { client } = await openManaged({}, (store) => ({
       ...store,
@@ -132,7 +132,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     }
   });
 
-  it('the history of a pruned execution says that it was pruned', async () => {
+  it('history() and exportHistory() of a pruned execution reject and say it was pruned', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'e', 2);
     await client.pruneExecutions('e');
@@ -142,7 +142,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect((await client.exportHistory('e')).executionId).toBe(3);
   });
 
-  it('a bulk prune skips what runs, unless it is told to include it', async () => {
+  it('pruneExecutionsBulk() skips running instances unless includeRunning is set', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'over', 3);
     await makeRounds(client, 'runs', 3);
@@ -163,7 +163,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual(['over', 'plain', 'runs']);
   });
 
-  it('a bulk prune without any condition does nothing unless the caller passes all: true', async () => {
+  it('pruneExecutionsBulk() without conditions rejects unless the caller passes all: true', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'a', 2);
     const invalidOption = { code: 'INVALID_OPTION' };
@@ -178,7 +178,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('a bulk prune goes by the filter; its limit counts the instances that lose something', async () => {
+  it('pruneExecutionsBulk() applies the filter, and limit counts the pruned instances', async () => {
     const { client, clock } = await openManaged();
     for (const id of ['a', 'b', 'c']) await finishRounds(client, id, 2);
     await client.pruneExecutions('a');
@@ -200,7 +200,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('children may be pruned like any other', async () => {
+  it('pruneExecutions() accepts the id of a child', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'r' })).result();
     expect(await client.pruneExecutions('r-c')).toEqual({
@@ -210,7 +210,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('a bulk prune reports its progress and stops when it is told to', async () => {
+  it('pruneExecutionsBulk() reports progress and rejects when its signal aborts', async () => {
     const { client } = await openManaged();
     for (let index = 0; index < 20; index += 1) await finishRounds(client, `e${index}`, 1);
     const stop = new AbortController();
@@ -228,7 +228,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('bad options are refused before anything is touched', async () => {
+  it('pruneExecutions() with invalid options rejects and prunes nothing', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'e', 2);
     const bad = [
@@ -254,7 +254,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await executionIds(client, 'e')).toEqual([1, 2, 3]);
   });
 
-  it('work that a finished execution left running is told to stop when the execution goes', async () => {
+  it('an abandoned activity is aborted when its execution is pruned', async () => {
     const started = Promise.withResolvers<void>();
     const aborted = Promise.withResolvers<unknown>();
     const mayEnd = Promise.withResolvers<void>();

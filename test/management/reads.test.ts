@@ -12,8 +12,8 @@ import {
   describeManaged,
 } from './managed-store.ts';
 
-describeManaged('what operators read', ({ openManaged }) => {
-  it('executions come in pages, oldest first, and pages have no gaps or repeats', async () => {
+describeManaged('management reads', ({ openManaged }) => {
+  it('listExecutions() pages oldest first, without gaps or repeats', async () => {
     const { client } = await openManaged();
     await makeRounds(client, 'e', 24);
     const ids: number[] = [];
@@ -37,7 +37,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     });
   });
 
-  it('an instance tells what it holds in the store', async () => {
+  it('getInstanceInfo() returns the counts of executions, events, children, messages and activities', async () => {
     const slow = activity('slow', async () => undefined);
     const busy = orchestration('busy', async (ctx) => {
       void ctx.child(waits, undefined, { id: 'busy-child' });
@@ -56,7 +56,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     });
   });
 
-  it('queues tell what may be claimed, what waits for its time, and what is held', async () => {
+  it('queueDepths() counts ready, delayed and claimed entries and the oldest ready time', async () => {
     const held = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     const hold = activity('hold', async () => {
@@ -79,7 +79,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     held.resolve();
   });
 
-  it('the figures of a store count instances by status, executions and bytes', async () => {
+  it('systemMetrics() counts instances by status, finished executions and storage bytes', async () => {
     const { client } = await openManaged();
     await complete(client, ['a', 'b']);
     await expect((await client.start(fails)).result()).rejects.toThrow('on purpose');
@@ -103,7 +103,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     expect(metrics.storageBytes).toBeGreaterThan(4_096);
   });
 
-  it('what was deleted and pruned is recorded: who, when, how much, and never which', async () => {
+  it('listAudit() returns actor, time and counts of deletions and prunes, without instance ids', async () => {
     const { client, clock } = await openManaged();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'secret-a' })).result();
     await complete(client, ['secret-b', 'secret-c', 'secret-d']);
@@ -133,7 +133,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual(['secret-d', 'secret-e']);
   });
 
-  it('operations that find nothing, and those that are refused, leave no record', async () => {
+  it('deletions and prunes that match nothing or reject write no audit record', async () => {
     const { client } = await openManaged();
     await client.start(waits, undefined, { id: 'w' });
     await client.deleteInstanceBulk({}, { all: true });
@@ -150,7 +150,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     expect((await client.listAudit()).items).toEqual([]);
   });
 
-  it('the audit comes in pages, newest first, and survives what it tells of', async () => {
+  it('listAudit() pages newest first and keeps records of deleted instances', async () => {
     const { client } = await openManaged();
     const ids = Array.from({ length: 12 }, (_, index) => `i${index}`);
     await complete(client, ids);

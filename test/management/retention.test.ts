@@ -15,7 +15,7 @@ import {
 import { retention, sweepAfter } from './sweeps.ts';
 
 describeManaged('retention policies', ({ openManaged }) => {
-  it('completed runs go after 30 days, failures after 90, and 10 executions of eternal runs are kept', async () => {
+  it('retention deletes completed runs after 30 days, failed after 90, and keeps 10 executions', async () => {
     const { client, clock } = await openManaged({
       retention: {
         policies: [
@@ -63,7 +63,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect(await client.wait('eternal')).toMatchObject({ output: 'still alive' });
   });
 
-  it('is off by default', async () => {
+  it('retention is off by default', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['a']);
     await clock.advance('3650d');
@@ -76,7 +76,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     });
   });
 
-  it('a dry run reports what would go, and takes nothing', async () => {
+  it('a dry-run sweep reports what it would delete and deletes nothing', async () => {
     const { client, clock } = await openManaged({ retention: { ...retention, dryRun: true } });
     await complete(client, ['a', 'b']);
     await clock.advance('3h');
@@ -92,7 +92,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual([]);
   });
 
-  it('a tree of which something runs stays, and the report counts it', async () => {
+  it('a sweep keeps a tree with a running child and counts it as left', async () => {
     const { client, clock } = await openManaged({ retention });
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
@@ -101,7 +101,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual(['l', 'l-child']);
   });
 
-  it('the first policy that matches decides, for instances and for executions', async () => {
+  it('the first matching retention policy decides, for instances and for executions', async () => {
     const other = orchestration('other', async () => 'done');
     const { client, clock } = await openManaged({
       orchestrations: [...orchestrations, other],
@@ -128,7 +128,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual(['e', 'other']);
   });
 
-  it('one record of a sweep is kept, with its counts and policies, and no ids', async () => {
+  it('a sweep writes one audit record with counts and policies, without ids', async () => {
     const { client, clock } = await openManaged({ retention });
     await complete(client, ['secret-1', 'secret-2']);
     await makeRounds(client, 'secret-3', 1);
@@ -144,7 +144,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect(JSON.stringify(items)).not.toContain('secret');
   });
 
-  it('can be run by hand, with its own policies, paused or not, in any process', async () => {
+  it('retention.run() sweeps with the given policies, even while retention is paused', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['a', 'b']);
     await clock.advance('2d');
@@ -164,7 +164,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect((await client.retention.status()).lastReport).toMatchObject({ sweeper: 'ops' });
   });
 
-  it('a run by hand stops when its signal says so, and reports it', async () => {
+  it("retention.run() with an aborted signal returns outcome 'stopped' and deletes nothing", async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const signal = AbortSignal.abort(new Error('enough'));
@@ -174,7 +174,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     });
   });
 
-  it('bad input to its controls is refused', async () => {
+  it('retention.run() and pause() with invalid options reject with INVALID_OPTION', async () => {
     const { client } = await openManaged();
     const invalid = { code: 'INVALID_OPTION' };
     await expect(client.retention.run({ policies: [] })).rejects.toMatchObject(invalid);
@@ -183,14 +183,14 @@ describeManaged('retention policies', ({ openManaged }) => {
     await expect(client.retention.pause({ who: 'me' } as never)).rejects.toMatchObject(invalid);
   });
 
-  it('a worker with bad retention options does not start', async () => {
+  it('startWorker() with invalid retention options rejects with INVALID_OPTION', async () => {
     const { startWorker } = await openManaged(null);
     await expect(
       startWorker({ retention: { policies: [{ statuses: 'running' as never, keepFor: 1 }] } }),
     ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  it('eternal runs are pruned while they go on', async () => {
+  it('retention.run() prunes executions of an instance that continues as new', async () => {
     const { client } = await openManaged();
     const handle = await client.start(eternal, 50, { id: 'e' });
     const policies = [{ keepExecutions: 1 }];

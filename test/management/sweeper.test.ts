@@ -4,8 +4,8 @@ import { Perdure, ProviderError, type Client, type Provider } from 'perdure';
 import { complete, describeManaged, idsLeft, orchestrations, until } from './managed-store.ts';
 import { recorder, retention, sweepAfter } from './sweeps.ts';
 
-describeManaged('the sweeper', ({ openManaged }) => {
-  it('one of several workers sweeps, once in an interval', async () => {
+describeManaged('retention sweeper', ({ openManaged }) => {
+  it('one of three workers sweeps, once per interval', async () => {
     const { client, clock, startWorker } = await openManaged(null);
     const loggers = [recorder(), recorder(), recorder()];
     for (const logger of loggers) await startWorker({ orchestrations, retention, logger });
@@ -41,7 +41,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(logger.sweeps).toHaveLength(1);
   });
 
-  it('sweeps go on after one whose clock was a year ahead', async () => {
+  it('a worker sweeps although the last report is dated a year ahead', async () => {
     const { client, clock, provider, startWorker } = await openManaged();
     const report = await client.retention.run({ policies: [{ keepFor: '90m' }] });
     const startedAt = clock.now() + 365 * 86_400_000;
@@ -52,7 +52,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(now).toBeLessThanOrEqual(clock.now());
   });
 
-  it('when a sweeper dies another takes over once its lease is over', async () => {
+  it('another worker sweeps after the lease of a stuck sweeper expires', async () => {
     const stuck = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
     const { client, clock, provider, startWorker, sweeping } = await openManaged();
@@ -90,7 +90,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     }
   });
 
-  it('does not sweep while it is paused, and does soon after it is resumed', async () => {
+  it('a paused worker does not sweep, and sweeps within 70 s of resume()', async () => {
     const { client, clock } = await openManaged({ retention });
     await complete(client, ['a']);
     await client.retention.pause({ actor: 'ops' });
@@ -105,7 +105,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
   });
 
-  it('a pause stops a sweep that is under way, and the rest goes after the resume', async () => {
+  it('pause() stops a running sweep, and resume() lets a sweep delete the rest', async () => {
     const pausing: { client?: Client } = {};
     const { client, clock } = await openManaged({ retention }, (store) => ({
       ...store,
@@ -135,7 +135,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
   });
 
-  it('a pause stops a sweep also while it finds nothing to delete', async () => {
+  it('pause() stops a sweep that has nothing to delete', async () => {
     const pausing: { client?: Client } = {};
     let walked = 0;
     const { client, clock } = await openManaged({ retention }, (store) => ({
@@ -152,7 +152,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(walked).toBe(1);
   });
 
-  it('a sweep that fails is reported, ends no worker, and is made good soon', async () => {
+  it('a failed sweep is reported and retried within 2 minutes', async () => {
     const logger = recorder();
     let broken = true;
     const { client, clock } = await openManaged({ retention, logger }, (store) => ({
@@ -180,7 +180,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect((await client.retention.status()).lastReport).toMatchObject({ outcome: 'done' });
   });
 
-  it('a store that cannot be asked is logged, ends no worker, and is asked again', async () => {
+  it('a failed lease request is logged and retried', async () => {
     const logger = recorder();
     let broken = true;
     const { client, clock } = await openManaged({ retention, logger }, (store) => ({
@@ -197,7 +197,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(await sweepAfter(client, clock, '2m')).toMatchObject({ outcome: 'done' });
   });
 
-  it('a worker that stops ends its sweep at once, and another takes it up soon', async () => {
+  it('worker.stop() stops its sweep, and another worker deletes the rest', async () => {
     const begun = Promise.withResolvers<void>();
     const mayGoOn = Promise.withResolvers<void>();
     const { client, clock, startWorker, sweeping } = await openManaged({}, (store) => ({
@@ -231,14 +231,14 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
   });
 
-  it('leaves no alarm behind when its worker has stopped', async () => {
+  it('a closed worker leaves no sweep alarm on the clock', async () => {
     const { clock, perdure } = await openManaged({ retention });
     await clock.advance('3h');
     await perdure.close();
     expect(clock.alarmCount).toBe(0);
   });
 
-  it('sweeps end where instances are too young to be due, but once a day they look at all', async () => {
+  it('sweeps scan only instances old enough to be due, and all instances once a day', async () => {
     const walks: boolean[] = [];
     const { client, clock } = await openManaged({ retention }, (store) => ({
       ...store,
@@ -256,7 +256,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     );
   });
 
-  it('is not run by hand while another sweep is under way, except dry', async () => {
+  it('retention.run() returns null while another sweep holds the lease, except for dry runs', async () => {
     const { client, clock, provider, sweeping } = await openManaged();
     sweeping.isStuck = true;
     const policies = [{ keepFor: 0 }];
@@ -286,7 +286,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     return managed;
   }
 
-  it('a long sweep keeps its lease', async () => {
+  it('a sweep longer than its lease renews the lease', async () => {
     const taken: boolean[] = [];
     const { client, clock } = await openSlow(async (store) => {
       await clock.advance('50s');
@@ -301,7 +301,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(taken).not.toContain(true);
   });
 
-  it('a sweep that has lost its lease ends', async () => {
+  it("a sweep that loses its lease ends with outcome 'lostLease' and deletes nothing", async () => {
     const { client, clock } = await openSlow(async (store) => {
       await clock.advance('61s');
       await store.takeLease({ name: 'retention', owner: 'thief', leaseMs: 600_000 });
@@ -315,7 +315,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect((await client.retention.status()).lastReport).toBeNull();
   });
 
-  it('damaged records are told, keep nothing from being deleted but a pause, and can be mended', async () => {
+  it('a corrupt report does not stop sweeps; a corrupt pause does until resume()', async () => {
     const logger = recorder();
     const { client, clock, provider } = await openManaged({ retention, logger });
     await complete(client, ['a']);

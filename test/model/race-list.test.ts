@@ -97,12 +97,12 @@ async function race(first: Act, second: Act, fastPaths: boolean): Promise<RaceEn
   return ring.finish();
 }
 
-describe('race list: two commits, one right after the other', () => {
-  it.each(races)('%s, then %s', async (first, second, expected) => {
+describe('race of two consecutive commits', () => {
+  it.each(races)('%s commits before %s', async (first, second, expected) => {
     expect(await race(first, second, false)).toMatchObject(expected);
   });
 
-  it('has every pair in both orders', () => {
+  it('the race list contains every pair of acts in both orders', () => {
     const acts = new Set(races.map(([first]) => first));
     expect(new Set(races.map(([first, second]) => `${first}/${second}`)).size).toBe(
       acts.size * (acts.size - 1),
@@ -110,7 +110,7 @@ describe('race list: two commits, one right after the other', () => {
   });
 });
 
-describe('race list: a turn in memory that settles its activity in the same commit', () => {
+describe('race with a fast-path turn that acks its activity in the same commit', () => {
   it.each([
     // The turn in memory is refused, and the activity acked: by then the code has heard of the request.
     ['cancel', 'complete', canceled],
@@ -125,7 +125,7 @@ describe('race list: a turn in memory that settles its activity in the same comm
     ['complete', 'delete', gone],
     ['delete', 'fail', gone],
     ['fail', 'delete', gone],
-  ] as const)('%s, then %s', async (first, second, expected) => {
+  ] as const)('%s commits before %s in the fast path', async (first, second, expected) => {
     expect(await race(first, second, true)).toMatchObject(expected);
   });
 });
@@ -139,26 +139,23 @@ function hears(act: Act, fastPaths: boolean): boolean {
   return act === 'cancel' || act === 'terminate' || act === 'continue as new';
 }
 
-describe.each([true, false])(
-  'race list: the id of what was deleted (fast paths: %s)',
-  (fastPaths) => {
-    const others = ['cancel', 'complete', 'fail', 'retry', 'terminate', 'continue as new'] as const;
-    const pairs = others.flatMap((act) => [['delete', act] as const, [act, 'delete'] as const]);
+describe.each([true, false])('reuse of a deleted id after a race (fast paths: %s)', (fastPaths) => {
+  const others = ['cancel', 'complete', 'fail', 'retry', 'terminate', 'continue as new'] as const;
+  const pairs = others.flatMap((act) => [['delete', act] as const, [act, 'delete'] as const]);
 
-    it.each(pairs)(
-      '%s, then %s: begins a new life without a trace of the former one',
-      async (...acts) => {
-        const ring = await openRing(fastPaths);
-        await ring.meet(...acts);
-        const { told } = await ring.finish();
-        const running = acts.some((act) => settling.has(act)) ? 1 : 2;
-        const reason = hears(acts[0], fastPaths) ? 'cancel' : 'deleted';
-        expect(told).toEqual(Array.from({ length: running }, () => reason));
-        expect(await ring.startAgain()).toMatchObject({
-          ...completed('second'),
-          isAsked: false,
-        });
-      },
-    );
-  },
-);
+  it.each(pairs)(
+    '%s before %s: a new instance with the deleted id inherits nothing',
+    async (...acts) => {
+      const ring = await openRing(fastPaths);
+      await ring.meet(...acts);
+      const { told } = await ring.finish();
+      const running = acts.some((act) => settling.has(act)) ? 1 : 2;
+      const reason = hears(acts[0], fastPaths) ? 'cancel' : 'deleted';
+      expect(told).toEqual(Array.from({ length: running }, () => reason));
+      expect(await ring.startAgain()).toMatchObject({
+        ...completed('second'),
+        isAsked: false,
+      });
+    },
+  );
+});

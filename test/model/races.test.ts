@@ -5,7 +5,7 @@ import { meetings } from './coverage.ts';
 import { modelRuns } from './model-runs.ts';
 import { scenarios } from './scenario.ts';
 
-test('the store and the runtime never diverge from the model, whatever meets whatever at the store', async () => {
+test('the engine matches the model in every race between store calls', async () => {
   const { failure, coverage, runs } = await checkModel({ profile: 'races', runs: modelRuns });
   expect(failure).toBeUndefined();
   expect(runs).toBe(modelRuns);
@@ -13,7 +13,7 @@ test('the store and the runtime never diverge from the model, whatever meets wha
   expect(meetings.filter((meeting) => coverage.counts.get(meeting) === 0)).toEqual([]);
 }, 240_000);
 
-test('a scenario that runs again happens again', async () => {
+test('a scenario that runs twice produces the same trace', async () => {
   const stores = new Stores();
   try {
     for (const profile of ['races', 'crashes'] as const) {

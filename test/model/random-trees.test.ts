@@ -87,14 +87,14 @@ async function checkTrees(run: (scenario: TreeScenario) => Promise<TreeWorld>, n
   return { largest, seen: [...seen] };
 }
 
-test('whatever happens to random trees, no child outlives its root, nothing is stuck, and every count is exact', async () => {
+test('deletions of random trees leave no orphan or stuck instance and return exact counts', async () => {
   const { largest, seen } = await checkTrees((scenario) => runTrees(scenario, openInMemory), runs);
   // A check that deletes little shows little.
   expect(largest).toBeGreaterThan(20);
   expect(seen).toEqual(expect.arrayContaining(['deleted', 'orphan', 'running']));
 }, 240_000);
 
-test('the same holds on PostgreSQL', async () => {
+test('on PostgreSQL, deletions of random trees leave no orphan and return exact counts', async () => {
   const isBusy = watchDriver();
   const { largest, seen } = await checkTrees(
     (scenario) => runTrees(scenario, (clock) => databases.create({ clock }), isBusy),
@@ -104,7 +104,7 @@ test('the same holds on PostgreSQL', async () => {
   expect(seen).toContain('deleted');
 }, 240_000);
 
-test('within as many runs, a store that does not look for orphans is found out', async () => {
+test('the random-tree check detects a store that lets a deletion orphan children', async () => {
   const { failed } = await fc.check(
     fc.asyncProperty(treeScenarios, async (scenario) => {
       const { violations } = await runTrees(scenario, openWithoutOrphanCheck);

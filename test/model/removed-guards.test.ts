@@ -24,7 +24,7 @@ async function openWithout({ override }: RemovedGuard, clock: Clock): Promise<Pr
   };
 }
 
-describe('within as many runs as it makes of the intact store, the model check finds that', () => {
+describe('the model check detects a store in which', () => {
   it.each(removedGuards)(
     '$fault',
     async (guard) => {

@@ -19,7 +19,7 @@ const hiddenMs = 1_000_000_000_000;
 
 export const removedGuards: readonly RemovedGuard[] = [
   {
-    fault: 'a turn in memory commits though the instance was asked to stop',
+    fault: 'a fast-path turn commits although the instance is canceling',
     finding: /a turn in memory of .* was acked while it was canceling/,
     override({ provider, db, clock }) {
       const pretend = [
@@ -54,7 +54,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'the last reason to stop is kept instead of the first',
+    fault: 'a second cancel overwrites the reason of the first',
     finding: /is \{"status":"\w+".*"reason":"[ab]".*not \{"status":"\w+".*"reason":"[ab]"/,
     override({ provider, db }) {
       const replace = db.prepare<[string, string | null, string]>(
@@ -72,7 +72,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'work of a turn that was under way when the cancel came is started all the same',
+    fault: 'a turn that ends after a cancel still starts its work items',
     finding: /started \d+ after its cancel|though it should be gone/,
     override({ provider, db }) {
       const isCanceling = db
@@ -93,7 +93,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'an instance is shown as canceled while its handlers run',
+    fault: 'an instance becomes canceled while its handlers run',
     finding: /is \{"status":"canceled".*not \{"status":"canceling"/,
     override({ provider, db, clock }) {
       const close = db.prepare<[number, number, number]>(
@@ -111,7 +111,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'the children of a terminated instance go on',
+    fault: 'the children of a terminated instance continue',
     finding:
       /is \{"status":"(pending|running|canceling)".*not \{"status":"(canceling|canceled|terminated)"/,
     override({ provider, db }) {
@@ -127,7 +127,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'the result of a former life reaches the next one',
+    fault: 'the result of a deleted instance reaches the next one with its id',
     finding: /which no commit had brought/,
     override({ provider }) {
       const items = new Map<
@@ -170,7 +170,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'the turn of a deleted instance brings it back',
+    fault: 'the turn of a deleted instance recreates it',
     finding: /is there, but nobody created it/,
     override({ provider }) {
       const created = new Map<string, NewInstance>();
@@ -199,7 +199,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
-    fault: 'a handler is not told that what it works for is gone',
+    fault: 'a renewal does not report that the instance was deleted',
     finding: /a renewal does not tell of a deletion/,
     override: ({ provider }) => ({
       async renewWorkItemLocks(renewals, extendMs) {
@@ -209,7 +209,7 @@ export const removedGuards: readonly RemovedGuard[] = [
     }),
   },
   {
-    fault: 'a deletion leaves children behind',
+    fault: 'a deletion leaves the children of the root',
     finding: /delete of .* answered|is stuck/,
     override({ provider, db }) {
       const readStatus = db

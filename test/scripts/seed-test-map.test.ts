@@ -16,7 +16,7 @@ function check(cases: Readonly<Record<string, string>>, ...rows: readonly string
 
 const tested = '| S000-P1 | Renewal. | `src/a.test.ts`: a lock is renewed |';
 
-test('a case may stand in a test, a decision or a plan', () => {
+test('a case can point to a test, a decision or a plan', () => {
   const cases = { 'S000-P1': 'Renewal.', 'S000-P2': 'Flag.', 'S004-M1': 'Later.' };
   const result = check(
     cases,
@@ -27,7 +27,7 @@ test('a case may stand in a test, a decision or a plan', () => {
   expect(result).toEqual({ problems: [], tested: 1, decided: 1, planned: 1 });
 });
 
-test('beside a decision may stand the tests of what was decided, and they must exist', () => {
+test('a decision can list tests, and a missing one is reported', () => {
   const decided = '[decision 007](decisions/007-flags.md)';
   const row = (test: string): string => `| S000-P1 | Renewal. | ${decided}<br>${test} |`;
   const cases = { 'S000-P1': 'Renewal.' };
@@ -70,16 +70,16 @@ test.each([
   ],
   ['planned: some day', 'S000-P1 is planned for "some day", which is no planned capability'],
   ['later', 'S000-P1 names neither a test, a decision nor a plan: later'],
-])('a place that does not exist is reported: %s', (where, problem) => {
+])('a reference that does not exist is reported: %s', (where, problem) => {
   const { problems } = check({ 'S000-P1': 'Renewal.' }, `| S000-P1 | Renewal. | ${where} |`);
   expect(problems).toEqual([problem]);
 });
 
-test('a case that is worded otherwise in the two files is reported', () => {
+test('a case whose wording differs between the two files is reported', () => {
   const { problems } = check({ 'S000-P1': 'Renewed.' }, tested);
   expect(problems).toEqual(['S000-P1 is worded otherwise in docs/seed-cases.json']);
 });
 
-test('an empty list of cases is no success', () => {
+test('an empty list of cases is reported', () => {
   expect(check({}).problems).toEqual(['no case was read']);
 });
