@@ -10,7 +10,7 @@ import { Perdure } from '../../src/perdure.ts';
 import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
 
 const program = new URL('./programs/blocking-program.ts', import.meta.url).pathname;
-// Long enough for a busy machine: the watchdog has to reach the store before a third of it is left.
+// Long enough for a busy machine: the watchdog must reach the store before a third of the lease is left.
 const leaseMs = 6_000;
 
 interface Store {
@@ -64,7 +64,7 @@ class FleetMember {
     this.#process.kill(signal);
   }
 
-  /** Resolves when its event loop turns. */
+  /** Resolves when its event loop responds. */
   async answer(): Promise<this> {
     const answered = once(this.#process, 'message');
     this.#process.send('are you there?');
@@ -73,7 +73,7 @@ class FleetMember {
   }
 }
 
-/** Runs other instances for a while, which all have to complete. */
+/** Runs other instances for `ms`; all of them must complete. */
 async function sayHellos(client: Client, ms: number): Promise<void> {
   for (const endsAt = Date.now() + ms; Date.now() < endsAt;) {
     const hello = await client.start('hello');
@@ -103,7 +103,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
       await client.start(name, undefined, { id: 'looping' });
       const blocked = async () => (await client.get('looping'))?.blocked?.reason;
       await expect.poll(blocked, { timeout: 60_000 }).toMatch(/^EVENT_LOOP_BLOCKED: A turn of/);
-      // Twice as long as it takes a worker to be lost.
+      // Twice the time after which a blocked worker is lost.
       for (const endsAt = Date.now() + 2 * leaseMs; Date.now() < endsAt;) {
         const hello = await client.start('hello');
         expect(await hello.result({ timeout: '30s' })).toBe('done');
@@ -140,7 +140,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
           /^Task "computes.*" blocked the event loop for \d\.\d s, longer than its lease of 6 s/,
         ) as string,
       });
-      // Its own result comes late and changes nothing, and the worker goes on.
+      // The handler's own result arrives late and is ignored, and the worker continues.
       await member.answer();
       const short = await client.runTask(name, 1);
       expect(await short.result({ timeout: '30s' })).toBe('computed');
@@ -153,7 +153,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     const store = await newStore();
     const client = await openClient(store);
     const member = await FleetMember.start(store);
-    // Once the watchdog runs.
+    // Gives the watchdog time to start.
     await sayHellos(client, 2_000);
     const run = await client.runTask('computes', 4_000);
     await expect.poll(async () => (await client.get(run.id))?.status).toBe('running');

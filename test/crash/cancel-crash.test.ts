@@ -8,7 +8,7 @@ import type { StubbornOptions, StubbornReport } from './programs/stubborn-progra
 
 const leaseMs = 1_000;
 
-/** A real worker process, and what it has told so far. */
+/** A real worker process and its reports so far. */
 class StubbornWorker {
   readonly reports: StubbornReport[] = [];
   readonly #process;
@@ -55,7 +55,7 @@ test('another worker cancels the instance of a killed worker within a lease plus
   await victim.hear('ready');
   const handle = await client.start('run');
   await victim.hear('running');
-  // It cannot run the activity: it is there to end it.
+  // It has no such activity, so it can only end the item.
   const other = new StubbornWorker({
     store: path,
     name: 'other',
@@ -67,7 +67,7 @@ test('another worker cancels the instance of a killed worker within a lease plus
   await expect
     .poll(async () => (await client.history(handle.id)).items.at(-1)?.event.kind)
     .toBe('executionCanceled');
-  // Not shown as canceled while the lease of the worker holds.
+  // Not `canceled` while the lease of the killed worker is valid.
   const { status: shown, running: [held] = [] } = (await client.get(handle.id)) ?? {};
   expect(shown).toBe('canceling');
   expect(held).toMatchObject({ name: 'stubborn', cancel: { reason: 'enough' } });
@@ -94,12 +94,12 @@ test('an activity that blocks beyond its lease has one outcome; its late ack is 
   await blocked.hear('running');
   const second = new StubbornWorker({ store: path, name: 'second', how: 'answer' });
   await second.hear('ready');
-  // The watchdog of the blocked worker fails the activity. Where it comes too late, the second worker takes over.
+  // The watchdog of the blocked worker fails the activity. If it is too late, the second worker takes over.
   const [result] = await Promise.allSettled([handle.result({ timeout: '20s' })]);
   if (result.status === 'fulfilled') expect(result.value).toBe('second');
   else expect(codesOf(result.reason)).toContain('EVENT_LOOP_BLOCKED');
   await second.kill();
-  // The first worker returns to its event loop with a result of its own, and takes the next instance.
+  // The first worker returns to its event loop with its own result, and claims the next instance.
   await client.start('run');
   await expect
     .poll(() => blocked.reports.filter(({ kind }) => kind === 'running').length, {

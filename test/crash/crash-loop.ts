@@ -15,17 +15,17 @@ export interface CrashLoopOptions {
   readonly kills: number;
   /** SIGSTOP for longer than a lease, then SIGCONT. */
   readonly pauses: number;
-  /** At least this many, not counting children. */
+  /** Minimum number of instances, not counting children. */
   readonly instances: number;
   readonly workers?: number;
   readonly leaseMs?: number;
   readonly killEveryMs?: number;
   readonly fencing?: boolean;
-  /** Immediate restarts of the server, and cuts of all connections to it; 0 by default. */
+  /** Immediate restarts of the server, and cuts of all its connections. Default: 0. */
   readonly restarts?: number;
   readonly cuts?: number;
   readonly disturbEveryMs?: number;
-  /** A file of SQLite by default. */
+  /** Default: an SQLite file. */
   readonly createStore?: () => Promise<LoopStore>;
   readonly onProgress?: (text: string) => void;
 }
@@ -34,24 +34,24 @@ export interface CrashReport extends Verdict {
   readonly kills: number;
   /** Kills that hit a worker with a live lease in the store. */
   readonly killsOfOpenClaims: number;
-  /** Of these, kills that hit an ack on its way. */
+  /** The part of these that hit an ack in flight. */
   readonly killsOfAcks: number;
   readonly pauses: number;
   readonly outages: number;
-  /** Statements that a cut took the answer from. */
+  /** Statements whose response was lost to a cut. */
   readonly cutAnswers: number;
-  /** The longest time from a server's return to the next event. */
+  /** The longest time from the return of the server to the next event. */
   readonly longestRecoveryMs: number;
   readonly medianRecoveryMs: number;
   readonly seconds: number;
 }
 
-// A lease that a dead worker left may have to run out several times in a row.
+// Leases of dead workers may have to expire several times in sequence.
 const settleLeases = 20;
 
 /**
- * Runs workers and a client as real processes on one store, kills and pauses workers under load, disturbs the store
- * where it can be, lets the rest finish, and compares what the processes did with what the store says.
+ * Runs workers and a client as real processes on one store. Kills and pauses workers under load, injects store faults,
+ * lets the rest finish, and compares the ledgers of the processes with the store.
  */
 export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashReport> {
   const { leaseMs = 1_000, workers = 3, fencing = true, restarts = 0, cuts = 0 } = options;
@@ -115,7 +115,7 @@ interface LoadParams {
   readonly settleMs: number;
 }
 
-/** Answers what went wrong on the way, in words. */
+/** Returns the errors of the processes as text. */
 async function load(params: LoadParams): Promise<string[]> {
   const { fleet, state, killer, disturber, workers, instances, settleMs } = params;
   await fleet.compile();

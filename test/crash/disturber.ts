@@ -8,16 +8,16 @@ export interface DisturberParams {
   readonly state: StoredState;
   readonly restarts: number;
   readonly cuts: number;
-  /** Time between two faults, on average. */
+  /** Average time between two faults. */
   readonly everyMs: number;
 }
 
-/** Restarts the server and cuts connections to it, under load. */
+/** Restarts the server and cuts its connections under load. */
 export class Disturber {
   readonly outages: Outage[] = [];
-  /** Statements that a cut took the answer from. */
+  /** Statements whose response was lost to a cut. */
   cutAnswers = 0;
-  /** How long it took from the server's return to the next event. */
+  /** Times from the return of the server to the next event. */
   readonly recoveriesMs: number[] = [];
   readonly #params: DisturberParams;
 
@@ -33,7 +33,7 @@ export class Disturber {
       const from = Date.now();
       if (fault === 'restart') await faults.restart();
       else this.cutAnswers += faults.cut();
-      // Those whose connection was lost need a moment to know it.
+      // Clients need a moment to detect a lost connection.
       this.outages.push({ from, to: Date.now() + 100 });
       if (fault === 'restart') await this.#recover();
     }
@@ -50,7 +50,7 @@ export class Disturber {
   }
 }
 
-/** The faults in an order in which the rarer ones are spread evenly among the others. */
+/** Orders the faults so that the rarer ones are spread evenly. */
 function spread(restarts: number, cuts: number): readonly ('restart' | 'cut')[] {
   const at = (index: number, count: number): number => (index + 0.5) / count;
   return [

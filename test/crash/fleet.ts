@@ -46,7 +46,7 @@ export class Member {
   }
 
   async #start(): Promise<void> {
-    // Its only message says that it is ready.
+    // Its only message reports that it is ready.
     await Promise.race([once(this.process, 'message'), this.exited]);
     if (this.hasExited) throw new Error(`${this.name} exited early: ${this.errors}`);
     this.isReady = true;
@@ -55,7 +55,7 @@ export class Member {
 
 type SharedOptions = Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing' | 'outages'>;
 
-/** The processes of a loop: a client, and a number of workers that are replaced when they are killed. */
+/** The processes of a loop: one client, and workers that are replaced when they are killed. */
 export class Fleet {
   readonly #folder: string;
   readonly #options: SharedOptions;
@@ -69,12 +69,12 @@ export class Fleet {
     this.#options = options;
   }
 
-  /** The workers that run at the moment. */
+  /** The workers that are running. */
   get workers(): readonly Member[] {
     return [...this.#workers];
   }
 
-  /** Exits that nobody asked for, and what the process last said. */
+  /** Unexpected exits, with the last output of the process. */
   get unexpectedExits(): readonly string[] {
     return this.#unexpected;
   }
@@ -89,20 +89,20 @@ export class Fleet {
     return worker;
   }
 
-  /** Kills a worker and puts another in its place. */
+  /** Kills a worker and starts a replacement. */
   async replace(worker: Member): Promise<void> {
     this.#workers.delete(worker);
     await worker.kill();
     this.startWorker();
   }
 
-  /** Workers start no more instances of their own from now on. */
+  /** Tells the workers to start no more instances of their own. */
   startNoMore(): void {
     this.#ending = true;
     for (const worker of this.#workers) worker.tell('startNoMore');
   }
 
-  /** Ends the workers in peace. */
+  /** Stops the workers gracefully. */
   async stop(): Promise<void> {
     const workers = [...this.#workers];
     await Promise.all(workers.map(({ ready }) => ready));
@@ -112,14 +112,14 @@ export class Fleet {
     for (const worker of workers) this.#checkExit(worker);
   }
 
-  /** Leaves no process behind, whatever happened. */
+  /** Kills every remaining process. */
   async killAll(): Promise<void> {
     this.#workers.clear();
     const living = this.members.filter(({ hasExited }) => !hasExited);
     await Promise.all(living.map((member) => member.kill()));
   }
 
-  /** Compiles the sources for all that are started later: a process keeps what it has compiled at its end, and most are killed. */
+  /** Fills the compile cache for later processes: a process writes its cache at exit, and most are killed. */
   async compile(): Promise<void> {
     const program = join(import.meta.dirname, 'programs', 'compile-program.ts');
     const child = spawn(process.execPath, [program], { stdio: 'ignore', env: this.#env });

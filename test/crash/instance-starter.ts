@@ -4,7 +4,7 @@ import { ProviderError } from '../../src/model/failures/errors.ts';
 import type { Ledger } from './oracles/ledger.ts';
 import { idOf, kinds } from './scenarios.ts';
 
-/** Keeps a number of instances under way: starts them, raises their events, and takes their results. */
+/** Keeps a number of instances active: starts them, raises their events, and reads their results. */
 export class InstanceStarter {
   readonly #perdure: Perdure;
   readonly #ledger: Ledger;
@@ -31,7 +31,7 @@ export class InstanceStarter {
     this.#lanes = Array.from({ length: params.inFlight }, () => this.#keepOneUnderWay());
   }
 
-  /** Starts no more, and resolves when those under way have ended. */
+  /** Starts no more instances, and resolves when the active ones have ended. */
   async finish(): Promise<void> {
     this.#ending = true;
     await Promise.all(this.#lanes);
@@ -55,14 +55,14 @@ export class InstanceStarter {
     const handle = await this.#start(id, kind, n);
     this.#ledger.write({ line: 'started', id });
     for (let event = 1; event <= (kinds[kind]?.events ?? 0); event++) {
-      // Some come before anyone waits for them, some long after.
+      // Some events arrive before the instance waits for them, some long after.
       await delay((n % 3) * 15);
       await handle.raiseEvent('add', event * 10);
     }
     this.#ledger.write({ line: 'result', id, value: await handle.result() });
   }
 
-  /** Starts it, and again while the store is away: the id makes that one start. */
+  /** Starts an instance, with retries while the store is unavailable; the id deduplicates them. */
   async #start(id: string, kind: string, n: number): Promise<Handle> {
     for (;;) {
       try {

@@ -6,9 +6,9 @@ import type { StoredState } from './oracles/stored-state.ts';
 export interface Kill {
   readonly worker: string;
   readonly at: number;
-  /** Leases of the victim that the store still held when it was dead. */
+  /** Leases of the victim that the store still held after its death. */
   readonly leases: number;
-  /** How many of these it was just settling. */
+  /** The part of these that it was settling. */
   readonly settling: number;
 }
 
@@ -24,19 +24,19 @@ export interface KillerParams {
   readonly kills: number;
   readonly pauses: number;
   readonly leaseMs: number;
-  /** Time between two kills, on average. */
+  /** Average time between two kills. */
   readonly everyMs: number;
   readonly onKill?: (done: number) => void;
 }
 
-// Under load a worker is without a claim for milliseconds; a busy machine takes longer to start one.
+// Under load a worker is without a claim for milliseconds. A busy machine needs longer to start one.
 const idleLimitMs = 60_000;
 
-// How long a machine that is busy may take to hand what was lost to another worker. Rows that a process holds in its sleep
-// go to nobody, and a longer sleep would outlast the time in which statements are tried again.
+// How long a busy machine may need to hand lost work to another worker. Rows that a stopped process has locked
+// stay locked, and a longer stop would exceed the retry time of statements.
 const takeOverMs = 4_000;
 
-/** Kills workers under load, and puts some to sleep for longer than their leases. */
+/** Kills workers under load, and pauses some for longer than their leases. */
 export class Killer {
   readonly kills: Kill[] = [];
   readonly pauses: Pause[] = [];
@@ -64,7 +64,7 @@ export class Killer {
     const { fleet, state } = this.#params;
     const at = Date.now();
     await fleet.replace(victim);
-    // Nobody else can have these leases before they run out, so what the store shows is what the victim held.
+    // No other worker can take these leases before they expire, so the store shows what the victim held.
     const { held, settling } = victim.openClaims.read();
     const now = Date.now();
     const tokens = [...held];
@@ -80,7 +80,7 @@ export class Killer {
 
   async #pauseAll(): Promise<void> {
     const { pauses, kills, everyMs, leaseMs } = this.#params;
-    // Spread over the time that the kills will take.
+    // Spread over the duration of the kills.
     const gapMs = pauses === 0 ? 0 : Math.max((kills * everyMs) / pauses - 2 * leaseMs, everyMs);
     while (this.pauses.length < pauses) {
       await delay(gapMs * Math.random());
@@ -93,7 +93,7 @@ export class Killer {
     this.#asleep.add(worker);
     const pause: Pause = { worker: worker.name, from: Date.now(), to: Infinity };
     if (!worker.process.kill('SIGSTOP')) return;
-    // One that sleeps inside a transaction stops everybody: that is a lock, not a zombie.
+    // A process that is stopped inside a transaction blocks all others: a lock, not a zombie.
     const isZombie = await state.isWritable();
     if (isZombie) {
       this.pauses.push(pause);
@@ -101,12 +101,12 @@ export class Killer {
     }
     worker.process.kill('SIGCONT');
     pause.to = Date.now();
-    // Let it meet what has changed before anyone kills it.
+    // Lets it meet the changed state before it is killed.
     if (isZombie) await delay(leaseMs / 4);
     this.#asleep.delete(worker);
   }
 
-  /** Resolves once the leases of a worker that sleeps have run out and somebody has taken over some of its work. */
+  /** Resolves once the leases of a paused worker have expired and another worker has claimed some of its work. */
   async #loseLeases(worker: Member): Promise<void> {
     const { state, leaseMs } = this.#params;
     const { held } = worker.openClaims.read();
@@ -115,7 +115,7 @@ export class Killer {
       return kept.every(Boolean);
     };
     const stored: string[] = [];
-    // What it had settled without writing it down is not on its rows any more.
+    // Claims that it settled without recording that are no longer on its rows.
     for (const token of held) if (await keepsAll([token])) stored.push(token);
     await delay(leaseMs * 1.1);
     if (stored.length === 0) return;
@@ -123,7 +123,7 @@ export class Killer {
     while (Date.now() < deadline && (await keepsAll(stored))) await delay(20);
   }
 
-  /** A random worker that holds a claim by its own account, at this moment. */
+  /** A random worker that holds a claim according to its own ledger. */
   async #pickBusyWorker(): Promise<Member> {
     const { fleet } = this.#params;
     const deadline = Date.now() + idleLimitMs;

@@ -7,7 +7,7 @@ import type { Provider } from '../../src/providers/contract/provider.ts';
 import { engineStores } from '../engine/engine-store.ts';
 import { overrideProvider } from './override-provider.ts';
 
-/** A clock that can jump ahead, as it does for a process that was stopped for a while. */
+/** A clock that can jump ahead, as for a process that was stopped. */
 function jumpingClock(): { readonly clock: Clock; readonly jump: (ms: number) => void } {
   let aheadMs = 0;
   const clock: Clock = {
@@ -75,7 +75,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('expired claims (%s)', (kind) =
     const store = await newStore();
     const inner = await store.open(kind === 'SQLite' ? { clock } : {});
     let dropped = 0;
-    // Each time the process is held up between the claim and the handler, for longer than the lease.
+    // The process is delayed between claim and handler, each time for longer than the lease.
     const sleep = (): void => {
       if (dropped === 15) return;
       dropped += 1;

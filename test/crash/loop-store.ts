@@ -8,24 +8,24 @@ import { PostgresState } from './oracles/postgres-state.ts';
 import { SqliteState } from './oracles/sqlite-state.ts';
 import type { StoredState } from './oracles/stored-state.ts';
 
-/** What a loop can do to the store itself. */
+/** Faults that a loop can inject into the store. */
 export interface StoreFaults {
-  /** Kills the server and starts it again. */
+  /** Kills the server and restarts it. */
   restart(): Promise<void>;
-  /** Cuts every connection to it. */
+  /** Cuts every connection to the server. */
   cut(): number;
 }
 
-/** The store that a loop runs on. */
+/** The store of a loop. */
 export interface LoopStore {
-  /** What the programs open: a path, or a URL. */
+  /** What the programs open: a path or a URL. */
   readonly store: string;
   readonly state: StoredState;
   readonly faults?: StoreFaults;
   close(): Promise<void>;
 }
 
-/** A database file in a folder of its own. */
+/** A database file in a separate folder. */
 export async function createSqliteLoopStore(): Promise<LoopStore> {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-crash-'));
   const store = join(folder, 'store.db');
@@ -41,7 +41,7 @@ export async function createSqliteLoopStore(): Promise<LoopStore> {
   };
 }
 
-/** A server of its own, which syncs its commits, behind a proxy. */
+/** A separate server with fsync on, behind a proxy. */
 export async function createPostgresLoopStore(): Promise<LoopStore> {
   const server = await startEmbeddedServer({ durable: true });
   const proxy = await startTcpProxy(server.url);

@@ -5,7 +5,7 @@ import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 
-/** Opens the store of a loop, by its path or URL; as a supervisor would, it waits for a server that is away. */
+/** Opens the store of a loop by path or URL. Waits for a server that is unavailable, as a supervisor would. */
 export async function openStore(store: string): Promise<Provider> {
   if (!isPostgresUrl(store)) return openSqlite({ path: store });
   for (;;) {

@@ -27,7 +27,7 @@ test('an activity that always kills its process fails with POISON; other instanc
       await died;
     }
     expect(await ended).toBe('POISON');
-    // Each claim but the one that gave up killed a worker.
+    // Each claim except the last one killed a worker.
     expect(deaths).toBe(3);
     expect(await Promise.all(calm.map((handle) => handle.result({ timeout: '10s' })))).toEqual([
       1, 2, 3,

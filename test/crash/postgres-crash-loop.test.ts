@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { runCrashLoop } from './crash-loop.ts';
 import { createPostgresLoopStore } from './loop-store.ts';
 
-// Two cores carry a server and five processes here: a shorter lease would end without anybody's fault.
+// Two cores run a server and five processes here: a shorter lease would expire without a fault.
 const shared = { workers: 4, leaseMs: 3_000, createStore: createPostgresLoopStore } as const;
 
 test('killing and pausing workers on PostgreSQL under load loses, repeats and blocks nothing', async () => {
@@ -11,7 +11,7 @@ test('killing and pausing workers on PostgreSQL under load loses, repeats and bl
   expect(report.kills).toBeGreaterThanOrEqual(40);
   expect(report.instances).toBeGreaterThanOrEqual(1_000);
   expect(report.killsOfOpenClaims / report.kills).toBeGreaterThanOrEqual(0.8);
-  // Without these the loop would not have tried what it is for.
+  // Guards against a loop that never hit the cases it tests.
   expect(report.extra.killed).toBeGreaterThan(0);
   expect(report.pauses).toBe(4);
 }, 300_000);
@@ -40,7 +40,7 @@ test('cutting PostgreSQL connections under load loses, repeats and blocks nothin
   });
   expect(report.violations).toEqual([]);
   expect(report.outages).toBe(100);
-  // Whether a cut leads to an extra execution is a matter of luck; that it hits a statement is what it is for.
+  // A cut may or may not cause an extra execution, but cuts must hit statements.
   expect(report.cutAnswers).toBeGreaterThan(20);
 }, 300_000);
 

@@ -6,18 +6,18 @@ import type { Ledger } from './oracles/ledger.ts';
 interface EffectInput {
   readonly value: number;
   readonly ms: number;
-  /** Fail the first attempt. */
+  /** The first attempt fails. */
   readonly flaky?: boolean;
 }
 
-/** What an effect returns: `run` tells in the history which of its executions was recorded. */
+/** The result of an effect: `run` identifies the recorded execution in the history. */
 export interface EffectOutput {
   readonly value: number;
   readonly run: string;
 }
 
 interface Kind {
-  /** What an instance of this kind must return. */
+  /** The expected result of an instance of this kind. */
   readonly result: (n: number) => number;
   /** Events that it waits for. */
   readonly events: number;
@@ -25,7 +25,7 @@ interface Kind {
   readonly share: number;
 }
 
-/** The mix of instances; each name is that of an orchestration. */
+/** The mix of instances, by the name of the orchestration. */
 export const kinds: Readonly<Record<string, Kind>> = {
   sequence: { result: (n) => n + 4, events: 0, share: 4 },
   fanOut: { result: (n) => 5 * n + 15, events: 0, share: 4 },
@@ -48,21 +48,21 @@ export function kindOf(n: number, { events = true } = {}): string {
   return cycle[(n * 7) % cycle.length] ?? 'sequence';
 }
 
-/** An id from which the verifier can tell what the instance must return. */
+/** An id from which the verifier derives the expected result. */
 export function idOf(starter: string, kind: string, n: number): string {
   return `${starter}:${kind}:${n}`;
 }
 
-/** What the instance that was started with this id must return. */
+/** The expected result of the instance with this id. */
 export function expectedResult(id: string): number | undefined {
   const [, kind = '', n] = id.split(':');
   return kinds[kind]?.result(Number(n));
 }
 
-/** The definitions that a worker runs; each execution of the effect is written to the ledger. */
+/** The definitions that a worker runs. Each execution of the effect is written to the ledger. */
 export function createScenarios(ledger: Ledger, leaseMs: number) {
   const effect = activity('effect', (ctx, input: EffectInput) => runEffect(ledger, ctx, input));
-  // Quick ones, and some that take a while, in a fixed order: the input of a call must not change in a replay.
+  // Mostly short, some long, in a fixed order: the input of a call must not change in a replay.
   const msOf = (n: number): number => 2 + ((n * 13) % 24);
 
   const sequence = orchestration('sequence', async (ctx, n: number) => {
@@ -112,7 +112,7 @@ export function createScenarios(ledger: Ledger, leaseMs: number) {
     return (await ctx.call(effect, { value: n, ms: msOf(n), flaky: true }, { retry })).value;
   });
 
-  // Longer than its lease, so that it lives by renewal.
+  // Longer than its lease, so that it needs renewals.
   const slow = orchestration('slow', async (ctx, n: number) => {
     return (await ctx.call(effect, { value: n, ms: leaseMs * 1.5 })).value;
   });

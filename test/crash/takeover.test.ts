@@ -13,7 +13,7 @@ import { openStore } from './open-store.ts';
 
 const program = new URL('./programs/held-work-program.ts', import.meta.url);
 const host = hostProcesses();
-/** The leases are 30 s and 10 s: a takeover has nothing to do with them. The rest is for a slow machine. */
+/** The leases are 30 s and 10 s, so a takeover must not depend on them. The limit allows for a slow machine. */
 const takeoverMs = 8_000;
 
 const cleanups: (() => Promise<unknown>)[] = [];
@@ -49,7 +49,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** Runs what the killed process left, in this process. */
+/** Runs the work of the killed process in this process. */
 const waits = orchestration('waits', (ctx, label: string) => ctx.call(holds, label));
 const holds = activity('holds', async (_ctx, label: string) => label);
 const definitions = { orchestrations: [waits], activities: [holds] };
@@ -92,7 +92,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       let reruns = 0;
       living.child.on('message', () => (reruns += 1));
       const dying = startProcess(store);
-      // The quicker of the two workers runs it. Work that the other one runs is not lost.
+      // The faster worker runs it. Work of the other one is not lost.
       const handles = [];
       for (let n = 0; ; n++) {
         handles.push(await client.client.start(waits, `dying-${n}`));

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import pg from 'pg';
 import { isPostgresUrl } from '../../src/providers/postgres/driver/postgres-url.ts';
 
-/** Puts tokens back on their rows, whoever holds these by now. */
+/** Writes tokens back to their rows, even if another worker holds these. */
 export interface TokenRestorer {
   items(tokens: readonly string[]): Promise<void>;
   instances(tokens: readonly string[]): Promise<void>;
@@ -11,7 +11,7 @@ export interface TokenRestorer {
 
 const leaseMs = 1_000;
 
-/** Reaches below the provider of a store, named by its path or URL. */
+/** Opens the database below the provider, by its path or URL. */
 export function createTokenRestorer(store: string): TokenRestorer {
   return isPostgresUrl(store) ? onPostgres(store) : onSqlite(store);
 }

@@ -7,8 +7,8 @@ import { overrideProvider } from './override-provider.ts';
 import { createTokenRestorer } from './token-restorer.ts';
 
 /**
- * The sabotage: a provider whose writes are no longer fenced. Before each ack or renewal the caller's token is put
- * back on its row, whoever holds the row by now, and the completion of an item that is already gone is enqueued again.
+ * A provider that does not fence writes. Before each ack or renewal it writes the caller's token back to its row, even
+ * if another worker holds the row. It also enqueues the completion of an item that is already settled.
  */
 export function withoutFencing(inner: Provider, book: ClaimBook, store: string): Provider {
   const restore = createTokenRestorer(store);

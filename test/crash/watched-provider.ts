@@ -7,8 +7,8 @@ import { overrideProvider } from './override-provider.ts';
 type How = 'acked' | 'refused' | 'retried' | 'abandoned';
 
 /**
- * Writes every claim and how it was settled to the ledger: before the store is asked to settle it, and after the
- * store has answered. A claim is written before anyone can act on it, so each effect has its claim on record.
+ * Writes every claim and its outcome to the ledger: before the call that settles it, and after the response. A claim is
+ * written before the worker can use it, so each effect has a recorded claim.
  */
 export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger): Provider {
   const settling = (tokens: readonly string[]): void => {
@@ -17,7 +17,7 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
   const settled = (token: string, how: How): void =>
     ledger.write({ line: 'settled', token, how, at: Date.now() });
 
-  // The store's clock at the commit lies between the call and its answer.
+  // The store's clock at the commit lies between call and response.
   const claimedAtInsert = (
     instance: ClaimedInstance,
     claimed: readonly ClaimedAtInsert[],
@@ -75,7 +75,7 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
 
     async fetchWorkItems(params) {
       const items = await inner.fetchWorkItems(params);
-      // The store reads its clock before it looks for what is due.
+      // The store reads its clock before it queries due entries.
       const until = Date.now();
       for (const item of items) {
         const { lockToken: token, failures, nowMs: since } = item;
@@ -103,7 +103,7 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
         const result = results[index];
         if (result?.ok !== true) continue;
         for (const token of ack.lockTokens) settled(token, 'acked');
-        // A turn that a timer led to settles no item.
+        // A turn caused by a timer settles no item.
         const instanceId = book.idOf(ack.instanceKey);
         if (instanceId === undefined) throw new Error('A turn of an instance that nobody gave us.');
         const { incarnation, executionId } = ack;

@@ -1,4 +1,4 @@
-/** Deleting many instances through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
+/** Bulk deletion through the client, with a real worker. docs/seed-tests.md maps the seed cases. */
 import { expect, it } from 'vitest';
 import type { DeleteProgress } from 'perdure';
 import {
@@ -355,7 +355,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     await complete(client, ['five-days']);
     await clock.advance('1d');
     await complete(client, ['four-days']);
-    // Its age counts from its end, not from its start.
+    // The age counts from the end of the instance, not from its start.
     await client.start(waits, undefined, { id: 'long' });
     await clock.advance('4d');
     await client.raiseEvent('long', 'go', 'on');

@@ -1,4 +1,4 @@
-/** Deleting one instance through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
+/** Deletion of one instance through the client, with a real worker. docs/seed-tests.md maps the seed cases. */
 import { expect, it } from 'vitest';
 import type { Hint } from 'perdure/provider';
 import {
@@ -246,7 +246,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
       client.handle('w').result(),
     ]);
     await until(async () => (await first.status()).status === 'running');
-    // What is told late is told when the id has its next life.
+    // The hint arrives only after the id is reused.
     isDeaf = true;
     await client.deleteInstance('w', { force: true });
     const second = await client.start(waits, undefined, { id: 'w' });
@@ -284,7 +284,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
-  /** A store in which an instance gets one more child between the reading of its tree and its deletion. */
+  /** A store that adds one more child between the read of a tree and its deletion. */
   async function openGrowing(births: number) {
     let born = 0;
     const managed = await openManaged({}, (store) => ({

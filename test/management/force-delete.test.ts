@@ -1,6 +1,6 @@
 /**
- * Force-deleting instances with work in flight, through the client and real workers; docs/seed-tests.md maps the cases
- * of the seed.
+ * Force deletion of instances with work in flight, through the client and real workers. docs/seed-tests.md maps the
+ * seed cases.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ import {
   describeManaged,
 } from './managed-store.ts';
 
-/** An activity whose attempts a test sees begin, and ends when it wants to. */
+/** An activity that reports its start and its abort, and ends when the test resolves it. */
 function heldActivity() {
   const started = Promise.withResolvers<void>();
   const mayEnd = Promise.withResolvers<string>();
@@ -31,7 +31,7 @@ function heldActivity() {
   return { held, run, started: started.promise, aborted: aborted.promise, end: mayEnd.resolve };
 }
 
-/** Keeps what is logged as a warning or an error. */
+/** Records warnings and errors. */
 function recorder(): Logger & { readonly lines: string[] } {
   const lines: string[] = [];
   const keep = (_fields: object, message: string): void => void lines.push(message);

@@ -1,4 +1,4 @@
-/** Pruning executions through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
+/** Pruning of executions through the client, with a real worker. docs/seed-tests.md maps the seed cases. */
 import { expect, it } from 'vitest';
 import { activity, orchestration, type Client } from 'perdure';
 import {

@@ -1,4 +1,4 @@
-/** What operators read: executions, sizes, queues, figures, the audit. */
+/** Read operations for operators: executions, sizes, queues, metrics, audit. */
 import { expect, it } from 'vitest';
 import { activity, orchestration, type AuditRecord } from 'perdure';
 import {

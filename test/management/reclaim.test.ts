@@ -1,4 +1,4 @@
-/** What the calls of a client leave of rows that were only hidden. */
+/** Which hidden rows the calls of a client reclaim. */
 import { expect, it } from 'vitest';
 import { ProviderError, type Provider } from 'perdure';
 import {
@@ -10,7 +10,7 @@ import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.t
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { complete, describeManaged, quick, wide } from './managed-store.ts';
 
-// More than one transaction takes away itself.
+// More than one transaction deletes.
 const manyEvents = 5_000;
 
 function movesOn({ provider, clock }: { readonly provider: Provider; readonly clock: FakeClock }) {

@@ -1,4 +1,4 @@
-/** What retention policies take and keep, by workers and by hand, on a clock that skips time. */
+/** What retention policies delete and keep, in sweeps of workers and of `retention.run()`, on a fake clock. */
 import { expect, it } from 'vitest';
 import { orchestration } from 'perdure';
 import {

@@ -1,4 +1,4 @@
-/** Who sweeps, when, and what ends a sweep early, on a clock that skips time. */
+/** Which worker sweeps, when, and what ends a sweep early, on a fake clock. */
 import { expect, it } from 'vitest';
 import { Perdure, ProviderError, type Client, type Provider } from 'perdure';
 import { complete, describeManaged, idsLeft, orchestrations, until } from './managed-store.ts';
@@ -272,7 +272,7 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual([]);
   });
 
-  /** A store in which each step of a walk looks at one instance, after something else has happened. */
+  /** A store in which each scan returns one instance, after `meanwhile` has run. */
   async function openSlow(meanwhile: (store: Provider) => Promise<void>) {
     const managed = await openManaged({}, (store) => ({
       ...store,

@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses where things are deleted; `tsc` is the test, nothing runs. */
+/** What the compiler accepts and rejects in deletion calls. `tsc` is the test; nothing here runs. */
 import type {
   AuditRecord,
   Client,

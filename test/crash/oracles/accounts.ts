@@ -1,27 +1,27 @@
 import type { Pause } from '../killer.ts';
 import type { BeginLine, ClaimLine, LedgerLine } from './ledger.ts';
 
-/** The ledger of one process, with what was done to it. */
+/** The ledger of one process, with the faults injected into it. */
 export interface ProcessAccount {
   readonly name: string;
   readonly lines: readonly LedgerLine[];
-  /** When it was killed; `undefined` if it ended in peace. */
+  /** When it was killed; `undefined` if it exited normally. */
   readonly killedAt: number | undefined;
   readonly pauses: readonly Pause[];
-  /** When the store was away from it. */
+  /** When it could not reach the store. */
   readonly outages: readonly Outage[];
 }
 
-/** The server was restarted, or connections to it were cut. */
+/** Server restarts and connection cuts. */
 export interface Outage {
   readonly from: number;
   readonly to: number;
 }
 
-/** One claim of a work item, with all that is known of it. */
+/** One claim of a work item, and its outcome. */
 export interface Claim extends ClaimLine {
   readonly account: ProcessAccount;
-  /** The lease lasted at least until here. */
+  /** The lease was valid at least until this time. */
   heldUntil: number;
   settled?: 'acked' | 'refused' | 'retried' | 'abandoned';
 }
@@ -33,15 +33,15 @@ interface Execution extends BeginLine {
   failed: boolean;
 }
 
-/** Everything that the processes of a loop did to one operation. */
+/** All claims and executions of one operation. */
 export interface OperationAccount {
   readonly key: string;
-  /** In the order in which the store gave them out. */
+  /** In claim order. */
   readonly claims: Claim[];
   readonly executions: Execution[];
 }
 
-/** Puts the ledgers of all processes together, by operation. */
+/** Merges the ledgers of all processes by operation. */
 export function collectOperations(
   accounts: readonly ProcessAccount[],
   leaseMs: number,
@@ -87,8 +87,8 @@ export function collectOperations(
 }
 
 /**
- * Whether the process stood still in between, because of a signal or of the machine: for a third of a lease in all, which
- * is how long a renewal may be late without being given another chance.
+ * Whether the process did not run in between, because of a signal or the machine, for a third of a lease in total: the
+ * delay of a renewal after which there is no second try.
  */
 export function stoodStill(
   { pauses, lines }: ProcessAccount,

@@ -12,7 +12,7 @@ export interface ClaimedOperation extends ClaimedInstance {
   readonly operation: number;
 }
 
-/** Remembers what the tokens that this process was given stand for. */
+/** Maps the lock tokens of this process to their instances and operations. */
 export class ClaimBook {
   readonly #instances = new Map<string, ClaimedInstance>();
   readonly #operations = new Map<string, ClaimedOperation>();

@@ -1,15 +1,15 @@
 /**
- * Compares three independent accounts: the ledgers of the processes, what was done to them, and the database.
+ * Compares three independent records: the ledgers of the processes, the injected faults, and the database.
  *
- * V1. No start that was acknowledged is lost.
- * V2. Every instance is over and has the right result; the client got each result that it asked for.
- * V3. Histories are dense and end with their only terminal event; every completion comes from one real execution.
- * V4. An operation is claimed again only after the earlier lease has run out, because its process stood still or was
- *     cut off from the store between claim and ack, or after its process was killed, or after a failed attempt.
- * V5. A recorded completion comes from the last claim: a lease that was lost changes nothing, and nothing is claimed
- *     once its completion has committed. An operation is acked at most once.
- * V6. Every execution of an effect has its own claim, and one that began after the completion comes from a process
- *     that stood still between the two.
+ * V1. No acknowledged start is lost.
+ * V2. Every instance has ended with the right result, and the client got each result that it requested.
+ * V3. Histories have no gaps and end with their only terminal event. Every completion comes from one real execution.
+ * V4. An operation is claimed again only after one of these: its lease expired because its process did not run or could
+ * not reach the store between claim and ack; its process was killed; an attempt failed.
+ * V5. A recorded completion comes from the last claim: a lost lease changes nothing, and nothing is claimed after its
+ * completion has committed. An operation is acked at most once.
+ * V6. Every execution of an effect has its own claim. One that began after the completion comes from a process that did
+ * not run between the two.
  */
 import {
   collectOperations,
@@ -30,7 +30,7 @@ export interface Verdict {
   readonly executions: number;
   /** Executions beyond one per attempt, by what explains them. */
   readonly extra: Readonly<Record<'killed' | 'stoodStill' | 'cutOff', number>>;
-  /** Effects begun by a process that woke up after somebody else had completed them. */
+  /** Effects begun by a process that resumed after another worker had completed them. */
   readonly zombies: number;
 }
 
@@ -123,7 +123,7 @@ function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: num
   for (const [index, claim] of claims.entries()) {
     const next = claims[index + 1];
     if (next === undefined || claim.settled === 'abandoned') continue;
-    // Others on its host need not wait for its leases.
+    // Other workers on its host take over before its leases expire.
     const wasKilled = (claim.account.killedAt ?? Infinity) <= next.until;
     const ran = executions.some(({ account }) => account === claim.account);
     const isStill = stoodStill(claim.account, {
@@ -200,7 +200,7 @@ interface Execution {
   readonly key: string;
 }
 
-/** The claim under which an execution ran: the last one of its process before it. */
+/** The claim of an execution: the last one of its process before it. */
 function claimOf(claims: readonly Claim[], execution: Execution): Claim | undefined {
   return claims.findLast(
     ({ account, since }) => account === execution.account && since <= execution.at,

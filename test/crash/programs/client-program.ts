@@ -1,4 +1,4 @@
-/** Starts instances and takes their results from a process that runs none of them. */
+/** Starts instances and reads their results, in a process without a worker. */
 import { Perdure } from '../../../src/index.ts';
 import { InstanceStarter } from '../instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
@@ -15,7 +15,7 @@ const starter = new InstanceStarter({
   name,
   inFlight,
   outages,
-  // Nobody knows whether an event was raised when the answer to that is lost.
+  // If the response is lost, it is unknown whether the event was raised.
   kindOf: (n) => kindOf(n, { events: !outages }),
 });
 

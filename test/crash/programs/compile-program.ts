@@ -1,4 +1,4 @@
-/** Loads what the other programs do, and ends: so the compile cache has it. */
+/** Loads the modules of the other programs and exits, to fill the compile cache. */
 import '../../../src/index.ts';
 import '../../../src/providers/postgres/provider.ts';
 import '../../../src/providers/sqlite/provider.ts';

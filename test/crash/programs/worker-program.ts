@@ -1,4 +1,4 @@
-/** Runs orchestrations and activities, and starts some instances itself, until it is killed or told to stop. */
+/** Runs orchestrations and activities, and starts some instances itself, until it is killed or stopped. */
 import { Perdure } from '../../../src/index.ts';
 import { ProviderError } from '../../../src/model/failures/errors.ts';
 import { ClaimBook } from '../oracles/claim-book.ts';
@@ -14,7 +14,7 @@ const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readO
 const ledger = new Ledger(path);
 const book = new ClaimBook();
 
-// A gap between two ticks is time in which nothing ran here, leases included. From the start: a young process is slow.
+// A gap between two ticks is time in which this process did not run. Measured from the start: a new process is slow.
 let seenAt = Date.now();
 const ticking = setInterval(() => {
   const now = Date.now();
@@ -35,12 +35,12 @@ const worker = await perdure.startWorker({
   ...createScenarios(ledger, leaseMs),
   activityLease: leaseMs,
   orchestrationLease: leaseMs,
-  // Here it is the loop that crashes workers, and never the fault of an item.
+  // Workers crash because of the loop, never because of an item.
   maxClaims: 1_000_000,
-  // Refused turns are what a lost lease looks like; only what nobody expects is trouble.
+  // A rejected turn is expected after a lost lease. Only unexpected errors are reported.
   logger: { debug: () => {}, info: () => {}, warn: () => {}, error: trouble },
 });
-// Nobody would raise the events of an instance whose starter was killed.
+// The events of an instance whose starter was killed would never be raised.
 const starter = new InstanceStarter({
   perdure,
   ledger,
