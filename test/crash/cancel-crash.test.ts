@@ -23,14 +23,14 @@ class StubbornWorker {
     onTestFinished(() => this.kill());
   }
 
-  async hear(kind: StubbornReport['kind']): Promise<void> {
-    const heard = (): boolean => this.reports.some((report) => report.kind === kind);
-    while (!heard()) {
+  async waitForReport(kind: StubbornReport['kind']): Promise<void> {
+    const isReported = (): boolean => this.reports.some((report) => report.kind === kind);
+    while (!isReported()) {
       const [exit] = await Promise.race([
         once(this.#process, 'message').then(() => []),
         once(this.#process, 'exit').then(() => [true]),
       ]);
-      if (exit === true && !heard()) throw new Error(`A worker exited before it was ${kind}.`);
+      if (exit === true && !isReported()) throw new Error(`A worker exited before it was ${kind}.`);
     }
   }
 
@@ -52,9 +52,9 @@ async function open() {
 test('another worker cancels the instance of a killed worker within a lease plus 2 s', async () => {
   const { path, client } = await open();
   const victim = new StubbornWorker({ store: path, name: 'victim', how: 'ignore' });
-  await victim.hear('ready');
+  await victim.waitForReport('ready');
   const handle = await client.start('run');
-  await victim.hear('running');
+  await victim.waitForReport('running');
   // It has no such activity, so it can only end the item.
   const other = new StubbornWorker({
     store: path,
@@ -62,7 +62,7 @@ test('another worker cancels the instance of a killed worker within a lease plus
     how: 'answer',
     withoutActivity: true,
   });
-  await other.hear('ready');
+  await other.waitForReport('ready');
   expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
   await expect
     .poll(async () => (await client.history(handle.id)).items.at(-1)?.event.kind)
@@ -77,7 +77,7 @@ test('another worker cancels the instance of a killed worker within a lease plus
   expect(status).toBe('canceled');
   expect(leaked).toBeUndefined();
   expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
-  await other.hear('acked');
+  await other.waitForReport('acked');
   expect(other.reports).toContainEqual({ kind: 'acked', accepted: true });
 }, 60_000);
 
@@ -89,11 +89,11 @@ test('an activity that blocks beyond its lease has one outcome; its late ack is 
     how: 'block',
     blockMs: 3 * leaseMs,
   });
-  await blocked.hear('ready');
+  await blocked.waitForReport('ready');
   const handle = await client.start('run');
-  await blocked.hear('running');
+  await blocked.waitForReport('running');
   const second = new StubbornWorker({ store: path, name: 'second', how: 'answer' });
-  await second.hear('ready');
+  await second.waitForReport('ready');
   // The watchdog of the blocked worker fails the activity. If it is too late, the second worker takes over.
   const [result] = await Promise.allSettled([handle.result({ timeout: '20s' })]);
   if (result.status === 'fulfilled') expect(result.value).toBe('second');

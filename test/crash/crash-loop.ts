@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ProcessAccount } from './oracles/accounts.ts';
-import { Disturber } from './disturber.ts';
+import type { ProcessRecord } from './oracles/accounts.ts';
+import { FaultInjector } from './disturber.ts';
 import { Fleet } from './fleet.ts';
 import { Killer } from './killer.ts';
 import { readLedger } from './oracles/ledger.ts';
 import { createSqliteLoopStore, type LoopStore } from './loop-store.ts';
 import type { StoredState } from './oracles/stored-state.ts';
-import { verify, type Verdict } from './oracles/verifier.ts';
+import { verify, type VerifierReport } from './oracles/verifier.ts';
 
 export interface CrashLoopOptions {
   readonly kills: number;
@@ -30,7 +30,7 @@ export interface CrashLoopOptions {
   readonly onProgress?: (text: string) => void;
 }
 
-export interface CrashReport extends Verdict {
+export interface CrashReport extends VerifierReport {
   readonly kills: number;
   /** Kills that hit a worker with a live lease in the store. */
   readonly killsOfOpenClaims: number;
@@ -72,7 +72,7 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       onKill: (done) => options.onProgress?.(`${done} of ${options.kills} kills`),
     });
     const everyMs = options.disturbEveryMs ?? 300;
-    const disturber = new Disturber({ faults, state, restarts, cuts, everyMs });
+    const disturber = new FaultInjector({ faults, state, restarts, cuts, everyMs });
     const { instances } = options;
     const troubles = await load({
       fleet,
@@ -109,7 +109,7 @@ interface LoadParams {
   readonly fleet: Fleet;
   readonly state: StoredState;
   readonly killer: Killer;
-  readonly disturber: Disturber;
+  readonly disturber: FaultInjector;
   readonly workers: number;
   readonly instances: number;
   readonly settleMs: number;
@@ -139,8 +139,8 @@ async function load(params: LoadParams): Promise<string[]> {
 function accountsOf(
   fleet: Fleet,
   { kills, pauses }: Killer,
-  { outages }: Disturber,
-): readonly ProcessAccount[] {
+  { outages }: FaultInjector,
+): readonly ProcessRecord[] {
   const killedAt = new Map(kills.map(({ worker, at }) => [worker, at]));
   return fleet.members.map(({ name, ledger }) => ({
     name,

@@ -3,7 +3,7 @@ import type { Outage } from './oracles/accounts.ts';
 import type { StoreFaults } from './loop-store.ts';
 import type { StoredState } from './oracles/stored-state.ts';
 
-export interface DisturberParams {
+export interface FaultInjectorParams {
   readonly faults: StoreFaults | undefined;
   readonly state: StoredState;
   readonly restarts: number;
@@ -13,15 +13,15 @@ export interface DisturberParams {
 }
 
 /** Restarts the server and cuts its connections under load. */
-export class Disturber {
+export class FaultInjector {
   readonly outages: Outage[] = [];
   /** Statements whose response was lost to a cut. */
   cutAnswers = 0;
   /** Times from the return of the server to the next event. */
   readonly recoveriesMs: number[] = [];
-  readonly #params: DisturberParams;
+  readonly #params: FaultInjectorParams;
 
-  constructor(params: DisturberParams) {
+  constructor(params: FaultInjectorParams) {
     this.#params = params;
   }
 

@@ -2,7 +2,7 @@ import { LockLostError } from '../../src/model/failures/errors.ts';
 import { encodeMessage } from '../../src/model/message.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { WorkItemAck } from '../../src/providers/contract/work-queue.ts';
-import type { ClaimBook } from './oracles/claim-book.ts';
+import type { ClaimRegistry } from './oracles/claim-book.ts';
 import { overrideProvider } from './override-provider.ts';
 import { createTokenRestorer } from './token-restorer.ts';
 
@@ -10,7 +10,7 @@ import { createTokenRestorer } from './token-restorer.ts';
  * A provider that does not fence writes. Before each ack or renewal it writes the caller's token back to its row, even
  * if another worker holds the row. It also enqueues the completion of an item that is already settled.
  */
-export function withoutFencing(inner: Provider, book: ClaimBook, store: string): Provider {
+export function withoutFencing(inner: Provider, book: ClaimRegistry, store: string): Provider {
   const restore = createTokenRestorer(store);
 
   const completeAgain = async ({ lockToken, outcome }: WorkItemAck): Promise<boolean> => {

@@ -1,6 +1,6 @@
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { ClaimedAtInsert } from '../../src/providers/contract/turn.ts';
-import { keyOf, type ClaimBook, type ClaimedInstance } from './oracles/claim-book.ts';
+import { keyOf, type ClaimRegistry, type ClaimedInstance } from './oracles/claim-book.ts';
 import type { Ledger } from './oracles/ledger.ts';
 import { overrideProvider } from './override-provider.ts';
 
@@ -10,7 +10,7 @@ type How = 'acked' | 'refused' | 'retried' | 'abandoned';
  * Writes every claim and its outcome to the ledger: before the call that settles it, and after the response. A claim is
  * written before the worker can use it, so each effect has a recorded claim.
  */
-export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger): Provider {
+export function recordClaims(inner: Provider, book: ClaimRegistry, ledger: Ledger): Provider {
   const settling = (tokens: readonly string[]): void => {
     for (const token of tokens) ledger.write({ line: 'settling', token });
   };
@@ -105,7 +105,7 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
         for (const token of ack.lockTokens) settled(token, 'acked');
         // A turn caused by a timer settles no item.
         const instanceId = book.idOf(ack.instanceKey);
-        if (instanceId === undefined) throw new Error('A turn of an instance that nobody gave us.');
+        if (instanceId === undefined) throw new Error('Acked a turn of an instance that was not claimed.');
         const { incarnation, executionId } = ack;
         claimedAtInsert({ instanceId, incarnation, executionId }, result.claimed, since);
       }

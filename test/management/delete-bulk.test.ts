@@ -6,12 +6,12 @@ import {
   complete,
   emptyStore,
   fails,
-  idsLeft,
+  remainingIds,
   leaves,
   quick,
   until,
   waits,
-  whatIsLeft,
+  countRemaining,
   describeManaged,
 } from './managed-store.ts';
 
@@ -33,7 +33,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 5,
     });
-    expect(await idsLeft(client)).toEqual(['w']);
+    expect(await remainingIds(client)).toEqual(['w']);
     expect(await client.deleteInstanceBulk({}, { all: true })).toEqual({
       instancesDeleted: 0,
       executionsDeleted: 0,
@@ -48,7 +48,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     await client.start(waits, undefined, { id: 'w' });
     const instanceIds = ['a', 'a', 'nobody', 'w', 'b', 'a'];
     expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
-    expect(await idsLeft(client)).toEqual(['c', 'w']);
+    expect(await remainingIds(client)).toEqual(['c', 'w']);
     expect(await client.deleteInstanceBulk({ instanceIds: [] })).toMatchObject({
       instancesDeleted: 0,
     });
@@ -61,7 +61,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     await expect(client.deleteInstanceBulk(filter)).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
   it('deleteInstanceBulk() skips the id of a child and deletes it with its root', async () => {
@@ -87,7 +87,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
       rootsSkipped: 1,
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['l', 'l-child']);
+    expect(await remainingIds(client)).toEqual(['l', 'l-child']);
   });
 
   it('deleteInstanceBulk() combines ids, completedBefore, status and name with AND', async () => {
@@ -131,7 +131,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     ).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['w']);
+    expect(await remainingIds(client)).toEqual(['w']);
   });
 
   it('deleteInstanceBulk() does not count a skipped tree towards limit', async () => {
@@ -142,7 +142,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({ limit: 1 }, { all: true })).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['b', 'l', 'l-child']);
+    expect(await remainingIds(client)).toEqual(['b', 'l', 'l-child']);
   });
 
   it('deleteInstanceBulk() without limit deletes 1,000 roots; the next call deletes the rest', async () => {
@@ -154,7 +154,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 100,
     });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('deleteInstanceBulk() with 100,000 ids deletes those that exist', async () => {
@@ -170,10 +170,10 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     await (await client.start(chain, { below: 2, wait: false }, { id: 't' })).result();
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
-    const before = await idsLeft(client);
+    const before = await remainingIds(client);
     const foretold = await client.deleteInstanceBulk({ limit: 30 }, { all: true, dryRun: true });
     const all = await client.deleteInstanceBulk({}, { all: true, dryRun: true });
-    expect(await idsLeft(client)).toEqual(before);
+    expect(await remainingIds(client)).toEqual(before);
     expect((await client.listAudit()).items).toEqual([]);
     expect(foretold.instancesDeleted).toBe(30);
     expect(await client.deleteInstanceBulk({ limit: 30 }, { all: true })).toEqual(foretold);
@@ -210,7 +210,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
       client.deleteInstanceBulk({}, { all: true, onProgress, signal: stop.signal }),
     ).rejects.toBe(reason);
     expect(gone).toBeGreaterThan(0);
-    expect(await idsLeft(client)).toHaveLength(100 - gone);
+    expect(await remainingIds(client)).toHaveLength(100 - gone);
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 100 - gone,
     });
@@ -228,7 +228,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     await expect(client.deleteInstanceBulk({}, { all: true, onProgress })).rejects.toThrow(
       'no screen',
     );
-    expect((await idsLeft(client)).length).toBeGreaterThan(0);
+    expect((await remainingIds(client)).length).toBeGreaterThan(0);
   });
 
   it('deleteInstanceBulk() keeps a new instance that reuses a selected id during the deletion', async () => {
@@ -250,7 +250,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
   it('concurrent deleteInstanceBulk() calls count each deleted instance once', async () => {
@@ -261,7 +261,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     );
     const sum = results.reduce((total, { instancesDeleted }) => total + instancesDeleted, 0);
     expect(sum).toBe(200);
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('new instances complete while deleteInstanceBulk() deletes others', async () => {
@@ -270,7 +270,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     const deleting = client.deleteInstanceBulk({ instanceIds: names('old', 300) });
     await complete(client, names('new', 50));
     expect(await deleting).toMatchObject({ instancesDeleted: 300 });
-    expect(await idsLeft(client)).toHaveLength(50);
+    expect(await remainingIds(client)).toHaveLength(50);
   });
 
   it('deleteInstanceBulk() without conditions rejects unless the caller passes all: true', async () => {
@@ -284,7 +284,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
         });
       }
     }
-    expect(await idsLeft(client)).toEqual(['a', 'b']);
+    expect(await remainingIds(client)).toEqual(['a', 'b']);
     await expect(client.deleteInstanceBulk({}, { all: 'yes' as never })).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
@@ -337,7 +337,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     await expect(client.deleteInstanceBulk({ instanceIds: [5 as never] })).rejects.toMatchObject({
       code: 'INVALID_ID',
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
   it('deleteInstanceBulk() with completedBefore in the future deletes every finished instance', async () => {
@@ -364,7 +364,7 @@ describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({ completedBefore })).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['five-days', 'four-days', 'long']);
+    expect(await remainingIds(client)).toEqual(['five-days', 'four-days', 'long']);
   });
 
   it('completedBefore is compared to the millisecond, and endedAt is an integer', async () => {

@@ -7,14 +7,14 @@ import {
   emptyStore,
   fails,
   grows,
-  idsLeft,
+  remainingIds,
   leaves,
-  makeRounds,
+  runExecutions,
   quick,
   tidies,
   until,
   waits,
-  whatIsLeft,
+  countRemaining,
   wide,
   describeManaged,
 } from './managed-store.ts';
@@ -42,7 +42,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
       await expect(client.history(id)).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
       await expect(client.listExecutions(id)).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
     }
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('deleteInstance() of a running instance rejects with a fix; force deletes it', async () => {
@@ -55,7 +55,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     });
     expect((await handle.status()).status).toBe('running');
     expect(await handle.delete({ force: true })).toMatchObject({ instancesDeleted: 1 });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('deleteInstance() of a pending instance rejects with INSTANCE_STILL_RUNNING unless forced', async () => {
@@ -126,7 +126,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     await client.raiseEvent('root-c-c', 'go', 'on');
     expect(await handle.result()).toBe('on');
     await tryBoth();
-    expect(await idsLeft(client)).toEqual(['root', 'root-c', 'root-c-c']);
+    expect(await remainingIds(client)).toEqual(['root', 'root-c', 'root-c-c']);
   });
 
   it('getInstanceTree() returns every descendant once, children before parents', async () => {
@@ -156,7 +156,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
       instancesDeleted: 4,
       executionsDeleted: 4,
     });
-    expect(await idsLeft(client)).toEqual(['b', 'b-c']);
+    expect(await remainingIds(client)).toEqual(['b', 'b-c']);
   });
 
   it('deleteInstance() rejects while a descendant runs; force deletes the whole tree', async () => {
@@ -168,23 +168,23 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
       code: 'INSTANCE_STILL_RUNNING',
       message: expect.stringContaining('"b-child", a descendant of "b", is running'),
     });
-    expect(await idsLeft(client)).toEqual(['b', 'b-child']);
+    expect(await remainingIds(client)).toEqual(['b', 'b-child']);
     expect(await client.deleteInstance('b', { force: true })).toMatchObject({
       instancesDeleted: 2,
     });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('deleteInstance() of a root with 2,000 children leaves no rows', async () => {
     const { client } = await openManaged({ warmCacheBytes: 0 });
     await (await client.start(wide, 2_000, { id: 'w' })).result();
     expect(await client.deleteInstance('w')).toMatchObject({ instancesDeleted: 2_001 });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('deleteInstance() deletes and counts all executions of the instance', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 4);
+    await runExecutions(client, 'e', 4);
     await client.raiseEvent('e', 'go');
     await client.wait('e');
     const { items } = await client.listExecutions('e');
@@ -199,7 +199,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
 
   it('a deleted id can be reused immediately and inherits no data', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'same', 2);
+    await runExecutions(client, 'same', 2);
     await client.raiseEvent('same', 'unread', 1);
     await client.deleteInstance('same', { force: true });
     const handle = await client.start(quick, 'new life', { id: 'same' });
@@ -281,7 +281,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
         await client.deleteInstance(id, { force: true });
       }
     }
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   /** A store that adds one more child between the read of a tree and its deletion. */
@@ -313,7 +313,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
       instancesDeleted: 3,
     });
     expect(births()).toBe(2);
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('deleteInstance() of a tree that keeps growing stops it and deletes it', async () => {
@@ -321,7 +321,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     const { instancesDeleted } = await client.deleteInstance('g', { force: true });
     expect(births()).toBeGreaterThan(3);
     expect(instancesDeleted).toBe(births() + 1);
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('getInstanceTree() visits a parent cycle once; deleteInstance() rejects and names the cycle', async () => {
@@ -340,7 +340,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 0,
     });
-    expect(await idsLeft(client)).toEqual(['a', 'a-c', 'a-c-c']);
+    expect(await remainingIds(client)).toEqual(['a', 'a-c', 'a-c-c']);
   });
 
   it('deleteInstance() with invalid input rejects and deletes nothing', async () => {
@@ -358,7 +358,7 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     await expect(client.deleteInstance('a', { actor: '' })).rejects.toMatchObject({
       code: 'INVALID_NAME',
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
   it('management calls of a closed client reject with CLOSED', async () => {

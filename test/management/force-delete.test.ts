@@ -13,7 +13,7 @@ import {
   tidies,
   until,
   waits,
-  whatIsLeft,
+  countRemaining,
   describeManaged,
 } from './managed-store.ts';
 
@@ -50,7 +50,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
       expect(reason).toBeInstanceOf(CanceledError);
       expect(reason).toMatchObject({ code: 'OPERATION_CANCELED', trigger: 'deleted' });
       end('late');
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
 
     it('an activity is aborted at its next lease renewal when all hints are lost', async () => {
@@ -136,7 +136,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
       mayFail.resolve();
       await clock.advance('1h');
       expect(attempts).toBe(1);
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
   });
 
@@ -153,7 +153,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
     expect(await client.deleteInstance('r', { force: true })).toMatchObject({
       queueMessagesDeleted: 4,
     });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('a worker that starts after the deletion claims nothing of the instance', async () => {
@@ -191,7 +191,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
       mayAck.resolve();
       expect(await acked.promise).toMatchObject({ ok: false, error: { code: 'LOCK_LOST' } });
       expect(await client.get('w')).toBeUndefined();
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
 
     it('a turn of a deleted instance does not change a new instance with its id', async () => {
@@ -253,7 +253,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
     await client.start(waits, undefined, { id: 'w' });
     await until(async () => (await client.queueDepths()).messages === 0);
     await client.deleteInstance('w', { force: true });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('the timer of a deleted instance never fires', async () => {
@@ -319,7 +319,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
         const outcome = await result;
         if (outcome !== 'completed') expect(outcome).toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
         await turnOfTheLoop();
-        expect(await whatIsLeft(client)).toEqual(emptyStore);
+        expect(await countRemaining(client)).toEqual(emptyStore);
         await perdure.close();
       }
     });
@@ -336,7 +336,7 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
         });
       }
       for (let turn = 0; turn < 20; turn += 1) await turnOfTheLoop();
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
 
     it('a lease renewal after the deletion returns held: false, deleted: true', async () => {

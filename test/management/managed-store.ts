@@ -181,7 +181,7 @@ export async function complete(client: Client, ids: readonly string[]): Promise<
 }
 
 /** Runs `eternal` with this many continue-as-new, and waits until they are done. */
-export async function makeRounds(client: Client, id: string, rounds: number): Promise<void> {
+export async function runExecutions(client: Client, id: string, rounds: number): Promise<void> {
   await client.start(eternal, rounds, { id });
   await until(async () => (await client.get(id))?.executionId === rounds + 1);
 }
@@ -190,13 +190,13 @@ export async function makeRounds(client: Client, id: string, rounds: number): Pr
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
   const deadline = performance.now() + 40_000;
   while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error('It never came to hold.');
+    if (performance.now() > deadline) throw new Error('The condition did not hold within 40 s.');
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
 /** The ids of the remaining instances, sorted. */
-export async function idsLeft(client: Client): Promise<readonly string[]> {
+export async function remainingIds(client: Client): Promise<readonly string[]> {
   const { items } = await client.list({}, { limit: 1_000 });
   return items.map(({ id }) => id).toSorted();
 }
@@ -208,7 +208,7 @@ async function countInstances(client: Client): Promise<number> {
 }
 
 /** Counts everything a store still holds: instances, executions, queue entries, hidden rows. */
-export async function whatIsLeft(client: Client) {
+export async function countRemaining(client: Client) {
   const { messages, activities, orchestrations: queue } = await client.queueDepths();
   const { pendingReclaims, finishedExecutions } = await client.systemMetrics();
   return {

@@ -5,8 +5,8 @@ import {
   chain,
   complete,
   eternal,
-  idsLeft,
-  makeRounds,
+  remainingIds,
+  runExecutions,
   until,
   describeManaged,
 } from './managed-store.ts';
@@ -25,7 +25,7 @@ async function executionIds(client: Client, id: string): Promise<readonly number
 }
 
 async function finishRounds(client: Client, id: string, rounds: number): Promise<void> {
-  await makeRounds(client, id, rounds);
+  await runExecutions(client, id, rounds);
   await client.raiseEvent(id, 'go', 'end');
   await client.wait(id);
 }
@@ -33,7 +33,7 @@ async function finishRounds(client: Client, id: string, rounds: number): Promise
 describeManaged('pruneExecutions()', ({ openManaged }) => {
   it('pruneExecutions({ keepLast }) of a running instance keeps the last executions', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 9);
+    await runExecutions(client, 'e', 9);
     const { items } = await client.listExecutions('e');
     const events = items.slice(0, 7).reduce((sum, { historyLength }) => sum + historyLength, 0);
     expect(await client.pruneExecutions('e', { keepLast: 3 })).toEqual({
@@ -59,7 +59,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
       ['none', {}],
       ['future', { completedBefore: Date.UTC(2100, 0) }],
     ] as const) {
-      await makeRounds(client, id, 3);
+      await runExecutions(client, id, 3);
       expect(await client.pruneExecutions(id, options)).toMatchObject({ executionsDeleted: 3 });
       expect(await executionIds(client, id)).toEqual([4]);
     }
@@ -105,7 +105,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
 
   it('pruneExecutions() of 400 executions returns and audits one total count', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 400);
+    await runExecutions(client, 'e', 400);
     const foretold = await client.pruneExecutions('e', { keepLast: 10, dryRun: true });
     expect(foretold).toMatchObject({ instancesProcessed: 1, executionsDeleted: 391 });
     expect((await client.getInstanceInfo('e')).size.executions).toBe(401);
@@ -125,7 +125,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
       },
     }));
     for (const read of [client.history.bind(client), client.exportHistory.bind(client)]) {
-      await makeRounds(client, 'e', 2);
+      await runExecutions(client, 'e', 2);
       deleting.now = () => client.deleteInstance('e', { force: true });
       await expect(read('e')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
       delete deleting.now;
@@ -134,7 +134,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
 
   it('history() and exportHistory() of a pruned execution reject and say it was pruned', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 2);
+    await runExecutions(client, 'e', 2);
     await client.pruneExecutions('e');
     const pruned = { code: 'INVALID_INPUT', message: expect.stringContaining('was pruned') };
     await expect(client.history('e', { executionId: 1 })).rejects.toMatchObject(pruned);
@@ -145,7 +145,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
   it('pruneExecutionsBulk() skips running instances unless includeRunning is set', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'over', 3);
-    await makeRounds(client, 'runs', 3);
+    await runExecutions(client, 'runs', 3);
     await complete(client, ['plain']);
     const options = { keepLast: 2 };
     expect(await client.pruneExecutionsBulk({}, options)).toMatchObject({
@@ -160,7 +160,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
     expect(dry).toMatchObject({ instancesProcessed: 1, executionsDeleted: 2 });
     expect(await client.pruneExecutionsBulk({}, { ...options, includeRunning: true })).toEqual(dry);
     expect(await executionIds(client, 'runs')).toEqual([3, 4]);
-    expect(await idsLeft(client)).toEqual(['over', 'plain', 'runs']);
+    expect(await remainingIds(client)).toEqual(['over', 'plain', 'runs']);
   });
 
   it('pruneExecutionsBulk() without conditions rejects unless the caller passes all: true', async () => {
@@ -230,7 +230,7 @@ describeManaged('pruneExecutions()', ({ openManaged }) => {
 
   it('pruneExecutions() with invalid options rejects and prunes nothing', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 2);
+    await runExecutions(client, 'e', 2);
     const bad = [
       null,
       5,

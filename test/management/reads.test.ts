@@ -5,8 +5,8 @@ import {
   chain,
   complete,
   fails,
-  idsLeft,
-  makeRounds,
+  remainingIds,
+  runExecutions,
   until,
   waits,
   describeManaged,
@@ -15,7 +15,7 @@ import {
 describeManaged('management reads', ({ openManaged }) => {
   it('listExecutions() pages oldest first, without gaps or repeats', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 24);
+    await runExecutions(client, 'e', 24);
     const ids: number[] = [];
     let after: number | undefined = 0;
     while (after !== undefined) {
@@ -85,7 +85,7 @@ describeManaged('management reads', ({ openManaged }) => {
     await expect((await client.start(fails)).result()).rejects.toThrow('on purpose');
     await client.start(waits, undefined, { id: 'w' });
     await client.terminate('w');
-    await makeRounds(client, 'e', 3);
+    await runExecutions(client, 'e', 3);
     const metrics = await client.systemMetrics();
     expect(metrics).toMatchObject({
       instances: {
@@ -107,7 +107,7 @@ describeManaged('management reads', ({ openManaged }) => {
     const { client, clock } = await openManaged();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'secret-a' })).result();
     await complete(client, ['secret-b', 'secret-c', 'secret-d']);
-    await makeRounds(client, 'secret-e', 5);
+    await runExecutions(client, 'secret-e', 5);
     await client.deleteInstance('secret-a', { actor: 'ann' });
     await clock.advance('1m');
     await client.deleteInstanceBulk(
@@ -130,7 +130,7 @@ describeManaged('management reads', ({ openManaged }) => {
       { instancesDeleted: 2, executionsDeleted: 2, at: clock.now() - 60_000 },
     ]);
     expect(JSON.stringify(items)).not.toContain('secret');
-    expect(await idsLeft(client)).toEqual(['secret-d', 'secret-e']);
+    expect(await remainingIds(client)).toEqual(['secret-d', 'secret-e']);
   });
 
   it('deletions and prunes that match nothing or reject write no audit record', async () => {
@@ -138,7 +138,7 @@ describeManaged('management reads', ({ openManaged }) => {
     await client.start(waits, undefined, { id: 'w' });
     await client.deleteInstanceBulk({}, { all: true });
     await client.pruneExecutionsBulk({}, { all: true });
-    await makeRounds(client, 'e', 1);
+    await runExecutions(client, 'e', 1);
     await client.pruneExecutions('e', { keepLast: 5 });
     await client.pruneExecutionsBulk({}, { keepLast: 5, includeRunning: true });
     await expect(client.deleteInstance('w')).rejects.toMatchObject({

@@ -5,9 +5,9 @@ import {
   complete,
   eternal,
   fails,
-  idsLeft,
+  remainingIds,
   leaves,
-  makeRounds,
+  runExecutions,
   orchestrations,
   until,
   describeManaged,
@@ -32,7 +32,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     );
     await client.start('waits', undefined, { id: 'canceled' });
     await client.cancel('canceled', { wait: true });
-    await makeRounds(client, 'eternal', 25);
+    await runExecutions(client, 'eternal', 25);
     const first = await sweepAfter(client, clock, '1d');
     expect(first).toMatchObject({
       outcome: 'done',
@@ -48,17 +48,17 @@ describeManaged('retention policies', ({ openManaged }) => {
     ]);
     await complete(client, ['completed-later']);
     await clock.advance('28d');
-    expect(await idsLeft(client)).toHaveLength(6);
+    expect(await remainingIds(client)).toHaveLength(6);
     await clock.advance('2d');
-    await until(async () => (await idsLeft(client)).length === 4);
-    expect(await idsLeft(client)).toEqual(['canceled', 'completed-later', 'eternal', 'failed']);
+    await until(async () => (await remainingIds(client)).length === 4);
+    expect(await remainingIds(client)).toEqual(['canceled', 'completed-later', 'eternal', 'failed']);
     await clock.advance('2d');
-    await until(async () => (await idsLeft(client)).length === 3);
+    await until(async () => (await remainingIds(client)).length === 3);
     await clock.advance('56d');
-    expect(await idsLeft(client)).toEqual(['canceled', 'eternal', 'failed']);
+    expect(await remainingIds(client)).toEqual(['canceled', 'eternal', 'failed']);
     await clock.advance('3d');
-    await until(async () => (await idsLeft(client)).length === 2);
-    expect(await idsLeft(client)).toEqual(['canceled', 'eternal']);
+    await until(async () => (await remainingIds(client)).length === 2);
+    expect(await remainingIds(client)).toEqual(['canceled', 'eternal']);
     await client.raiseEvent('eternal', 'go', 'still alive');
     expect(await client.wait('eternal')).toMatchObject({ output: 'still alive' });
   });
@@ -67,7 +67,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     const { client, clock } = await openManaged();
     await complete(client, ['a']);
     await clock.advance('3650d');
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
     expect(await client.retention.status()).toEqual({
       paused: null,
       lastReport: null,
@@ -82,14 +82,14 @@ describeManaged('retention policies', ({ openManaged }) => {
     await clock.advance('3h');
     const report = await sweepAfter(client, clock, '61m');
     expect(report).toMatchObject({ dryRun: true, deleted: { instancesDeleted: 2 } });
-    expect(await idsLeft(client)).toEqual(['a', 'b']);
+    expect(await remainingIds(client)).toEqual(['a', 'b']);
     expect((await client.listAudit()).items).toEqual([]);
     expect(await client.retention.run({ dryRun: true })).toMatchObject({
       dryRun: true,
       deleted: report.deleted,
     });
     expect(await client.retention.run()).toMatchObject({ dryRun: false, deleted: report.deleted });
-    expect(await idsLeft(client)).toEqual([]);
+    expect(await remainingIds(client)).toEqual([]);
   });
 
   it('a sweep keeps a tree with a running child and counts it as left', async () => {
@@ -98,7 +98,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     await until(async () => (await client.get('l'))?.status === 'completed');
     await complete(client, ['a']);
     expect(await sweepAfter(client, clock, '3h')).toMatchObject({ outcome: 'done', left: 1 });
-    expect(await idsLeft(client)).toEqual(['l', 'l-child']);
+    expect(await remainingIds(client)).toEqual(['l', 'l-child']);
   });
 
   it('the first matching retention policy decides, for instances and for executions', async () => {
@@ -118,20 +118,20 @@ describeManaged('retention policies', ({ openManaged }) => {
     });
     await complete(client, ['quick']);
     await (await client.start(other, undefined, { id: 'other' })).result();
-    await makeRounds(client, 'e', 5);
+    await runExecutions(client, 'e', 5);
     await clock.advance('3d');
-    expect(await idsLeft(client)).toEqual(['e', 'other']);
+    expect(await remainingIds(client)).toEqual(['e', 'other']);
     expect((await client.getInstanceInfo('e')).size.executions).toBe(6);
     await clock.advance('6d');
     expect((await client.getInstanceInfo('e')).size.executions).toBe(2);
     await clock.advance('30d');
-    expect(await idsLeft(client)).toEqual(['e', 'other']);
+    expect(await remainingIds(client)).toEqual(['e', 'other']);
   });
 
   it('a sweep writes one audit record with counts and policies, without ids', async () => {
     const { client, clock } = await openManaged({ retention });
     await complete(client, ['secret-1', 'secret-2']);
-    await makeRounds(client, 'secret-3', 1);
+    await runExecutions(client, 'secret-3', 1);
     const report = await sweepAfter(client, clock, '3h');
     await sweepAfter(client, clock, '61m');
     const { items } = await client.listAudit();
@@ -160,7 +160,7 @@ describeManaged('retention policies', ({ openManaged }) => {
       outcome: 'done',
       deleted: { instancesDeleted: 2 },
     });
-    expect(await idsLeft(client)).toEqual(['c']);
+    expect(await remainingIds(client)).toEqual(['c']);
     expect((await client.retention.status()).lastReport).toMatchObject({ sweeper: 'ops' });
   });
 

@@ -1,7 +1,7 @@
 /** Which worker sweeps, when, and what ends a sweep early, on a fake clock. */
 import { expect, it } from 'vitest';
 import { Perdure, ProviderError, type Client, type Provider } from 'perdure';
-import { complete, describeManaged, idsLeft, orchestrations, until } from './managed-store.ts';
+import { complete, describeManaged, remainingIds, orchestrations, until } from './managed-store.ts';
 import { recorder, retention, sweepAfter } from './sweeps.ts';
 
 describeManaged('retention sweeper', ({ openManaged }) => {
@@ -75,11 +75,11 @@ describeManaged('retention sweeper', ({ openManaged }) => {
       await stuck.promise;
       await startWorker({ retention });
       await clock.advance('30s');
-      expect(await idsLeft(client)).toEqual(['a', 'b']);
+      expect(await remainingIds(client)).toEqual(['a', 'b']);
       expect((await client.retention.status()).lastReport).toBeNull();
       await clock.advance('2m');
       await until(async () => (await client.retention.status()).lastReport !== null);
-      expect(await idsLeft(client)).toEqual([]);
+      expect(await remainingIds(client)).toEqual([]);
       expect((await client.retention.status()).lastReport).toMatchObject({
         outcome: 'done',
         deleted: { instancesDeleted: 2 },
@@ -96,7 +96,7 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     await client.retention.pause({ actor: 'ops' });
     expect((await client.retention.status()).paused).toEqual({ at: clock.now(), actor: 'ops' });
     await clock.advance('5h');
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
     expect((await client.retention.status()).lastReport).toBeNull();
     await client.retention.resume();
     expect((await client.retention.status()).paused).toBeNull();
@@ -123,11 +123,11 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     const report = await sweepAfter(client, clock, '3h');
     delete pausing.client;
     expect(report).toMatchObject({ outcome: 'paused', errors: [] });
-    const left = await idsLeft(client);
+    const left = await remainingIds(client);
     expect(left.length).toBe(60 - report.deleted.instancesDeleted);
     expect(left.length).toBeGreaterThan(0);
     await clock.advance('2h');
-    expect(await idsLeft(client)).toEqual(left);
+    expect(await remainingIds(client)).toEqual(left);
     await client.retention.resume();
     expect(await sweepAfter(client, clock, '70s')).toMatchObject({
       outcome: 'done',
@@ -176,7 +176,7 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     await complete(client, ['b']);
     broken = false;
     await clock.advance('2m');
-    await until(async () => (await idsLeft(client)).length === 1);
+    await until(async () => (await remainingIds(client)).length === 1);
     expect((await client.retention.status()).lastReport).toMatchObject({ outcome: 'done' });
   });
 
@@ -221,7 +221,7 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     sweeping.isStuck = false;
     const { lastReport } = await client.retention.status();
     expect(lastReport).toMatchObject({ outcome: 'stopped', errors: [] });
-    const left = (await idsLeft(client)).length;
+    const left = (await remainingIds(client)).length;
     expect(left).toBeGreaterThan(0);
     expect(left).toBe(200 - (lastReport?.deleted.instancesDeleted ?? 0));
     await startWorker({ retention });
@@ -269,7 +269,7 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     });
     await clock.advance('61s');
     expect(await client.retention.run({ policies })).toMatchObject({ outcome: 'done' });
-    expect(await idsLeft(client)).toEqual([]);
+    expect(await remainingIds(client)).toEqual([]);
   });
 
   /** A store in which each scan returns one instance, after `meanwhile` has run. */
@@ -311,7 +311,7 @@ describeManaged('retention sweeper', ({ openManaged }) => {
       outcome: 'lostLease',
       deleted: { instancesDeleted: 0 },
     });
-    expect(await idsLeft(client)).toHaveLength(4);
+    expect(await remainingIds(client)).toHaveLength(4);
     expect((await client.retention.status()).lastReport).toBeNull();
   });
 
@@ -322,15 +322,15 @@ describeManaged('retention sweeper', ({ openManaged }) => {
     await provider.writeRecord('retention.report', '{');
     await expect(client.retention.status()).rejects.toMatchObject({ code: 'UNDECODABLE' });
     await clock.advance('3h');
-    await until(async () => (await idsLeft(client)).length === 0);
+    await until(async () => (await remainingIds(client)).length === 0);
     await until(() => client.retention.status().then(Boolean, () => false));
     expect(logger.errors).toContain('cannot read the last retention report');
     await provider.writeRecord('retention.paused', '{');
     await complete(client, ['b']);
     await clock.advance('3h');
-    expect(await idsLeft(client)).toEqual(['b']);
+    expect(await remainingIds(client)).toEqual(['b']);
     await client.retention.resume();
     await clock.advance('2m');
-    await until(async () => (await idsLeft(client)).length === 0);
+    await until(async () => (await remainingIds(client)).length === 0);
   });
 });

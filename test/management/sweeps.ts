@@ -14,7 +14,7 @@ export async function sweepAfter(
   await clock.advance(advance);
   const { lastReport } = await client.retention.status();
   if (lastReport === null || lastReport.startedAt === before?.startedAt) {
-    throw new Error('There was no sweep.');
+    throw new Error('No sweep ran in that time.');
   }
   return lastReport;
 }

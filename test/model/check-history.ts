@@ -23,33 +23,33 @@ const deliveredKinds: Readonly<Record<string, Delivered['kind']>> = {
   cancelRequested: 'cancel',
 };
 
-/** Answers of work that ran to its end. */
+/** Outcomes of work that ran to its end. */
 const finished: ReadonlySet<string> = new Set<Delivered['kind']>([
   'completed',
   'failed',
   'childEnded',
 ]);
 
-/** What may lead to withdrawals at once: a request to stop, and the deadline of a scope. */
+/** Events that may be followed by withdrawals: a cancel, and the deadline of a scope. */
 const withdraws: ReadonlySet<string> = new Set(['cancelRequested', 'timerFired']);
 
-/** Answers and withdrawals: what a request to stop leads to before any code runs. */
+/** Outcomes and withdrawals: the events that follow a cancel before any code runs. */
 function isSettling({ kind }: HistoryEvent): boolean {
   return kind === 'operationWithdrawn' || kind in deliveredKinds || kind === 'timerFired';
 }
 
-/** Whether a message still means something to the code as it stands. */
+/** Whether a message can still change the state of the code. */
 function matters(run: ScriptRun, { kind, operation, execution }: Delivered): boolean {
   if (operation === null) return true;
   return kind !== 'canceled' && execution === run.executionId && run.isPending(operation);
 }
 
-/** Says what is wrong with the history of an instance that is over. */
+/** Checks the history of a finished instance. */
 export class HistoryCheck {
   readonly #store: Provider;
   readonly #instance: ModelInstance;
   readonly #violations: string[] = [];
-  /** What was delivered and is not yet found in history. */
+  /** Delivered messages that were not found in the history yet. */
   readonly #delivered: (Delivered | undefined)[];
 
   constructor(store: Provider, instance: ModelInstance) {
@@ -63,7 +63,7 @@ export class HistoryCheck {
     const executions = await this.#store.listExecutions({ instanceId, after: 0, limit: 1_000 });
     const { length } = executions;
     this.#expect(length === execution - prunedUpTo, `has ${length} executions`);
-    // What the pruned ones have seen is in no history any more.
+    // The messages of pruned executions are in no history.
     for (const turn of turns) {
       if (turn.execution <= prunedUpTo) this.#delivered.fill(undefined, 0, turn.seen);
     }
@@ -102,9 +102,9 @@ export class HistoryCheck {
     const run = new ScriptRun(executionId, script, carried);
     const isCutOff = before === undefined && executionId > 1;
     if (!isCutOff) this.#findCarried(carried - (before?.buffered ?? 0));
-    this.#expect(started.cancel !== undefined || before?.canceled !== true, 'forgot its cancel');
+    this.#expect(started.cancel !== undefined || before?.canceled !== true, 'lost its cancel');
     if (started.cancel !== undefined) {
-      // A request that came while the execution before waited for its end is in that history, too.
+      // A cancel that arrived while the previous execution waited for its end is also in that history.
       if (isCutOff) this.#forgetCancel();
       else if (before?.canceled !== true) {
         this.#find(run, { kind: 'cancel', operation: null, seen: Infinity, inPlace: true });
@@ -143,22 +143,22 @@ export class HistoryCheck {
     const kind = isIncoming(event) ? deliveredKinds[event.kind] : undefined;
     const operation = 'operation' in event ? event.operation : null;
     if (kind !== undefined) {
-      // What is no longer wanted, and answered in the same turn, has its answer recorded where it was given up.
+      // The outcome of an operation that was given up in the same turn is recorded at that place.
       const inPlace = turn.inPlace || (operation !== null && !run.isPending(operation));
       this.#find(run, { kind, operation, ...turn, inPlace: inPlace || run.isOver });
     }
     if (event.kind === 'activityCompleted' || event.kind === 'activityFailed') {
-      const isHeard = !run.isToldByRequest(event.operation);
-      this.#expect(isHeard, `heard ${event.operation}, though the request had told its handler`);
+      const isValid = !run.isAbortedByCancel(event.operation);
+      this.#expect(isValid, `has the outcome of ${event.operation}, although the cancel aborted its handler`);
     }
-    if (event.kind === 'operationWithdrawn' && !run.isToldByRequest(event.target)) {
+    if (event.kind === 'operationWithdrawn' && !run.isAbortedByCancel(event.target)) {
       this.#expectUnanswered(run, event.target, turn.seen);
     }
     const wrong = run.apply(event);
     if (wrong !== undefined) this.#expect(false, wrong);
   }
 
-  /** What is in history was delivered, in this order. */
+  /** Every message in the history was delivered, in this order. */
   #find(
     run: ScriptRun,
     wanted: Pick<Delivered, 'kind' | 'operation'> & {
@@ -175,7 +175,7 @@ export class HistoryCheck {
         (one.execution ?? run.executionId) === run.executionId,
     );
     if (index < 0 || index >= seen) {
-      return this.#expect(false, `has ${what}, which no commit had brought`);
+      return this.#expect(false, `has ${what}, which no commit delivered`);
     }
     const overtaken = this.#delivered
       .slice(0, index)
@@ -186,7 +186,7 @@ export class HistoryCheck {
     }
   }
 
-  /** What ran to its end is not withdrawn in the turn that has its answer. */
+  /** An operation is not withdrawn in a turn that has its outcome. */
   #expectUnanswered(run: ScriptRun, operation: number, seen: number): void {
     const isAnswered = this.#delivered
       .slice(0, seen)
@@ -196,10 +196,10 @@ export class HistoryCheck {
           one.execution === run.executionId &&
           finished.has(one.kind),
       );
-    this.#expect(!isAnswered, `withdrew ${operation}, though its answer was there`);
+    this.#expect(!isAnswered, `withdrew ${operation}, although its outcome was delivered`);
   }
 
-  /** What a turn has seen is in history, unless it no longer mattered. */
+  /** Every message of a turn is in the history, unless it could not change anything. */
   #expectNothingLost(run: ScriptRun, seen: number): void {
     for (const one of this.#delivered.slice(0, seen)) {
       if (one !== undefined && matters(run, one))
@@ -207,17 +207,17 @@ export class HistoryCheck {
     }
   }
 
-  /** Events that came with the turn that continued as new are only seen in what it carried over. */
+  /** Events that arrived with the continue-as-new turn are only in the carried-over events. */
   #findCarried(count: number): void {
     this.#expect(count >= 0, 'lost an event when it continued as new');
     for (let found = 0; found < count; found++) {
       const index = this.#delivered.findIndex((one) => one?.kind === 'event');
-      this.#expect(index >= 0, 'carried an event over that nobody raised');
+      this.#expect(index >= 0, 'carried over an event that was not raised');
       this.#delivered[index] = undefined;
     }
   }
 
-  /** Whether the pruned execution had seen the request, nobody knows any more. */
+  /** It is unknown whether the pruned execution had received the cancel. */
   #forgetCancel(): void {
     const index = this.#delivered.findIndex((one) => one?.kind === 'cancel');
     if (index >= 0) this.#delivered[index] = undefined;
@@ -226,10 +226,10 @@ export class HistoryCheck {
   #checkEnd(run: ScriptRun, event: HistoryEvent): void {
     const { cancel, terminated } = this.#instance;
     if (event.kind === 'executionTerminated') {
-      return this.#expect(event.reason === terminated, 'was terminated by nobody');
+      return this.#expect(event.reason === terminated, 'was terminated without a request');
     }
     if (event.kind === 'executionContinuedAsNew') {
-      return this.#expect(run.isContinuing, 'continued as new, though its code did not');
+      return this.#expect(run.isContinuing, 'continued as new, although its code did not');
     }
     if (event.kind === 'executionCanceled') {
       this.#expect(event.reason === cancel?.reason, `was canceled because of ${event.reason}`);
@@ -238,7 +238,7 @@ export class HistoryCheck {
       }
     }
     const expected = `execution${run.end?.status ?? 'StillRuns'}`.toLowerCase();
-    // Its code went on to the next execution, and was asked to stop before it got there: both ends are right.
+    // The code continued as new, and a cancel arrived before the next execution: both ends are valid.
     if (run.isContinuing && run.canceled) return;
     this.#expect(
       event.kind.toLowerCase() === expected,

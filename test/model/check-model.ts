@@ -10,12 +10,12 @@ import { World } from './world.ts';
 export interface ModelCheckParams {
   readonly profile: Profile;
   readonly runs: number;
-  /** Both as a failed check printed them. */
+  /** Both as printed by a failed check. */
   readonly seed?: number | undefined;
   readonly path?: string | undefined;
-  /** Default: a store in memory. */
+  /** Default: an in-memory store. */
   readonly openStore?: (clock: Clock) => Promise<Provider>;
-  /** Do not make the scenario that goes wrong small. Default false. */
+  /** Skip the shrinking of a failed scenario. Default: false. */
   readonly asFound?: boolean;
 }
 
@@ -23,16 +23,16 @@ export interface ModelCheckReport {
   readonly runs: number;
   readonly seed: number;
   readonly seconds: number;
-  /** What went wrong in the smallest scenario that was found, and how to see it again. */
+  /** The violations of the smallest failed scenario, and the command that reproduces it. */
   readonly failure: string | undefined;
-  /** How often the scenarios led to which meeting. */
+  /** How often the scenarios led to each situation. */
   readonly coverage: Coverage;
 }
 
-// Opening a store takes longer than a scenario; a world that ended well leaves nothing behind in it.
+// Opening a store takes longer than a scenario, and a scenario without violations leaves no data.
 const worldsPerStore = 50;
 
-/** Runs random scenarios until one goes wrong, and makes that one small. */
+/** Runs random scenarios until one fails, and shrinks it. */
 export async function checkModel(params: ModelCheckParams): Promise<ModelCheckReport> {
   const { profile, runs: numRuns, seed, path } = params;
   const startedAt = performance.now();
@@ -66,7 +66,7 @@ export async function checkModel(params: ModelCheckParams): Promise<ModelCheckRe
   }
 }
 
-/** Runs one scenario in a world of its own. */
+/** Runs one scenario in a separate world. */
 export async function runScenario(
   scenario: Scenario,
   stores: Stores,
@@ -89,7 +89,7 @@ export async function runScenario(
   return world;
 }
 
-/** Lends a store to one world after the other. */
+/** Provides each world with a store, and reuses stores. */
 export class Stores {
   readonly #open: (clock: Clock) => Promise<Provider>;
   #store: Provider | undefined;
@@ -129,7 +129,7 @@ function openInMemory(clock: Clock): Promise<Provider> {
   return openSqlite({ path: ':memory:', clock });
 }
 
-/** xorshift: the draws of the runtime (jitter) are the same in every run of a scenario. */
+/** xorshift: the runtime draws the same jitter in every run of a scenario. */
 function seededRandom(seed: number): () => number {
   let state = seed + 1;
   return () => {

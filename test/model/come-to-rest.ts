@@ -1,10 +1,10 @@
 import type { StoreBoundary } from './store-boundary.ts';
 
-// Between two calls to the store a worker takes at most two turns of the event loop.
+// Between two store calls, a worker takes at most two turns of the event loop.
 const quietRounds = 4;
 
-/** Resolves when nothing moves any more unless time passes or somebody does something. */
-export async function comeToRest(
+/** Resolves when the processes are idle: only time or a command can cause the next step. */
+export async function waitUntilIdle(
   boundary: StoreBoundary,
   {
     otherMoves = () => 0,

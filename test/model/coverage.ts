@@ -5,63 +5,63 @@ import type { Turn } from '../../src/providers/contract/turn.ts';
 import type { ModelInstance, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
 
-/** The meetings that the check is for. */
-export const meetings = [
+/** The situations that the check must reach. */
+export const situations = [
   'a pending instance is canceled',
   'a running instance is canceled',
   'an instance is canceled twice',
-  'an instance that is over is canceled',
+  'an ended instance is canceled',
   'a canceling instance is terminated',
   'a closing instance is terminated',
-  'a turn in memory comes after a cancel',
-  'a turn comes after a terminate',
-  'a turn schedules work after the cancel came',
-  'a turn starts a child after the cancel came',
-  'a turn completes after the cancel came',
-  'a turn fails after the cancel came',
-  'a turn continues as new after the cancel came',
+  'a fast-path turn is acked after a cancel',
+  'a turn is acked after a terminate',
+  'a turn schedules work after a cancel',
+  'a turn starts a child after a cancel',
+  'a turn completes after a cancel',
+  'a turn fails after a cancel',
+  'a turn continues as new after a cancel',
   'an execution begins canceled',
-  'a clean-up is cut off',
+  'a clean-up exceeds its limit',
   'an instance is closed while its work runs',
-  'work completes after it was asked to stop',
-  'work fails after it was asked to stop',
-  'work is retried after it was asked to stop',
-  'work is retried before it is asked to stop',
-  'work is acked after its lease',
+  'work completes after its cancel',
+  'work fails after its cancel',
+  'work is retried after its cancel',
+  'work is retried before its cancel',
+  'work is acked after its lease expired',
   'work passes its point of no return before the cancel',
-  'work is refused its point of no return',
-  'work is ended by another than its holder',
+  'work is denied its point of no return',
+  'work is ended by a worker that does not hold it',
   'a handler leaks',
   'a child is canceled with its parent',
-  'an instance that goes on is deleted',
+  'an active instance is deleted',
   'a canceling instance is deleted',
-  'an instance that is over is deleted',
-  'an instance that goes on is not deleted without force',
+  'an ended instance is deleted',
+  'an active instance is not deleted without force',
   'a child is deleted with its parent',
   'a deleted instance is canceled',
-  'a deleted id is used again',
-  'a turn comes after a delete',
-  'a turn in memory comes after a delete',
+  'a deleted id is reused',
+  'a turn is acked after a delete',
+  'a fast-path turn is acked after a delete',
   'work is acked after a delete',
   'work is retried after a delete',
-  'work is told of a delete',
-  'an ack of a former life meets the next one',
+  'work is notified of a delete',
+  'an ack of a deleted instance meets its successor',
   'an execution is pruned',
   'an execution whose work runs is pruned',
 ] as const;
 
-export type Meeting = (typeof meetings)[number];
+export type Situation = (typeof situations)[number];
 
-/** Counts the meetings that scenarios have led to: a check that meets nothing finds nothing. */
+/** Counts the situations that the scenarios reached: a check that reaches none cannot fail. */
 export class Coverage {
-  readonly counts = new Map<Meeting, number>(meetings.map((meeting) => [meeting, 0]));
+  readonly counts = new Map<Situation, number>(situations.map((situation) => [situation, 0]));
 
-  /** Looks at a call before the model has heard of it. */
+  /** Observes a call before the model applies it. */
   observe(call: StoreCall, model: ReferenceModel): void {
     switch (call.method) {
       case 'createInstances':
         for (const { instanceId } of call.args[0]) {
-          if (model.gone.has(instanceId)) this.#add('a deleted id is used again');
+          if (model.gone.has(instanceId)) this.#add('a deleted id is reused');
         }
         return;
       case 'deleteInstancesAtomic':
@@ -84,7 +84,7 @@ export class Coverage {
           if (!changed && status !== null) {
             this.#add(
               isTerminal(status)
-                ? 'an instance that is over is canceled'
+                ? 'an ended instance is canceled'
                 : 'an instance is canceled twice',
             );
           }
@@ -102,9 +102,9 @@ export class Coverage {
         for (const [ack, result] of pairs(call.args[0], call.result)) {
           const item = model.tokens.get(ack.lockTokens[0] ?? '');
           const isLate = item?.instance.status === 'canceling';
-          if (this.#isBereft(ack.lockTokens[0] ?? '', model)) {
-            this.#add('a turn in memory comes after a delete');
-          } else if (!result.ok && isLate) this.#add('a turn in memory comes after a cancel');
+          if (this.#isDeleted(ack.lockTokens[0] ?? '', model)) {
+            this.#add('a fast-path turn is acked after a delete');
+          } else if (!result.ok && isLate) this.#add('a fast-path turn is acked after a cancel');
         }
         return;
       case 'ackOrchestrationItems':
@@ -122,35 +122,35 @@ export class Coverage {
       case 'ackWorkItems':
         for (const [{ lockToken, outcome }, result] of pairs(call.args[0], call.result)) {
           const item = model.tokens.get(lockToken);
-          if (this.#isBereft(lockToken, model)) this.#add('work is acked after a delete');
-          else if (!result.ok) this.#add('work is acked after its lease');
+          if (this.#isDeleted(lockToken, model)) this.#add('work is acked after a delete');
+          else if (!result.ok) this.#add('work is acked after its lease expired');
           else if (outcome.kind === 'canceled' && outcome.leaked) this.#add('a handler leaks');
           else if (item?.flagged === true && outcome.kind !== 'canceled') {
             this.#add(
-              `work ${outcome.kind === 'failed' ? 'fails' : 'completes'} after it was asked to stop`,
+              `work ${outcome.kind === 'failed' ? 'fails' : 'completes'} after its cancel`,
             );
           }
         }
         return;
       case 'retryWorkItems':
         for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
-          if (this.#isBereft(lockToken, model)) this.#add('work is retried after a delete');
+          if (this.#isDeleted(lockToken, model)) this.#add('work is retried after a delete');
           const item = model.tokens.get(lockToken);
           if (result && item?.flagged === true)
-            this.#add('work is retried after it was asked to stop');
+            this.#add('work is retried after its cancel');
         }
         return;
       case 'renewWorkItemLocks':
         for (const result of call.result) {
-          if (!result.held && result.deleted === true) this.#add('work is told of a delete');
+          if (!result.held && result.deleted === true) this.#add('work is notified of a delete');
         }
         return;
       case 'markPointOfNoReturn':
-        if (call.result.kind === 'canceled') this.#add('work is refused its point of no return');
+        if (call.result.kind === 'canceled') this.#add('work is denied its point of no return');
         return;
       case 'fetchWorkItems':
         for (const { cancel } of call.result) {
-          if (cancel !== null) this.#add('work is ended by another than its holder');
+          if (cancel !== null) this.#add('work is ended by a worker that does not hold it');
         }
         return;
       default:
@@ -163,19 +163,19 @@ export class Coverage {
     for (const item of instance.items.values()) {
       if (item.passed) this.#add('work passes its point of no return before the cancel');
       if (item.failedBefore && item.token === null) {
-        this.#add('work is retried before it is asked to stop');
+        this.#add('work is retried before its cancel');
       }
     }
   }
 
   #delete(root: ModelInstance | undefined, kind: TreeDeletionResult['kind']): void {
     if (root === undefined) return;
-    if (kind === 'running') this.#add('an instance that goes on is not deleted without force');
+    if (kind === 'running') this.#add('an active instance is not deleted without force');
     if (kind !== 'deleted') return;
     const { status } = root;
-    if (isTerminal(status)) this.#add('an instance that is over is deleted');
+    if (isTerminal(status)) this.#add('an ended instance is deleted');
     else if (status === 'canceling') this.#add('a canceling instance is deleted');
-    else this.#add('an instance that goes on is deleted');
+    else this.#add('an active instance is deleted');
   }
 
   #prune(instance: ModelInstance | undefined, count: number): void {
@@ -187,20 +187,20 @@ export class Coverage {
     }
   }
 
-  /** Whether what a token held was deleted; counts those whose id is in use again. */
-  #isBereft(token: string, model: ReferenceModel): boolean {
-    const bereft = model.bereft.get(token);
-    if (bereft === undefined) return false;
-    if (model.instances.has(bereft.instanceId)) {
-      this.#add('an ack of a former life meets the next one');
+  /** Whether the item of a token was deleted. Also counts tokens whose id is in use again. */
+  #isDeleted(token: string, model: ReferenceModel): boolean {
+    const claim = model.deletedClaims.get(token);
+    if (claim === undefined) return false;
+    if (model.instances.has(claim.instanceId)) {
+      this.#add('an ack of a deleted instance meets its successor');
     }
     return true;
   }
 
   #lostTurn(token: string, model: ReferenceModel): void {
-    if (this.#isBereft(token, model)) return this.#add('a turn comes after a delete');
+    if (this.#isDeleted(token, model)) return this.#add('a turn is acked after a delete');
     const instance = model.instances.get(model.claims.get(token) ?? '');
-    if (instance?.status === 'terminated') this.#add('a turn comes after a terminate');
+    if (instance?.status === 'terminated') this.#add('a turn is acked after a terminate');
   }
 
   #turn(instance: ModelInstance, turn: Turn): void {
@@ -214,21 +214,21 @@ export class Coverage {
     }
     if (turn.childCancels.length > 0) this.#add('a child is canceled with its parent');
     if (outcome.status === 'canceled') {
-      if (outcome.cleanupSkipped) this.#add('a clean-up is cut off');
+      if (outcome.cleanupSkipped) this.#add('a clean-up exceeds its limit');
       const isHeld = [...instance.items.values()].some(({ token }) => token !== null);
       if (isHeld) this.#add('an instance is closed while its work runs');
     }
     if (!isLate) return;
     if (turn.workItems.some(({ shielded }) => !shielded))
-      this.#add('a turn schedules work after the cancel came');
-    if (turn.children.length > 0) this.#add('a turn starts a child after the cancel came');
-    if (outcome.status === 'completed') this.#add('a turn completes after the cancel came');
-    if (outcome.status === 'failed') this.#add('a turn fails after the cancel came');
+      this.#add('a turn schedules work after a cancel');
+    if (turn.children.length > 0) this.#add('a turn starts a child after a cancel');
+    if (outcome.status === 'completed') this.#add('a turn completes after a cancel');
+    if (outcome.status === 'failed') this.#add('a turn fails after a cancel');
     if (outcome.status === 'continuedAsNew')
-      this.#add('a turn continues as new after the cancel came');
+      this.#add('a turn continues as new after a cancel');
   }
 
-  #add(meeting: Meeting): void {
-    this.counts.set(meeting, (this.counts.get(meeting) ?? 0) + 1);
+  #add(situation: Situation): void {
+    this.counts.set(situation, (this.counts.get(situation) ?? 0) + 1);
   }
 }

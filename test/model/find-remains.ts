@@ -1,7 +1,7 @@
 import type { Provider } from '../../src/providers/contract/provider.ts';
 
-/** Says what is left of instances that were deleted, and what waits although everything is over. */
-export async function findRemains(
+/** Reports remaining rows of deleted instances, and queue entries after all instances have ended. */
+export async function findRemainingRows(
   store: Provider,
   gone: ReadonlySet<string>,
 ): Promise<readonly string[]> {
@@ -18,13 +18,13 @@ export async function findRemains(
     const running = await store.listRunningItems(instanceId);
     const isThere = (await store.measureInstance(instanceId)) !== undefined;
     if (isThere || events.length > 0 || running.length > 0 || children[index]?.length !== 0) {
-      remains.push(`something is left of ${instanceId}, though it was deleted`);
+      remains.push(`rows of the deleted ${instanceId} remain`);
     }
   }
   const { orchestrations, activities, messages } = await store.queueDepths();
   const waiting = [orchestrations, activities].map((of) => of.ready + of.delayed + of.claimed);
   if (messages > 0 || waiting.some((count) => count > 0)) {
-    remains.push(`${messages} messages and ${waiting.join(' and ')} claims wait for nobody`);
+    remains.push(`${messages} messages and ${waiting.join(' and ')} claims remain after all instances have ended`);
   }
   return remains;
 }

@@ -2,23 +2,23 @@ import type { ActivityContext } from '../../src/orchestration/activity-context.t
 import type { WorkInput } from './script.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 
-export type Word = 'complete' | 'fail' | 'pass' | 'heed';
+export type HandlerCommand = 'complete' | 'fail' | 'pass' | 'heed';
 
-/** A handler that waits to be told what to do. */
+/** A handler that waits for a command. */
 interface RunningHandler {
   readonly key: string;
   readonly input: WorkInput;
   readonly ctx: ActivityContext;
   readonly process: SimulatedProcess;
-  readonly tell: (word: Word) => void;
+  readonly tell: (word: HandlerCommand) => void;
 }
 
-/** The handlers that run, in all processes: each does what it is told, and nothing else. */
+/** The running handlers of all processes. Each one only follows commands. */
 export class Handlers {
   running: RunningHandler[] = [];
-  /** Counts starts and ends: while it moves, the processes are not at rest. */
+  /** Counts starts and ends: while it changes, the processes are not idle. */
   moves = 0;
-  /** From now on they finish by themselves: as they should when told to stop, or with a result. */
+  /** From now on handlers end without a command: as canceled after an abort, otherwise with a result. */
   isHealing = false;
   readonly #onStart: (handler: Pick<RunningHandler, 'key' | 'ctx' | 'process'>) => void;
 
@@ -31,7 +31,7 @@ export class Handlers {
     this.#onStart({ key, ctx, process });
     this.moves += 1;
     for (;;) {
-      const word = await this.#hear(ctx, { key, input, ctx, process });
+      const word = await this.#nextCommand(ctx, { key, input, ctx, process });
       this.moves += 1;
       switch (word) {
         case 'complete':
@@ -47,38 +47,38 @@ export class Handlers {
     }
   }
 
-  tell(index: number, word: Word): string | undefined {
+  tell(index: number, word: HandlerCommand): string | undefined {
     const handler = this.running[index % Math.max(this.running.length, 1)];
     handler?.tell(word);
     return handler?.key;
   }
 
-  /** Those that go on for one that is gone as if nothing had happened. */
-  untold(isThere: (instanceId: string, incarnation: string) => boolean): readonly string[] {
+  /** Handlers of deleted instances whose signal was not aborted. */
+  notAborted(isThere: (instanceId: string, incarnation: string) => boolean): readonly string[] {
     return this.running.flatMap(({ key, ctx }) => {
       const incarnation = ctx.idempotencyKey.slice(ctx.instanceId.length + 1).split('/')[0] ?? '';
       return ctx.isCanceled || isThere(ctx.instanceId, incarnation) ? [] : [key];
     });
   }
 
-  /** Lets every handler end; one that is deaf and was told to stop never does. */
+  /** Ends every handler, except aborted ones that ignore their signal. */
   heal(): void {
     this.isHealing = true;
     for (const { ctx, tell } of this.running) tell(ctx.isCanceled ? 'heed' : 'complete');
   }
 
-  /** The handlers of a process that is gone. */
+  /** Removes the handlers of a crashed process. */
   forget(process: SimulatedProcess): void {
     this.running = this.running.filter((handler) => handler.process !== process);
   }
 
-  #hear(ctx: ActivityContext, running: Omit<RunningHandler, 'tell'>): Promise<Word> {
+  #nextCommand(ctx: ActivityContext, running: Omit<RunningHandler, 'tell'>): Promise<HandlerCommand> {
     return new Promise((resolve) => {
       const { deaf } = running.input;
       const handler: RunningHandler = {
         ...running,
         tell: (word) => {
-          // A deaf handler does not hear of its signal; in the end nobody makes it.
+          // A handler that ignores its signal never ends after an abort, not even while healing.
           if (this.isHealing && deaf && word === 'heed') return;
           this.running = this.running.filter((other) => other !== handler);
           resolve(word);

@@ -1,2 +1,2 @@
-/** How many scenarios of each profile the check runs by default: 5,000 in all. */
+/** Default number of scenarios per profile: 5,000 in total. */
 export const modelRuns = 2_500;

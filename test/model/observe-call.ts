@@ -11,7 +11,7 @@ interface HandBack {
   readonly unstarted?: boolean;
 }
 
-/** Tells the model what has committed, and says where the store should have answered otherwise. */
+/** Applies a committed call to the model, and reports results that differ from the expected ones. */
 export function observeCall(model: ReferenceModel, call: StoreCall, now: number): void {
   switch (call.method) {
     case 'createInstances':
@@ -45,7 +45,7 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
     case 'requestCancel':
       for (const [request, result] of pairs(call.args[0], call.result)) {
         const expected = model.cancel(request);
-        const what = `cancel of ${request.instanceId} answered ${JSON.stringify(result)}`;
+        const what = `cancel of ${request.instanceId} returned ${JSON.stringify(result)}`;
         model.expect(isDeepStrictEqual(result, expected), what);
       }
       return;
@@ -53,7 +53,7 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
     case 'terminate':
       for (const [{ instanceId, reason, tree }, result] of pairs(call.args[0], call.result)) {
         const expected = model.terminate(instanceId, reason, tree);
-        const what = `terminate of ${instanceId} answered ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        const what = `terminate of ${instanceId} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
         model.expect(isDeepStrictEqual(result, expected), what);
       }
       return;
@@ -61,7 +61,7 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
     case 'deleteInstancesAtomic':
       for (const [tree, result] of pairs(call.args[0], call.result)) {
         const expected = model.delete(tree);
-        const what = `delete of ${tree.instanceIds.join()} answered ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        const what = `delete of ${tree.instanceIds.join()} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
         model.expect(isMatch(result, expected), what);
       }
       return;
@@ -72,7 +72,7 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
         call.result,
       )) {
         const expected = model.prune(prune);
-        const what = `prune of ${prune.instanceId} answered ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        const what = `prune of ${prune.instanceId} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
         model.expect(isDeepStrictEqual(result, expected), what);
       }
       return;
@@ -101,7 +101,7 @@ function observeInstanceCall(
   call: Extract<StoreCall, { method: `${string}Orchestration${string}` }>,
   now: number,
 ): void {
-  // `afterLease`: it is enough that the instance was not claimed again.
+  // `afterLease`: also valid after the lease, unless the instance was claimed again.
   const holderOf = (token: string, what: string, afterLease = false) => {
     const instance = [...model.instances.values()].find(({ lock }) => lock?.token === token);
     const isHeld = instance?.lock != null && (afterLease || instance.lock.until > now);
@@ -114,7 +114,7 @@ function observeInstanceCall(
         const instance = model.instances.get(instanceId);
         const isFree = instance?.lock == null || instance.lock.until <= now;
         const goesOn = instance !== undefined && !isTerminal(instance.status) && !instance.closing;
-        model.expect(isFree, `${instanceId} was claimed while somebody held it`);
+        model.expect(isFree, `${instanceId} was claimed while another worker held it`);
         model.expect(goesOn && messages.length > 0, `${instanceId} was claimed without a reason`);
         if (instance === undefined) continue;
         instance.lock = { token: lockToken, until: now + call.args[0].lockMs };
@@ -169,11 +169,11 @@ function observeItemCall(
         const what = `${key} of ${instanceId} was claimed`;
         const item = model.instances.get(instanceId)?.items.get(key);
         if (item === undefined) {
-          model.expect(false, `${what}, though it should be gone`);
+          model.expect(false, `${what}, although it should be deleted`);
           continue;
         }
-        model.expect(!model.isHeld(item), `${what} while somebody held it`);
-        const how = item.flagged ? 'as if nobody had asked it to stop' : 'as canceled';
+        model.expect(!model.isHeld(item), `${what} while another worker held it`);
+        const how = item.flagged ? 'without its cancel' : 'as canceled';
         model.expect((cancel !== null) === item.flagged, `${what} ${how}`);
         item.token = lockToken;
         item.leaseUntil = now + call.args[0].lockMs;
@@ -195,17 +195,17 @@ function observeItemCall(
       return;
     case 'renewWorkItemLocks':
       for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
-        const isBereft = (model.bereft.get(lockToken)?.until ?? 0) > now;
+        const isDeleted = (model.deletedClaims.get(lockToken)?.until ?? 0) > now;
         const isTold = !result.held && result.deleted === true;
         model.expect(
-          isTold === isBereft,
-          `a renewal ${isTold ? 'tells' : 'does not tell'} of a deletion`,
+          isTold === isDeleted,
+          `a renewal ${isTold ? 'reports' : 'does not report'} a deletion`,
         );
         const item = result.held ? model.heldBy(lockToken, 'an item was renewed') : undefined;
         if (item === undefined || !result.held) continue;
         item.leaseUntil = now + call.args[1];
         const what = `${item.operation} of ${item.instance.id} is renewed`;
-        const how = item.flagged ? 'as if nobody had asked it to stop' : 'as canceled';
+        const how = item.flagged ? 'without its cancel' : 'as canceled';
         model.expect((result.cancel !== null) === item.flagged, `${what} ${how}`);
       }
       return;
@@ -244,11 +244,11 @@ function observeTurnAck(
 ): void {
   const items = lockTokens.map((token) => model.heldBy(token, 'a turn in memory was acked'));
   const held = items.filter((item): item is ModelItem => item !== undefined);
-  // By its life, because a turn that takes timers may settle no item.
+  // Found by incarnation, because a turn that fires timers may settle no item.
   const instance = [...model.instances.values()].find((one) => one.incarnation === incarnation);
   model.expect(
     instance !== undefined,
-    'a turn in memory of an instance that is not there was acked',
+    'a turn in memory of an instance that does not exist was acked',
   );
   if (instance === undefined) return;
   const { id, status, execution, lock } = instance;

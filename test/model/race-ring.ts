@@ -6,31 +6,31 @@ import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
 import type { CanceledError } from '../../src/model/failures/errors.ts';
-import { comeToRest } from './come-to-rest.ts';
-import { findRemains } from './find-remains.ts';
+import { waitUntilIdle } from './come-to-rest.ts';
+import { findRemainingRows } from './find-remains.ts';
 import { StoreBoundary, type HoldPoint } from './store-boundary.ts';
 
-/** What can happen to an instance that runs two activities, `first` and `second`. */
+/** The acts on an instance that runs two activities, `first` and `second`. */
 export type Act =
   'cancel' | 'complete' | 'fail' | 'retry' | 'terminate' | 'delete' | 'continue as new';
 
-/** How it all ended. */
-export interface RaceEnd {
+/** The final state of a race. */
+export interface RaceOutcome {
   readonly status: InstanceStatus | 'gone';
-  /** What those who asked for something were answered. */
-  readonly answers: Readonly<Partial<Record<Act, unknown>>>;
-  /** Why the handlers that were told to stop before any time had passed should do so. */
-  readonly told: readonly string[];
-  /** What is left of an instance that is gone. */
-  readonly remains: readonly string[];
+  /** The results of the client calls. */
+  readonly results: Readonly<Partial<Record<Act, unknown>>>;
+  /** The triggers of the handlers that were aborted before time passed. */
+  readonly abortTriggers: readonly string[];
+  /** Remaining rows of a deleted instance. */
+  readonly remainingRows: readonly string[];
   readonly output?: unknown;
   readonly executions: number;
-  /** Whether a request to stop is on record. */
-  readonly isAsked: boolean;
+  /** Whether a cancel is recorded. */
+  readonly isCancelRequested: boolean;
   /** Attempts of the two activities in the first execution. */
   readonly attempts: Readonly<Record<string, number>>;
   /** The last event of each execution. */
-  readonly ends: readonly string[];
+  readonly lastEvents: readonly string[];
   readonly terminalEvents: number;
 }
 
@@ -41,17 +41,17 @@ class ForGood extends Error {
 const id = 'racer';
 const stepMs = 100;
 
-/** Lets two things reach the store in a chosen order, with nothing between them, on the real engine. */
-export class RaceRing {
+/** Runs two acts on the real engine and commits them in a chosen order, with nothing between them. */
+export class RaceHarness {
   readonly #clock: FakeClock;
   readonly #boundary: StoreBoundary;
   readonly #perdure: Perdure;
   readonly #fastPaths: boolean;
   readonly #handlers = new Map<string, (word: 'complete' | 'fail' | 'retry') => void>();
   #attempts: Record<string, number> = {};
-  readonly #answers: Partial<Record<Act, unknown>> = {};
+  readonly #results: Partial<Record<Act, unknown>> = {};
   readonly #asked: Promise<void>[] = [];
-  readonly #told: string[] = [];
+  readonly #abortTriggers: string[] = [];
   #isHealing = false;
 
   private constructor(parts: {
@@ -66,8 +66,8 @@ export class RaceRing {
     this.#fastPaths = parts.fastPaths;
   }
 
-  /** Opens a ring with one instance whose two activities run. */
-  static async open(fastPaths: boolean): Promise<RaceRing> {
+  /** Starts one instance and its two activities. */
+  static async open(fastPaths: boolean): Promise<RaceHarness> {
     let rest = (): Promise<void> => Promise.resolve();
     const clock = new FakeClock({ settle: () => rest() });
     const store = await openSqlite({ path: ':memory:', clock });
@@ -77,15 +77,15 @@ export class RaceRing {
       hints: true,
       onCommitted: () => Promise.resolve(),
     });
-    rest = () => comeToRest(boundary);
+    rest = () => waitUntilIdle(boundary);
     const perdure = await Perdure.open(boundary.connect().provider, { clock });
-    const ring = new RaceRing({ clock, boundary, perdure, fastPaths });
-    await ring.#start();
-    return ring;
+    const harness = new RaceHarness({ clock, boundary, perdure, fastPaths });
+    await harness.#start();
+    return harness;
   }
 
-  /** Lets both happen, and then reach the store one right after the other. */
-  async meet(first: Act, second: Act): Promise<void> {
+  /** Begins both acts, then commits them in this order. */
+  async commitInOrder(first: Act, second: Act): Promise<void> {
     const points = [first, second].map((act) => this.#holdPointOf(act));
     this.#boundary.holdAt(points);
     for (const [index, act] of [first, second].entries()) {
@@ -94,15 +94,15 @@ export class RaceRing {
       const held = this.#boundary.held.map(({ point }) => point);
       if (held.length !== index + 1) throw new Error(`${act} is not held: ${held.join()}`);
     }
-    // In the same turn of the event loop, so that nothing else reaches the store between them.
+    // In one turn of the event loop, so that no other call reaches the store between them.
     this.#boundary.release(0, 'go');
     this.#boundary.release(0, 'go');
     this.#boundary.open();
     await this.rest();
   }
 
-  /** Lets the handlers end as they should, and time pass, until the instance is over. */
-  async finish(): Promise<RaceEnd> {
+  /** Ends the handlers and advances the clock until the instance has ended. */
+  async finish(): Promise<RaceOutcome> {
     this.#isHealing = true;
     const { client } = this.#perdure;
     for (let step = 0; step < 100; step++) {
@@ -117,8 +117,8 @@ export class RaceRing {
     return this.#read();
   }
 
-  /** Uses the id once more, after its instance is gone; what was before must not be seen in it. */
-  async startAgain(): Promise<RaceEnd> {
+  /** Starts a new instance with the id of the deleted one. */
+  async startAgain(): Promise<RaceOutcome> {
     this.#isHealing = false;
     this.#attempts = {};
     await this.#perdure.client.start('racer', undefined, { id });
@@ -135,7 +135,7 @@ export class RaceRing {
   }
 
   async rest(): Promise<void> {
-    await comeToRest(this.#boundary);
+    await waitUntilIdle(this.#boundary);
   }
 
   async #start(): Promise<void> {
@@ -150,8 +150,8 @@ export class RaceRing {
         this.#handlers.set(name, tell);
         if (this.#isHealing) tell('complete');
         ctx.signal.addEventListener('abort', () => {
-          if (!this.#isHealing) this.#told.push((ctx.signal.reason as CanceledError).trigger);
-          // Otherwise it is for the race to say what the handler does.
+          if (!this.#isHealing) this.#abortTriggers.push((ctx.signal.reason as CanceledError).trigger);
+          // Until then, the race decides how the handler ends.
           if (this.#isHealing) reject(ctx.signal.reason as Error);
         });
       });
@@ -220,7 +220,7 @@ export class RaceRing {
   }
 
   #note(act: Act, answer: Promise<unknown>): void {
-    const note = (what: unknown): void => void (this.#answers[act] = what);
+    const note = (what: unknown): void => void (this.#results[act] = what);
     this.#asked.push(answer.then(note, note));
   }
 
@@ -236,7 +236,7 @@ export class RaceRing {
     await this.rest();
   }
 
-  async #read(): Promise<RaceEnd> {
+  async #read(): Promise<RaceOutcome> {
     const { client } = this.#perdure;
     const info = await client.get(id);
     const kinds: string[][] = [];
@@ -247,14 +247,14 @@ export class RaceRing {
     }
     return {
       status: info?.status ?? 'gone',
-      answers: this.#answers,
-      told: this.#told,
-      remains: info ? [] : await findRemains(this.#boundary.store, new Set([id])),
+      results: this.#results,
+      abortTriggers: this.#abortTriggers,
+      remainingRows: info ? [] : await findRemainingRows(this.#boundary.store, new Set([id])),
       ...(info !== undefined && 'output' in info && { output: info.output }),
       executions: kinds.length,
-      isAsked: info?.cancel !== undefined,
+      isCancelRequested: info?.cancel !== undefined,
       attempts: this.#attempts,
-      ends: kinds.map((of) => of.at(-1) ?? ''),
+      lastEvents: kinds.map((of) => of.at(-1) ?? ''),
       terminalEvents: kinds.flat().filter((kind) => /^execution(?!Started)/.test(kind)).length,
     };
   }

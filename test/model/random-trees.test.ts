@@ -23,7 +23,7 @@ type OpenStore = (clock: Clock) => Promise<Provider>;
 
 const openInMemory: OpenStore = (clock) => openSqlite({ path: ':memory:', clock });
 
-/** Lets a deletion pass that leaves children without their parent. */
+/** A store that lets a deletion orphan children. */
 const openWithoutOrphanCheck: OpenStore = async (clock) => {
   const provider = await files.create({ clock });
   const db = new Database(files.pathOf(provider));
@@ -70,7 +70,7 @@ async function runTrees(
   }
 }
 
-/** Runs random scenarios; answers what deletions came to, and how large the largest was. */
+/** Runs random scenarios. Returns the kinds of deletion results and the size of the largest tree deleted. */
 async function checkTrees(run: (scenario: TreeScenario) => Promise<TreeWorld>, numRuns: number) {
   let largest = 0;
   const seen = new Set<string>();
@@ -89,7 +89,7 @@ async function checkTrees(run: (scenario: TreeScenario) => Promise<TreeWorld>, n
 
 test('deletions of random trees leave no orphan or stuck instance and return exact counts', async () => {
   const { largest, seen } = await checkTrees((scenario) => runTrees(scenario, openInMemory), runs);
-  // A check that deletes little shows little.
+  // Guards against scenarios that delete too little.
   expect(largest).toBeGreaterThan(20);
   expect(seen).toEqual(expect.arrayContaining(['deleted', 'orphan', 'running']));
 }, 240_000);

@@ -11,7 +11,7 @@ import type {
 import type { ClaimedAtInsert, NewChild, Turn } from '../../src/providers/contract/turn.ts';
 import { isDeepStrictEqual } from 'node:util';
 
-// What the children of a terminated instance have, for want of somebody to say otherwise.
+// The default clean-up limit of children of a terminated instance.
 const terminateCleanUpMs = 300_000;
 
 /** An activity that is scheduled and not yet settled. */
@@ -21,17 +21,17 @@ export interface ModelItem {
   readonly operation: number;
   readonly cancellation: CancellationType;
   readonly shielded: boolean;
-  /** Asked to stop, and told so. */
+  /** Canceled, and its holder is notified. */
   flagged: boolean;
   /** Past its point of no return. */
   passed: boolean;
-  /** An attempt has failed, and another one follows. */
+  /** An attempt has failed, and another follows. */
   failedBefore: boolean;
   token: string | null;
   leaseUntil: number;
 }
 
-/** A message that a commit brought to an instance. */
+/** A message that a commit delivered to an instance. */
 export interface Delivered {
   readonly kind:
     'completed' | 'failed' | 'canceled' | 'event' | 'cancel' | 'childEnded' | 'childCanceled';
@@ -39,17 +39,17 @@ export interface Delivered {
   readonly operation: number | null;
 }
 
-/** A turn, and how much of what was delivered it may have seen. */
+/** A turn, and how many of the delivered messages it may have received. */
 interface CommittedTurn {
   readonly execution: number;
   readonly events: number;
   readonly seen: number;
 }
 
-/** An instance as a store must show it. */
+/** The expected state of an instance. */
 export interface ModelInstance {
   readonly id: string;
-  /** Tells one life of an id from the next. */
+  /** Distinguishes instances with the same id. */
   readonly incarnation: string;
   readonly parent: {
     readonly id: string;
@@ -59,9 +59,9 @@ export interface ModelInstance {
   readonly cancellation: CancellationType;
   status: InstanceStatus;
   execution: number;
-  /** Ended as canceled by its code, and shown as such when nothing of it runs any more. */
+  /** Ended as canceled by its code. Becomes `canceled` when none of its work runs. */
   closing: boolean;
-  /** The first wish that it stop; a wish of the store's own has a reason that is taken as it comes. */
+  /** The first cancel. If the store caused it, the recorded reason is accepted. */
   cancel: {
     reason: string | null;
     readonly actor: string | null;
@@ -72,24 +72,24 @@ export interface ModelInstance {
   lock: { readonly token: string; until: number } | null;
   leaked: number;
   readonly delivered: Delivered[];
-  /** How much of that the last claim of the instance handed out. */
+  /** How many of these the last claim returned. */
   claimed: number;
   readonly turns: CommittedTurn[];
-  /** Events that the store wrote itself, because no code was asked. */
+  /** Events that the store wrote without running code. */
   eventsOfStore: number;
-  /** The executions up to this one are gone. */
+  /** The executions up to this one are pruned. */
   prunedUpTo: number;
   readonly items: Map<string, ModelItem>;
 }
 
-/** A claim whose item or instance was deleted under it. */
-interface Bereft {
+/** A claim whose item or instance was deleted. */
+interface DeletedClaim {
   readonly instanceId: string;
   /** When its lease would have ended. */
   readonly until: number;
 }
 
-/** What a store must answer to a deletion; how much waited in its queues is not modelled. */
+/** The expected result of a deletion. Deleted queue entries are not modelled. */
 export type ExpectedDeletion =
   | { readonly kind: 'replaced' | 'running' | 'orphan' }
   | {
@@ -98,20 +98,19 @@ export type ExpectedDeletion =
     };
 
 /**
- * What a store must show after each commit, in as few words as possible: instances with their state, their items
- * with who holds them, and what was delivered to whom in which order. It does not know of SQL, turns in memory,
- * retries, hints or code; `ScriptRun` knows the code.
+ * The expected state of a store after each commit: instances, their items and holders, and the order of delivered
+ * messages. It does not model SQL, fast paths, retries, hints or code; `ScriptRun` models the code.
  */
 export class ReferenceModel {
   readonly instances = new Map<string, ModelInstance>();
-  /** The items that tokens were given out for. */
+  /** The items by lock token. */
   readonly tokens = new Map<string, ModelItem>();
-  /** The instances that tokens were given out for. */
+  /** The instances by lock token. */
   readonly claims = new Map<string, string>();
-  /** The ids whose instances were deleted, and that nobody has used again. */
+  /** The ids of deleted instances that were not reused. */
   readonly gone = new Set<string>();
-  /** The tokens that items and instances were deleted under. */
-  readonly bereft = new Map<string, Bereft>();
+  /** The lock tokens of deleted items and instances. */
+  readonly deletedClaims = new Map<string, DeletedClaim>();
   readonly #now: () => number;
   readonly #violate: (what: string) => void;
 
@@ -129,7 +128,7 @@ export class ReferenceModel {
     if (firstTurn !== undefined) this.commitTurn(instance, firstTurn, claimed);
   }
 
-  /** Asks an instance to stop; the answer that the store must give. */
+  /** Cancels an instance. Returns the expected result. */
   cancel(
     request: CancelInstance | (Omit<CancelInstance, 'reason'> & { readonly reason: null }),
   ): StopResult {
@@ -159,7 +158,7 @@ export class ReferenceModel {
     if (isTerminal(instance.status))
       return { found: true, changed: false, status: instance.status };
     let changed = this.#stopItems(instance, () => true, 'also what passed') > 0;
-    // One that its code has ended as canceled stays so; it only waits for less.
+    // A closing instance stays `canceled`; a terminate only shortens its wait.
     if (instance.closing) this.#finishClosing(instance);
     else {
       changed = true;
@@ -176,7 +175,7 @@ export class ReferenceModel {
     return { found: true, changed, status: instance.status };
   }
 
-  /** Deletes a tree, if it may go; the answer that the store must give. */
+  /** Deletes a tree if that is allowed. Returns the expected result. */
   delete({ instanceIds, rootIncarnation, force }: TreeDeletion): ExpectedDeletion {
     const root = this.instances.get(instanceIds.at(-1) ?? '');
     if (rootIncarnation !== undefined && root?.incarnation !== rootIncarnation) {
@@ -205,7 +204,7 @@ export class ReferenceModel {
     };
   }
 
-  /** Prunes finished executions, the oldest first; the answer that the store must give. */
+  /** Prunes finished executions, oldest first. Returns the expected result. */
   prune(prune: ExecutionPrune): Omit<ExecutionPruneResult, 'queueMessagesDeleted'> {
     const { instanceId, incarnation, keepLast = 0, max } = prune;
     const instance = this.instances.get(instanceId);
@@ -216,7 +215,7 @@ export class ReferenceModel {
     const upTo = Math.max(instance.execution - Math.max(keepLast, 1), from);
     instance.prunedUpTo = Math.min(upTo, from + max);
     for (const item of instance.items.values()) {
-      if (item.execution <= instance.prunedUpTo) this.#bereave(item);
+      if (item.execution <= instance.prunedUpTo) this.#deleteItem(item);
     }
     if (instance.closing) this.#finishClosing(instance);
     return {
@@ -227,7 +226,6 @@ export class ReferenceModel {
     };
   }
 
-  /** A turn has committed. */
   commitTurn(instance: ModelInstance, turn: Turn, claimed: readonly ClaimedAtInsert[]): void {
     const { id, execution } = instance;
     const isOver = isTerminal(instance.status) || instance.closing;
@@ -262,7 +260,7 @@ export class ReferenceModel {
     this.#leave(instance, turn);
   }
 
-  /** An item has ended for good. */
+  /** Settles an item. */
   settle(item: ModelItem, how: 'completed' | 'failed' | 'canceled'): void {
     const { instance, execution, operation } = item;
     this.#remove(item);
@@ -275,11 +273,11 @@ export class ReferenceModel {
     if (!isTerminal(instance.status) && !instance.closing) instance.delivered.push(message);
   }
 
-  /** Says what is wrong with what the store shows. */
+  /** Compares a stored instance with the model. */
   compare(record: InstanceRecord): void {
     const { instanceId: id } = record;
     const instance = this.instances.get(id);
-    if (instance === undefined) return this.#violate(`${id} is there, but nobody created it`);
+    if (instance === undefined) return this.#violate(`${id} exists, but was not created`);
     const { status, execution, cancel, terminated } = instance;
     if (cancel !== null) cancel.reason ??= record.cancel?.reason ?? null;
     const expected = {
@@ -310,11 +308,11 @@ export class ReferenceModel {
     if (!holds) this.#violate(what);
   }
 
-  /** Says which instances should have ended by now, if somebody is there to do it and nothing is in the way. */
+  /** Reports instances past their clean-up limit, if a worker is running and nothing is held. */
   expectNoneOverdue(): void {
     for (const { id, status, closing, cancel, lock } of this.instances.values()) {
       if (status !== 'canceling' || closing || lock !== null || cancel === null) continue;
-      this.expect(cancel.cleanUpBy > this.#now(), `${id} still cleans up, though its time is over`);
+      this.expect(cancel.cleanUpBy > this.#now(), `${id} still cleans up after its clean-up limit`);
     }
   }
 
@@ -323,8 +321,8 @@ export class ReferenceModel {
   }
 
   /**
-   * The item that a token holds; to be told of a token that holds nothing is a violation. `afterLease`: it is enough that
-   * the item was not claimed again.
+   * Returns the item that a token holds; a token that holds nothing is a violation. `afterLease`: also valid after the
+   * lease, unless the item was claimed again.
    */
   heldBy(token: string, what: string, afterLease = false): ModelItem | undefined {
     const item = this.tokens.get(token);
@@ -370,7 +368,7 @@ export class ReferenceModel {
     if (isTooLate) this.#cancelChild(added, 0);
   }
 
-  /** Where a turn leaves its instance. */
+  /** Applies the outcome of a turn to its instance. */
   #leave(instance: ModelInstance, { outcome, cleanupMs }: Turn): void {
     instance.lock = null;
     if (instance.status === 'pending') instance.status = 'running';
@@ -413,7 +411,7 @@ export class ReferenceModel {
     );
   }
 
-  /** Removes what nobody holds, and flags the rest; what is past its point of no return goes on. */
+  /** Removes items that are not claimed and flags the others. Items past their point of no return continue. */
   #stopItems(
     instance: ModelInstance,
     concerns: (item: ModelItem) => boolean,
@@ -432,16 +430,16 @@ export class ReferenceModel {
   }
 
   #delete({ id, items, lock }: ModelInstance): void {
-    for (const item of items.values()) this.#bereave(item);
-    if (lock !== null) this.bereft.set(lock.token, { instanceId: id, until: lock.until });
+    for (const item of items.values()) this.#deleteItem(item);
+    if (lock !== null) this.deletedClaims.set(lock.token, { instanceId: id, until: lock.until });
     this.instances.delete(id);
     this.gone.add(id);
   }
 
-  /** Removes an item, and remembers the token that it was held by. */
-  #bereave(item: ModelItem): void {
+  /** Removes an item, and keeps the token that held it. */
+  #deleteItem(item: ModelItem): void {
     if (item.token !== null && this.isHeld(item)) {
-      this.bereft.set(item.token, { instanceId: item.instance.id, until: item.leaseUntil });
+      this.deletedClaims.set(item.token, { instanceId: item.instance.id, until: item.leaseUntil });
     }
     this.#remove(item);
   }
@@ -452,7 +450,7 @@ export class ReferenceModel {
   }
 }
 
-/** How many events the turns after one execution and up to another have written. */
+/** Counts the events of the turns after one execution and up to another. */
 function countEvents({ turns }: ModelInstance, after: number, upTo: number): number {
   return turns.reduce(
     (sum, { execution, events }) => (execution > after && execution <= upTo ? sum + events : sum),

@@ -10,7 +10,7 @@ import { removedGuards, type RemovedGuard } from './removed-guards.ts';
 const files = new SqliteFiles();
 afterAll(() => files.remove());
 
-/** Opens a store that works and takes one guard out of it. */
+/** Opens an intact store and removes one guard. */
 async function openWithout({ override }: RemovedGuard, clock: Clock): Promise<Provider> {
   const provider = await files.create({ clock });
   const db = new Database(files.pathOf(provider));

@@ -5,16 +5,16 @@ import type { NewInstance } from '../../src/providers/contract/instances.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
 
-/** A guard that is taken out of a store that works. */
+/** A guard to remove from an intact store. */
 export interface RemovedGuard {
-  /** What the store does without it. */
+  /** The behaviour without the guard. */
   readonly fault: string;
-  /** What the check must say of it. */
+  /** The violation that the check must report. */
   readonly finding: RegExp;
   readonly override: (intact: Intact) => Partial<Provider>;
 }
 
-// Beyond every time of a scenario.
+// Later than every time of a scenario.
 const hiddenMs = 1_000_000_000_000;
 
 export const removedGuards: readonly RemovedGuard[] = [
@@ -73,7 +73,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'a turn that ends after a cancel still starts its work items',
-    finding: /started \d+ after its cancel|though it should be gone/,
+    finding: /started \d+ after its cancel|although it should be deleted/,
     override({ provider, db }) {
       const isCanceling = db
         .prepare<[number], 1>(
@@ -128,7 +128,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'the result of a deleted instance reaches the next one with its id',
-    finding: /which no commit had brought/,
+    finding: /which no commit delivered/,
     override({ provider }) {
       const items = new Map<
         string,
@@ -171,7 +171,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'the turn of a deleted instance recreates it',
-    finding: /is there, but nobody created it/,
+    finding: /exists, but was not created/,
     override({ provider }) {
       const created = new Map<string, NewInstance>();
       const claimed = new Map<string, string>();
@@ -200,7 +200,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'a renewal does not report that the instance was deleted',
-    finding: /a renewal does not tell of a deletion/,
+    finding: /a renewal does not report a deletion/,
     override: ({ provider }) => ({
       async renewWorkItemLocks(renewals, extendMs) {
         const results = await provider.renewWorkItemLocks(renewals, extendMs);
@@ -210,7 +210,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'a deletion leaves the children of the root',
-    finding: /delete of .* answered|is stuck/,
+    finding: /delete of .* returned|is stuck/,
     override({ provider, db }) {
       const readStatus = db
         .prepare<[string], InstanceStatus>('SELECT status FROM instances WHERE instance_id = ?')
@@ -224,7 +224,7 @@ export const removedGuards: readonly RemovedGuard[] = [
             trees.map((tree) => {
               const rootId = tree.instanceIds.at(-1) ?? '';
               const status = readStatus.get(rootId);
-              // What the store refuses to delete keeps its children.
+              // A tree that the store does not delete keeps its children.
               if (status === undefined || (!tree.force && !isTerminal(status))) return tree;
               letGo.run(rootId);
               return { ...tree, instanceIds: [rootId] };

@@ -3,7 +3,7 @@ import type { CancellationType } from '../../src/model/cancel.ts';
 import type { Fate, HoldPoint } from './store-boundary.ts';
 import type { Call, Script, Step } from './script.ts';
 
-/** One thing that the world does. Numbers that choose something count modulo what there is. */
+/** One step of a scenario. Indexes are taken modulo the number of candidates. */
 export type Command = { readonly pace: number | 'rest' } & (
   | { readonly do: 'start'; readonly script: number; readonly process: number }
   | {
@@ -28,22 +28,22 @@ export type Command = { readonly pace: number | 'rest' } & (
   | { readonly do: 'stop' | 'crash'; readonly process: number }
 );
 
-/** What happens in one run of the check. */
+/** One run of the check. */
 export interface Scenario {
   readonly profile: Profile;
-  /** Seeds what is drawn while it runs. */
+  /** Seeds the random numbers of the run. */
   readonly seed: number;
   readonly fastPaths: boolean;
   readonly warm: boolean;
   readonly hints: boolean;
-  /** Calls that are held until they are released, from a command on. */
+  /** Points at which calls are held until their release, from command `holdFrom` on. */
   readonly hold: readonly HoldPoint[];
   readonly holdFrom: number;
   readonly scripts: readonly Script[];
   readonly commands: readonly Command[];
 }
 
-/** `races`: one worker, much held at the boundary. `crashes`: workers come and go, and the store fails. */
+/** `races`: one worker, many held calls. `crashes`: workers join, stop and crash, and the store fails. */
 export type Profile = 'races' | 'crashes';
 
 const cancellation: fc.Arbitrary<CancellationType> = fc.constantFrom('request', 'wait', 'abandon');
@@ -54,7 +54,7 @@ const call: fc.Arbitrary<Call> = fc.record({
   deaf: fc.boolean(),
 });
 
-// A scope waits for its code, so a call in it that is to be waited for could outlast its deadline.
+// A scope waits for its code, so a call with mode `wait` could outlast the deadline.
 const scopedCall = call.map((one): Call => ({
   ...one,
   cancellation: one.cancellation === 'wait' ? 'request' : one.cancellation,
@@ -136,8 +136,8 @@ const held = {
   ],
 } as const satisfies Record<Profile, readonly HoldPoint[]>;
 
-// Where what is decided meets what was asked for meanwhile.
-const decisive = [
+// Points where a decision of the engine races a request.
+const decisiveHoldPoints = [
   'ackOrchestrationItems:before',
   'ackOrchestrationItems:before',
   'ackTurns:before',
@@ -146,7 +146,7 @@ const decisive = [
   'requestCancel:before',
 ] as const satisfies readonly HoldPoint[];
 
-const duelling = [
+const raceHoldPoints = [
   'requestCancel:before',
   'deleteInstancesAtomic:before',
   'enqueueMessages:before',
@@ -168,12 +168,12 @@ const pass: Command = { do: 'tell', handler: 0, word: 'pass', ...rest };
 const raise: Command = { do: 'raise', target: 1, ...rest };
 const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
 const remove: Command = { do: 'delete', target: 1, force: true, ...rest };
-// The same id once more: the script is one of those that are there.
+// The same id again: this index selects an existing script.
 const recreate: Command = { do: 'start', script: 2, process: 0, ...rest };
 const prune: Command = { do: 'prune', target: 1, keepLast: 1, ...rest };
 const advance: Command = { do: 'advance', ms: 110, ...rest };
 
-// Some are there twice: two of them may meet, and what comes at once is dealt with in one turn.
+// Some appear twice, so that two of them can race. Those without a pause are handled in one turn.
 const acts: readonly Command[] = [
   cancel,
   { ...cancel, reason: 'b', cleanupMs: 100 },
@@ -192,7 +192,7 @@ const acts: readonly Command[] = [
   { do: 'repeat', ack: 1, ...rest },
 ];
 
-// Meetings that need more than two to come in the right order, and would be rare otherwise.
+// Sequences of more than two commands in a fixed order, which would be rare otherwise.
 const stops: readonly (readonly Command[])[] = [
   [pass, fail, cancel],
   [fail, cancel],
@@ -213,7 +213,7 @@ const deletions: readonly (readonly Command[])[] = [
   [cancel, remove, recreate],
   [{ ...raise, ...atOnce }, remove, recreate],
 ];
-const plots = [...stops, ...stops, ...stops, ...deletions];
+const sequences = [...stops, ...stops, ...stops, ...deletions];
 
 const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
 const which = fc.nat(11);
@@ -269,14 +269,14 @@ const modes = {
   hints: fc.boolean(),
 };
 
-/** Anything, in any order. */
-const melees = (profile: Profile): fc.Arbitrary<Scenario> =>
+/** Random commands in random order. */
+const randomScenarios = (profile: Profile): fc.Arbitrary<Scenario> =>
   fc.record({
     ...modes,
     profile: fc.constant(profile),
     hold: fc
       .tuple(
-        fc.constantFrom<HoldPoint>(...decisive),
+        fc.constantFrom<HoldPoint>(...decisiveHoldPoints),
         fc.subarray<HoldPoint>([...held[profile]], { maxLength: 3 }),
       )
       .map(([one, others]) => [...new Set([one, ...others])]),
@@ -285,17 +285,17 @@ const melees = (profile: Profile): fc.Arbitrary<Scenario> =>
     commands: commandsOf(fc.array(commandOf(profile), { minLength: 3, maxLength: 14 })),
   });
 
-// Those that a cancel does not simply end.
+// Calls that a cancel does not end immediately.
 const stubborn: readonly Call[] = [
   { cancellation: 'wait', attempts: 2, deaf: true },
   { cancellation: 'request', attempts: 1, deaf: true },
 ];
 
-/** Two to four things happen to one running instance at once, and meet at the store in some order. */
-const duels: fc.Arbitrary<Scenario> = fc.record({
+/** Two to four commands race on one running instance, and commit in random order. */
+const raceScenarios: fc.Arbitrary<Scenario> = fc.record({
   ...modes,
   profile: fc.constant('races'),
-  hold: fc.subarray<HoldPoint>([...duelling]),
+  hold: fc.subarray<HoldPoint>([...raceHoldPoints]),
   holdFrom: fc.constant(1),
   scripts: fc
     .record({
@@ -320,7 +320,7 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
       .tuple(
         fc.oneof(
           { weight: 3, arbitrary: fc.shuffledSubarray([...acts], { minLength: 2, maxLength: 4 }) },
-          { weight: 3, arbitrary: fc.constantFrom(...plots) },
+          { weight: 3, arbitrary: fc.constantFrom(...sequences) },
         ),
         fc.array(record('release', { call: which, fate: fc.constant('go') }), {
           minLength: 1,
@@ -331,11 +331,11 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
   ),
 });
 
-/** Work that an execution left behind is still running when things happen to the next one. */
-const leftovers: fc.Arbitrary<Scenario> = fc.record({
+/** Work of a previous execution still runs while commands reach the next one. */
+const leftoverScenarios: fc.Arbitrary<Scenario> = fc.record({
   ...modes,
   profile: fc.constant('races'),
-  hold: fc.subarray<HoldPoint>([...duelling]),
+  hold: fc.subarray<HoldPoint>([...raceHoldPoints]),
   holdFrom: fc.constant(3),
   scripts: fc
     .record({
@@ -368,7 +368,7 @@ const leftovers: fc.Arbitrary<Scenario> = fc.record({
   ),
 });
 
-/** Commands behind one start. */
+/** Commands after one start. */
 function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<readonly Command[]> {
   const start: Command = { do: 'start', script: 0, process: 0, pace: 'rest' };
   return commands.map((rest) => [start, ...rest]);
@@ -378,9 +378,9 @@ function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<re
 export function scenarios(profile: Profile): fc.Arbitrary<Scenario> {
   return profile === 'races'
     ? fc.oneof(
-        { weight: 6, arbitrary: melees(profile) },
-        { weight: 6, arbitrary: duels },
-        { weight: 1, arbitrary: leftovers },
+        { weight: 6, arbitrary: randomScenarios(profile) },
+        { weight: 6, arbitrary: raceScenarios },
+        { weight: 1, arbitrary: leftoverScenarios },
       )
-    : melees(profile);
+    : randomScenarios(profile);
 }

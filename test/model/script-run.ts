@@ -28,17 +28,17 @@ const answers: Readonly<Partial<Record<IncomingEvent['kind'], Answer>>> = {
 };
 
 /**
- * What one execution of a script has to do, told by the events of its history one after the other: which operations
- * are pending, and how it ends. It knows nothing of stores, turns, leases or promises.
+ * The expected behaviour of one execution of a script, driven by the events of its history: which operations are
+ * pending, and how it ends. It does not model stores, turns, leases or promises.
  */
 export class ScriptRun {
   readonly executionId: number;
   readonly #script: Script;
   readonly #pending = new Map<string, CancellationType>();
   readonly #activities = new Set<string>();
-  readonly #told = new Set<string>();
+  readonly #abortedByCancel = new Set<string>();
   readonly #labels = new Map<number, string>();
-  /** Asked to stop, these must be withdrawn before anything else comes. */
+  /** After a cancel, these must be withdrawn before any other event. */
   readonly #toWithdraw = new Set<string>();
   readonly #pendingAtCancel = new Set<string>();
   #step = -1;
@@ -46,7 +46,7 @@ export class ScriptRun {
   #phase: 'steps' | 'cleanUp' | 'over' = 'steps';
   #error: 'canceled' | 'other' | undefined;
   #end: End | undefined;
-  /** Raised and not yet waited for; carried over to the next execution. */
+  /** Raised events that were not consumed yet; carried over to the next execution. */
   buffered: number;
   canceled = false;
 
@@ -56,36 +56,36 @@ export class ScriptRun {
     this.buffered = buffered;
   }
 
-  /** How it must have ended by now; `undefined` while it goes on. */
+  /** The expected end; `undefined` while the execution continues. */
   get end(): End | undefined {
-    // What is to be waited for delays every end.
+    // A pending operation with mode `wait` delays every end.
     return [...this.#pending.values()].includes('wait') ? undefined : this.#end;
   }
 
-  /** The code has decided to continue as new, though something may still delay that. */
+  /** The code has continued as new, although a pending operation may delay that. */
   get isContinuing(): boolean {
     return this.#end?.status === 'continuedAsNew';
   }
 
-  /** The code has ended, though something may still delay that. */
+  /** The code has ended, although a pending operation may delay that. */
   get isOver(): boolean {
     return this.#phase === 'over';
   }
 
-  /** What the next execution runs. */
+  /** The script of the next execution. */
   get rest(): Script {
     return { ...this.#script, steps: this.#script.steps.slice(this.#step + 1) };
   }
 
-  /** Whether an answer to an operation still changes anything. */
+  /** Whether the outcome of an operation can still change the state. */
   isPending(operation: number): boolean {
     const label = this.#labels.get(operation);
     return label !== undefined && this.#pending.has(label);
   }
 
-  /** Whether the request to stop has told a handler, whose answer comes after that: it is withdrawn whatever it answers. */
-  isToldByRequest(operation: number): boolean {
-    return this.#told.has(this.#labels.get(operation) ?? '');
+  /** Whether the cancel aborted the handler. The operation is then withdrawn, whatever its handler returns. */
+  isAbortedByCancel(operation: number): boolean {
+    return this.#abortedByCancel.has(this.#labels.get(operation) ?? '');
   }
 
   get #timer(): string {
@@ -96,19 +96,19 @@ export class ScriptRun {
     this.#next();
   }
 
-  /** The instance was asked to stop: what it waits for is withdrawn, unless the answer of something else came with it. */
+  /** Cancels the execution: its pending operations must be withdrawn, unless their outcome is in the same turn. */
   cancel(): void {
     if (this.canceled) return;
     this.canceled = true;
     for (const [label, cancellation] of this.#pending) {
       this.#pendingAtCancel.add(label);
-      const isTold = cancellation === 'request' && this.#activities.has(label);
-      if (isTold && label !== 'clean-up') this.#told.add(label);
+      const isAborted = cancellation === 'request' && this.#activities.has(label);
+      if (isAborted && label !== 'clean-up') this.#abortedByCancel.add(label);
       if (cancellation !== 'wait' && label !== 'clean-up') this.#toWithdraw.add(label);
     }
   }
 
-  /** Applies one event; answers what is wrong with it, if anything is. */
+  /** Applies one event. Returns what is wrong with it; `undefined` if it is valid. */
   apply(event: HistoryEvent): string | undefined {
     switch (event.kind) {
       case 'activityScheduled': {
@@ -145,7 +145,7 @@ export class ScriptRun {
     }
   }
 
-  /** What a request to stop should have withdrawn before anything else came. */
+  /** An operation that the cancel should have withdrawn before this event. */
   get #leftover(): string | undefined {
     const [label] = this.#toWithdraw;
     return label === undefined ? undefined : `did not withdraw ${label}`;
@@ -178,7 +178,7 @@ export class ScriptRun {
     }
   }
 
-  /** Losers are given up; only what is to be waited for stays pending. */
+  /** Race losers are no longer pending, except those with mode `wait`. */
   #forgetLosers(): void {
     for (const label of this.#awaited.labels) {
       if (this.#pending.get(label) === 'wait') continue;
@@ -259,7 +259,7 @@ export class ScriptRun {
     } else this.#decide({ status: 'canceled' });
   }
 
-  /** The code has ended: what it left pending is given up. */
+  /** Ends the code: its pending operations are given up. */
   #decide(end: End): void {
     this.#phase = 'over';
     this.#end = end;

@@ -12,11 +12,11 @@ import type { OrchestrationContext } from '../../src/orchestration/orchestration
 export interface Call {
   readonly cancellation: CancellationType;
   readonly attempts: 1 | 2;
-  /** Its handler ignores its signal until it is told otherwise. */
+  /** Its handler ignores its signal until a command. */
   readonly deaf: boolean;
 }
 
-/** One thing after the other that a script waits for. */
+/** One step of a script. */
 export type Step =
   | { readonly do: 'call'; readonly call: Call }
   | { readonly do: 'both'; readonly first: Call; readonly second: Call }
@@ -31,28 +31,28 @@ export type Step =
     }
   | { readonly do: 'again' };
 
-/** A small orchestration as data, so that both the engine and the reference can run it. */
+/** A small orchestration as data, for both the engine and the reference model. */
 export interface Script {
   readonly steps: readonly Step[];
-  /** What it does about an error that reaches its end. */
+  /** How it handles an error of its steps. */
   readonly onError: 'throw' | 'return' | 'fail';
-  /** Calls the activity once more, in a shield, when an error reaches its end. */
+  /** After an error, calls the activity once more in a shield. */
   readonly cleanUp: boolean;
 }
 
-/** What a handler is told of the call that it serves. */
+/** The input of the activity: the call that it serves. */
 export interface WorkInput {
   readonly label: string;
   readonly wait: boolean;
   readonly deaf: boolean;
 }
 
-/** Retries of the activity wait this long. */
+/** Delay between attempts of the activity. */
 const retryDelayMs = 50;
 
 const cleanUpCall: Call = { cancellation: 'request', attempts: 1, deaf: false };
 
-/** The definitions that interpret scripts; `handle` is the handler of the one activity. */
+/** The definitions that interpret scripts; `handle` is the handler of the activity. */
 export function createDefinitions(
   handle: (ctx: ActivityContext, input: WorkInput) => Promise<string>,
 ): {
@@ -128,7 +128,7 @@ export function createDefinitions(
   return { orchestrations: [scripted], activities: [work] };
 }
 
-/** Children are known by the step that started them. */
+/** Child ids end with the step that started them. */
 function childId(instanceId: string, executionId: number, label: string): string {
   return `${instanceId}/${executionId}.${label}`;
 }

@@ -20,28 +20,28 @@ export interface ProcessParams {
   readonly onBlocked: (reason: string) => void;
 }
 
-/** Times of the workers of a scenario, in the clock's milliseconds. */
+/** Times of the workers of a scenario, in milliseconds of the fake clock. */
 const workerTimes = {
   activityLease: 300,
   orchestrationLease: 200,
   cancelGrace: 120,
   cleanupTimeout: 1_500,
   shutdownGrace: 100,
-  // Looks come with every change and every step of the clock.
+  // The boundary wakes fetches on every change and every step of the clock.
   pollInterval: '30d',
 } as const;
 
-/** Activities that one worker runs at once. */
+/** Concurrent activities per worker. */
 export const slotsPerWorker = 2;
 
-/** A process with a client and a worker, as far as a store can tell. It can be stopped, or be gone from one moment to the next. */
+/** A simulated process with a client and a worker. It can be stopped or crash. */
 export class SimulatedProcess {
   readonly name: string;
   readonly connection: Connection;
   readonly perdure: Perdure;
   readonly #alarms = new Set<() => void>();
   #worker: Worker | undefined;
-  /** It was told to stop: no work comes to it any more. */
+  /** It is stopping: it claims no more work. */
   isStopping = false;
 
   private constructor(
@@ -69,7 +69,7 @@ export class SimulatedProcess {
       maxClaims: 1_000,
       ...testOptions({ fastPaths: params.fastPaths }),
       ...(!params.warm && { warmCacheBytes: 0 }),
-      // The scripts ask for nothing that would have to be patched, and draws here are seeded.
+      // The scripts need no patched globals, and random numbers are seeded.
       deterministicGlobals: false,
       hooks: { instanceBlocked: ({ reason }) => params.onBlocked(reason) },
     });
@@ -80,13 +80,13 @@ export class SimulatedProcess {
     return this.connection.isCut;
   }
 
-  /** As a SIGTERM would: stops in peace. */
+  /** As a SIGTERM: stops gracefully. */
   stop(): Promise<void> {
     this.isStopping = true;
     return this.#worker?.stop() ?? Promise.resolve();
   }
 
-  /** As a SIGKILL would: its leases run out. */
+  /** As a SIGKILL: its leases expire. */
   crash(): void {
     this.connection.cut();
     for (const cancel of this.#alarms) cancel();
@@ -97,14 +97,14 @@ export class SimulatedProcess {
   }
 }
 
-/** A clock whose alarms go with their process. */
+/** A clock whose alarms are canceled with their process. */
 function cuttableClock(clock: Clock, connection: Connection, alarms: Set<() => void>): Clock {
   return {
     now: () => clock.now(),
     monotonic: () => clock.monotonic(),
     setTimer(delayMs, callback) {
       if (connection.isCut) return () => undefined;
-      // Whole milliseconds, as the store counts them.
+      // Whole milliseconds, as in the store.
       const cancelAlarm = clock.setTimer(Math.ceil(delayMs), () => {
         alarms.delete(cancel);
         callback();

@@ -2,16 +2,16 @@ import type { ReferenceModel } from './reference-model.ts';
 import type { Connection } from './store-boundary.ts';
 import type { StoreCall } from './store-call.ts';
 
-/** The activities that each process may start: those that its last claim handed out as wanted. */
+/** The activities that each process may start: those of its last claims that were not canceled. */
 export class StartPermits {
   readonly #keys = new WeakMap<Connection, Set<string>>();
 
-  /** Whether a process may start what an idempotency key stands for. */
+  /** Whether a process may start the activity with this idempotency key. */
   allows(connection: Connection, key: string): boolean {
     return this.#keys.get(connection)?.has(key) === true;
   }
 
-  /** Looks at a call that the model has heard of. */
+  /** Observes a call after the model has applied it. */
   observe(call: StoreCall, connection: Connection, model: ReferenceModel): void {
     const keys = this.#keys.get(connection) ?? new Set<string>();
     this.#keys.set(connection, keys);

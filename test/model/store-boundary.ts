@@ -3,10 +3,10 @@ import type { Clock } from '../../src/model/clock.ts';
 import type { Hint, Provider } from '../../src/providers/contract/provider.ts';
 import { writeMethods, type StoreCall, type WriteMethod } from './store-call.ts';
 
-/** Where a call can be held: before the store sees it, or after it has committed and before the caller hears. */
+/** Where a call can be held: before it reaches the store, or after its commit and before its response. */
 export type HoldPoint = `${WriteMethod}:${'before' | 'after'}`;
 
-/** What becomes of a held call: it goes on, or the caller is told that the store failed, before or after the commit. */
+/** The outcome of a held call: success, or a store error before or after the commit. */
 export type Fate = 'go' | 'fail' | 'commitAndFail';
 
 interface HeldCall {
@@ -19,7 +19,7 @@ export interface BoundaryParams {
   readonly store: Provider;
   readonly clock: Clock;
   readonly hints: boolean;
-  /** Called after each commit, before any other one. */
+  /** Called after each commit, before the next one. */
   readonly onCommitted: (call: StoreCall, connection: Connection) => Promise<void>;
 }
 
@@ -28,8 +28,8 @@ type Method = (...args: readonly unknown[]) => Promise<unknown>;
 const written: ReadonlySet<unknown> = new Set(writeMethods);
 
 /**
- * Everything that the processes of a scenario ask of the store passes here: one commit at a time, so that there is
- * one order of commits, and some calls are held until they are released.
+ * All store calls of a scenario pass through here: one commit at a time, so that commits have one order. Some calls are
+ * held until their release.
  */
 export class StoreBoundary {
   readonly #params: BoundaryParams;
@@ -37,7 +37,7 @@ export class StoreBoundary {
   #lastCommit: Promise<unknown> = Promise.resolve();
   #changed = Promise.withResolvers<void>();
   #underWay = 0;
-  /** Counts whatever happens here: while it moves, the processes are not at rest. */
+  /** Counts all activity here: while it changes, the processes are not idle. */
   moves = 0;
   held: HeldCall[] = [];
   listeners = 0;
@@ -66,25 +66,25 @@ export class StoreBoundary {
     return this.#params.clock.now();
   }
 
-  /** Lets one held call go on. */
+  /** Releases one held call. */
   release(index: number, fate: Fate): string | undefined {
     const [call] = this.held.splice(index % Math.max(this.held.length, 1), 1);
     call?.goOn(fate);
     return call?.point;
   }
 
-  /** Holds calls at these points from now on. */
+  /** Sets the points at which calls are held. */
   holdAt(points: readonly HoldPoint[]): void {
     this.#holdPoints = new Set(points);
   }
 
-  /** Holds nothing any more. */
+  /** Releases all calls and holds no more. */
   open(): void {
     this.#holdPoints = new Set();
     for (const { goOn } of this.held.splice(0)) goOn('go');
   }
 
-  /** Forgets the calls of a process that is gone. */
+  /** Drops the held calls of a crashed process. */
   forget(connection: Connection): void {
     this.held = this.held.filter((call) => call.connection !== connection);
   }
@@ -95,7 +95,7 @@ export class StoreBoundary {
     return new Promise((goOn) => this.held.push({ point, connection, goOn }));
   }
 
-  /** Runs one call at the store, and lets the model see it before the next one. */
+  /** Runs one call at the store, and lets the model observe it before the next one. */
   async commit(method: WriteMethod, args: readonly unknown[], from: Connection): Promise<unknown> {
     this.#underWay += 1;
     const commit = this.#lastCommit.then(async () => {
@@ -113,12 +113,12 @@ export class StoreBoundary {
     }
   }
 
-  /** Resolves when there may be something new to fetch. */
+  /** Resolves when a fetch may find new entries. */
   get changed(): Promise<void> {
     return this.#changed.promise;
   }
 
-  /** Something has changed in the store, or time has passed. */
+  /** Wakes fetches after a change in the store or of the clock. */
   wakeUp(): void {
     this.moves += 1;
     this.#changed.resolve();
@@ -131,7 +131,7 @@ interface Fetch {
   readonly signal?: AbortSignal;
 }
 
-/** The store as one process sees it, until that process is gone. */
+/** The store of one process, until that process crashes. */
 export class Connection {
   readonly provider: Provider;
   readonly #boundary: StoreBoundary;
@@ -156,7 +156,7 @@ export class Connection {
     });
   }
 
-  /** The process is gone: nothing of it reaches the store any more, and nothing reaches it. */
+  /** The process crashed: none of its calls reaches the store, and no response reaches it. */
   cut(): void {
     this.#isCut = true;
     this.#boundary.forget(this);
@@ -183,7 +183,7 @@ export class Connection {
     return this.#ifAlive(result);
   }
 
-  // Waits are cut up into looks, so that claims too have their place in the order of commits.
+  // A waiting fetch is split into queries, so that claims have a place in the order of commits.
   async #fetch(
     method: 'fetchOrchestrationItems' | 'fetchWorkItems',
     params: Fetch,
@@ -226,7 +226,7 @@ export class Connection {
     return stop;
   }
 
-  /** A process that is gone never hears an answer. */
+  /** A crashed process gets no response. */
   #ifAlive<T>(value: T): T | Promise<T> {
     return this.#isCut ? new Promise<never>(() => undefined) : value;
   }

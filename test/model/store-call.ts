@@ -1,6 +1,6 @@
 import type { Provider } from '../../src/providers/contract/provider.ts';
 
-/** The methods of a store that change something, or claim something. */
+/** The store methods that write or claim. */
 export const writeMethods = [
   'createInstances',
   'enqueueMessages',
@@ -23,7 +23,7 @@ export const writeMethods = [
 
 export type WriteMethod = (typeof writeMethods)[number];
 
-/** A call that has committed, with what the store answered. */
+/** A committed call with its result. */
 export type StoreCall = {
   readonly [M in WriteMethod]: {
     readonly method: M;
@@ -32,7 +32,7 @@ export type StoreCall = {
   };
 }[WriteMethod];
 
-/** Pairs what was asked with what was answered. */
+/** Pairs requests with results. */
 export function pairs<Asked, Answered>(
   asked: readonly Asked[],
   answered: readonly Answered[],
@@ -43,8 +43,8 @@ export function pairs<Asked, Answered>(
   });
 }
 
-// What a reader of a trace can do without.
-const dull: ReadonlySet<string> = new Set([
+// Properties that a trace omits.
+const omittedKeys: ReadonlySet<string> = new Set([
   'incarnation',
   'rootIncarnation',
   'audit',
@@ -68,10 +68,10 @@ const dull: ReadonlySet<string> = new Set([
   'payload',
 ]);
 
-/** A call and its answer in one line. */
+/** A call and its result in one line. */
 export function describeCall({ method, args, result }: StoreCall): string {
   const omit = (key: string, value: unknown): unknown => {
-    if (dull.has(key) || (Array.isArray(value) && value.length === 0 && key !== ''))
+    if (omittedKeys.has(key) || (Array.isArray(value) && value.length === 0 && key !== ''))
       return undefined;
     if (value instanceof Error) return value.message;
     return (key === 'data' && typeof value === 'string' ? JSON.parse(value) : value) as unknown;

@@ -4,18 +4,18 @@ import type { HoldPoint } from './store-boundary.ts';
 
 /** An instance of a tree, as the input of its orchestration. */
 export interface TreeNode {
-  /** What becomes of it when its parent ends. */
+  /** Its cancellation mode as a child. */
   readonly cancellation: CancellationType;
-  /** Has an activity running while it waits. */
+  /** An activity runs while it waits. */
   readonly works: boolean;
-  /** Waits for a word before it starts its children. */
+  /** Waits for the event `grow` before it starts its children. */
   readonly late: boolean;
   /** Continues as new once before it ends. */
   readonly again: boolean;
   readonly children: readonly TreeNode[];
 }
 
-/** What happens to an instance, chosen by a number modulo what there is. */
+/** An act on an instance, chosen by an index modulo the number of candidates. */
 export interface TreeAct {
   readonly do:
     | 'start'
@@ -29,17 +29,17 @@ export interface TreeAct {
     | 'bulk'
     | 'release';
   readonly target: number;
-  /** Turns of the event loop before the next one. */
+  /** Turns of the event loop before the next act. */
   readonly pace: number;
 }
 
-/** What happens in one run: trees that grow, end, and are deleted, in some order. */
+/** One run: trees that grow, end and are deleted, in some order. */
 export interface TreeScenario {
   readonly roots: readonly TreeNode[];
-  /** Turns of the event loop in which the trees may grow before anything happens to them. */
+  /** Turns of the event loop in which the trees grow before the first act. */
   readonly headStart: number;
   readonly acts: readonly TreeAct[];
-  /** Calls that are held until they are released. */
+  /** Points at which calls are held until their release. */
   readonly hold: readonly HoldPoint[];
   readonly fastPaths: boolean;
 }
@@ -65,7 +65,7 @@ const act: fc.Arbitrary<TreeAct> = fc.record({
   pace: fc.constantFrom(0, 0, 1, 2, 5, 20),
 });
 
-/** Trees of up to 50 instances, and what happens to them. */
+/** Trees of up to 50 instances, and acts on them. */
 export const treeScenarios: fc.Arbitrary<TreeScenario> = fc.record({
   roots: fc.array(flatNode, { minLength: 1, maxLength: maxInstances, size: 'max' }).map(toTrees),
   headStart: fc.constantFrom(0, 20, 60, 200),
@@ -76,26 +76,26 @@ export const treeScenarios: fc.Arbitrary<TreeScenario> = fc.record({
       'ackTurns:before',
       'requestCancel:before',
     ])
-    // Between the reading of a tree and its deletion it may grow.
+    // A tree may grow between its read and its deletion.
     .map((some): readonly HoldPoint[] => ['deleteInstancesAtomic:before', ...some]),
   fastPaths: fc.boolean(),
 });
 
-/** Each becomes a child of one before it, or a root. */
+/** Each becomes a child of an earlier one, or a root. */
 function toTrees(flat: readonly FlatNode[]): readonly TreeNode[] {
   const roots: TreeNode[] = [];
   const families: TreeNode[][] = [];
   for (const [index, { parent, ...node }] of flat.entries()) {
     const children: TreeNode[] = [];
     families.push(children);
-    // A few roots are enough; most should have a family.
+    // Few roots, so that most instances have a parent.
     const place = index < 3 ? parent % (index + 1) : parent % index;
     (place === index ? roots : (families[place] ?? roots)).push({ ...node, children });
   }
   return roots;
 }
 
-/** How many instances there are in trees. */
+/** The number of instances in trees. */
 export function sizeOf(nodes: readonly TreeNode[]): number {
   return nodes.reduce((sum, { children }) => sum + 1 + sizeOf(children), 0);
 }

@@ -11,8 +11,8 @@ import type {
 } from '../../src/providers/contract/management.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
-import { comeToRest, nextTurn } from './come-to-rest.ts';
-import { findRemains } from './find-remains.ts';
+import { waitUntilIdle, nextTurn } from './come-to-rest.ts';
+import { findRemainingRows } from './find-remains.ts';
 import { StoreBoundary } from './store-boundary.ts';
 import type { StoreCall } from './store-call.ts';
 import type { TreeAct, TreeNode, TreeScenario } from './tree-scenario.ts';
@@ -26,10 +26,12 @@ const nothing: DeleteInstanceResult = {
 const healStepMs = 200;
 const healSteps = 100;
 
-/** Runs one scenario of trees on the real runtime and store, and looks at the families whenever they change. */
+/**
+ * Runs one tree scenario on the real runtime and store, and checks parents whenever instances are created or deleted.
+ */
 export class TreeWorld {
   readonly violations: string[] = [];
-  /** What deletions came to before the end, and how large the largest was. */
+  /** The results of deletions before the end, and the size of the largest. */
   readonly seen = new Map<TreeDeletionResult['kind'], number>();
   largestDeleted = 0;
   readonly #scenario: TreeScenario;
@@ -39,7 +41,7 @@ export class TreeWorld {
   readonly #isBusy: () => boolean;
   readonly #asked = new Set<Promise<unknown>>();
   readonly #handlers = new Set<() => void>();
-  /** What deletions have said that they took. */
+  /** The sum of the counts that deletions returned. */
   #deleted = nothing;
   #created = 0;
   #isHealing = false;
@@ -49,7 +51,7 @@ export class TreeWorld {
     readonly scenario: TreeScenario;
     readonly store: Provider;
     readonly clock: FakeClock;
-    /** Whether the store has something to do that has not passed the boundary. */
+    /** Whether the store has work that has not passed the boundary. */
     readonly isBusy?: () => boolean;
   }) {
     const { scenario, store, clock, isBusy = () => false } = params;
@@ -77,9 +79,9 @@ export class TreeWorld {
     });
   }
 
-  /** Resolves when nothing moves any more without time or an act. */
+  /** Resolves when the processes are idle: only time or an act can cause the next step. */
   async rest(): Promise<void> {
-    await comeToRest(this.#boundary, { isBusy: this.#isBusy });
+    await waitUntilIdle(this.#boundary, { isBusy: this.#isBusy });
   }
 
   async run(): Promise<void> {
@@ -109,7 +111,7 @@ export class TreeWorld {
     await closed;
   }
 
-  /** Turns of the event loop, in each of which the store does what it has been asked to. */
+  /** Runs turns of the event loop, each until the store is idle. */
   async #takeTurns(count: number): Promise<void> {
     for (let turn = 0; turn < count; turn++) {
       await nextTurn();
@@ -179,7 +181,7 @@ export class TreeWorld {
     }
   }
 
-  /** Refusals are right for many of those; what they did is seen in the store. */
+  /** Many of these may reject; their effect is checked in the store. */
   #ask(answer: Promise<unknown>): void {
     const asked: Promise<unknown> = answer
       .catch(() => undefined)
@@ -197,7 +199,7 @@ export class TreeWorld {
     this.largestDeleted = Math.max(this.largestDeleted, result.counts.instancesDeleted);
   }
 
-  /** What a tree holds, read row by row. */
+  /** Counts the rows of a tree one by one. */
   async #count({ instanceIds }: TreeDeletion): Promise<DeleteInstanceResult> {
     let sum = nothing;
     for (const instanceId of new Set(instanceIds)) {
@@ -235,7 +237,7 @@ export class TreeWorld {
     return this.#store.listInstances({ filter: {}, limit: 1_000 });
   }
 
-  /** Nothing is held any more, everybody is told to end, and time passes. */
+  /** Releases all calls, ends all instances, and advances the clock. */
   async #heal({ client }: Perdure): Promise<void> {
     this.#isHealing = true;
     this.#boundary.open();
@@ -268,7 +270,7 @@ export class TreeWorld {
     this.#expectEqual(recorded, this.#deleted, 'what was recorded');
     const ids = (await this.#list()).map(({ instanceId }) => instanceId);
     this.#expectEqual(ids, [], 'what is left');
-    this.violations.push(...(await findRemains(this.#store, new Set())));
+    this.violations.push(...(await findRemainingRows(this.#store, new Set())));
   }
 
   #expectEqual(actual: unknown, expected: unknown, what: string): void {

@@ -3,8 +3,8 @@ import type { Provider } from '../../src/providers/contract/provider.ts';
 import { isTerminal } from '../../src/model/status.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { HistoryCheck } from './check-history.ts';
-import { comeToRest, nextTurn } from './come-to-rest.ts';
-import { findRemains } from './find-remains.ts';
+import { waitUntilIdle, nextTurn } from './come-to-rest.ts';
+import { findRemainingRows } from './find-remains.ts';
 import type { Coverage } from './coverage.ts';
 import { Handlers } from './handlers.ts';
 import { observeCall } from './observe-call.ts';
@@ -21,7 +21,7 @@ export interface WorldParams {
   readonly store: Provider;
   readonly clock: FakeClock;
   readonly coverage?: Coverage | undefined;
-  /** Begins the ids of its instances, so that a store can serve many worlds. */
+  /** Prefix of its instance ids, so that a store can serve many worlds. */
   readonly prefix: string;
 }
 
@@ -35,21 +35,21 @@ const repeatable: ReadonlySet<string> = new Set([
 ]);
 
 const healStepMs = 100;
-// Longer than every lease, grace and clean-up limit together.
+// Longer than all leases, graces and clean-up limits together.
 const healSteps = 150;
 const maxInstances = 3;
 
-/** Runs one scenario on the real runtime and the real store, and compares every commit with the model. */
+/** Runs one scenario on the real runtime and store, and compares every commit with the model. */
 export class World {
   readonly violations: string[] = [];
-  /** What happened; put into words only when somebody asks. */
+  /** The trace of the run, formatted on demand. */
   readonly #trace: (string | StoreCall)[] = [];
   readonly #params: WorldParams;
   readonly #model: ReferenceModel;
   readonly #boundary: StoreBoundary;
   readonly #handlers: Handlers;
   readonly #processes: SimulatedProcess[] = [];
-  /** Who cancels, terminates and raises: in a process of its own, without a worker, that lives to the end. */
+  /** Cancels, terminates and raises events: in a separate process without a worker that never crashes. */
   readonly #operatorConnection: Connection;
   readonly #operator: LocalClient;
   readonly #permits = new StartPermits();
@@ -58,9 +58,9 @@ export class World {
     readonly args: readonly unknown[];
   }[] = [];
   readonly #stopping = new Set<Promise<unknown>>();
-  /** Instances that were seen to be canceled. */
+  /** Instances whose status was `canceled`. */
   readonly #stopped = new Set<string>();
-  /** What was started, by the number in its id. */
+  /** The started scripts, by the number in their id. */
   readonly #scripts: Script[] = [];
 
   constructor(params: WorldParams) {
@@ -79,7 +79,7 @@ export class World {
     this.#handlers = new Handlers(({ key, ctx, process }) => {
       this.#trace.push(`    ${process.name} runs ${key}`);
       if (this.#permits.allows(process.connection, ctx.idempotencyKey)) return;
-      violate(`${process.name} runs ${key}, which it should not`);
+      violate(`${process.name} runs ${key}, which it must not start`);
     });
   }
 
@@ -89,7 +89,7 @@ export class World {
     );
   }
 
-  /** Runs the scenario, heals the world, and looks at what is left. */
+  /** Runs the scenario, heals the world, and checks the final state. */
   async run(): Promise<void> {
     await this.#join();
     const { commands, hold, holdFrom } = this.#params.scenario;
@@ -103,12 +103,12 @@ export class World {
     for (const instance of this.#model.instances.values()) {
       this.violations.push(...(await new HistoryCheck(this.#params.store, instance).run()));
     }
-    this.violations.push(...(await findRemains(this.#params.store, this.#model.gone)));
+    this.violations.push(...(await findRemainingRows(this.#params.store, this.#model.gone)));
     if (this.violations.length === 0) await this.#checkSlots();
     if (this.violations.length === 0) await this.#close();
   }
 
-  /** Lets go of everything, whatever happened. */
+  /** Crashes every process. */
   abandon(): void {
     for (const process of this.#processes) process.crash();
   }
@@ -147,7 +147,7 @@ export class World {
         this.#ask(command.target, (id) => client.raiseEvent(id, 'go'));
         break;
       case 'tell':
-        this.#trace.push(`  ${this.#handlers.tell(command.handler, command.word) ?? 'nobody'}`);
+        this.#trace.push(`  ${this.#handlers.tell(command.handler, command.word) ?? 'no handler'}`);
         break;
       case 'advance':
         await this.#advance(command.ms);
@@ -182,7 +182,7 @@ export class World {
     if (starter === undefined) return;
     const { prefix, scenario } = this.#params;
     const { length } = this.#scripts;
-    // One in three starts one of those that are there once more.
+    // One start in three reuses an existing id.
     const isRepeat = length === maxInstances || (length > 0 && script % 3 === 2);
     const index = isRepeat ? script % length : length;
     const input = this.#scripts[index] ?? this.#pick(scenario.scripts, script);
@@ -201,7 +201,7 @@ export class World {
     const { instances, gone } = this.#model;
     const some = [...instances.values()].filter(({ parent }) => !whom || parent === null);
     const live = some.flatMap(({ id, status }) => (isTerminal(status) ? [] : [id]));
-    // One in three may also meet an instance that is over or gone.
+    // One request in three may also target an ended or deleted instance.
     const all = [...some.map(({ id }) => id), ...gone];
     const id = this.#pick(live.length === 0 || target % 3 === 0 ? all : live, target);
     if (id === undefined) return;
@@ -226,7 +226,7 @@ export class World {
         fastPaths: scenario.fastPaths,
         warm: scenario.warm,
         handle: (ctx, input, process) => this.#handlers.handle(ctx, input, process),
-        onBlocked: (reason) => void this.violations.push(`an instance is held back: ${reason}`),
+        onBlocked: (reason) => void this.violations.push(`an instance is blocked: ${reason}`),
       }),
     );
   }
@@ -247,26 +247,26 @@ export class World {
     this.#boundary.wakeUp();
   }
 
-  /** Resolves when nothing moves any more without time or a command. */
+  /** Resolves when the processes are idle: only time or a command can cause the next step. */
   async rest(): Promise<void> {
-    await comeToRest(this.#boundary, { otherMoves: () => this.#handlers.moves });
+    await waitUntilIdle(this.#boundary, { otherMoves: () => this.#handlers.moves });
   }
 
-  /** Nobody crashed or failed, and nothing is held: what is due is done. */
+  /** Nothing crashed or failed, and no call is held: due work must be done. */
   get #isUndisturbed(): boolean {
     const { profile } = this.#params.scenario;
     return profile === 'races' && this.#boundary.held.length === 0;
   }
 
-  /** What should have ended has, and whoever works for nobody knows. */
+  /** No instance is overdue, and all handlers of deleted instances are aborted. */
   #expectNothingLate(): void {
     this.#model.expectNoneOverdue();
     if (!this.#params.scenario.hints) return;
     const { instances } = this.#model;
-    const untold = this.#handlers.untold(
+    const notAborted = this.#handlers.notAborted(
       (id, incarnation) => instances.get(id)?.incarnation === incarnation,
     );
-    for (const key of untold) this.violations.push(`${key} was not told that it is deleted`);
+    for (const key of notAborted) this.violations.push(`${key} was not aborted although its instance was deleted`);
   }
 
   get #alive(): readonly SimulatedProcess[] {
@@ -293,7 +293,7 @@ export class World {
     }
   }
 
-  /** Nothing holds a lease of an instance that is shown as canceled, except what it left to itself. */
+  /** No lease of a canceled instance is held, except by abandoned work. */
   async #expectAllStopped(id: string): Promise<void> {
     if (this.#stopped.has(id)) return;
     this.#stopped.add(id);
@@ -306,7 +306,7 @@ export class World {
     }
   }
 
-  /** Nothing is held any more, every handler ends, and time passes: everything must come to its end. */
+  /** Releases all calls, ends all handlers, and advances the clock: every instance must end. */
   async #heal(): Promise<void> {
     this.#trace.push('heal');
     this.#boundary.open();
@@ -335,7 +335,7 @@ export class World {
     );
   }
 
-  /** In the oldest worker, now alone, as many activities run at once as it has slots: none was lost. */
+  /** The oldest worker, now alone, must run as many activities as it has slots: none was lost. */
   async #checkSlots(): Promise<void> {
     const [worker, ...others] = this.#alive;
     if (worker === undefined) return;
@@ -355,7 +355,7 @@ export class World {
     await this.#finish();
   }
 
-  /** For those who pause because the store failed. */
+  /** Advances the clock, for workers that back off after a store error. */
   async #passTimeUntil(isThere: () => boolean): Promise<void> {
     await this.rest();
     for (let step = 0; step < 5 && !isThere(); step++) await this.#advance(healStepMs);

@@ -2,7 +2,7 @@ import type { Pause } from '../killer.ts';
 import type { BeginLine, ClaimLine, LedgerLine } from './ledger.ts';
 
 /** The ledger of one process, with the faults injected into it. */
-export interface ProcessAccount {
+export interface ProcessRecord {
   readonly name: string;
   readonly lines: readonly LedgerLine[];
   /** When it was killed; `undefined` if it exited normally. */
@@ -20,7 +20,7 @@ export interface Outage {
 
 /** One claim of a work item, and its outcome. */
 export interface Claim extends ClaimLine {
-  readonly account: ProcessAccount;
+  readonly account: ProcessRecord;
   /** The lease was valid at least until this time. */
   heldUntil: number;
   settled?: 'acked' | 'refused' | 'retried' | 'abandoned';
@@ -28,13 +28,13 @@ export interface Claim extends ClaimLine {
 
 /** One execution of an effect. */
 interface Execution extends BeginLine {
-  readonly account: ProcessAccount;
+  readonly account: ProcessRecord;
   ended: boolean;
   failed: boolean;
 }
 
 /** All claims and executions of one operation. */
-export interface OperationAccount {
+export interface OperationRecord {
   readonly key: string;
   /** In claim order. */
   readonly claims: Claim[];
@@ -43,11 +43,11 @@ export interface OperationAccount {
 
 /** Merges the ledgers of all processes by operation. */
 export function collectOperations(
-  accounts: readonly ProcessAccount[],
+  accounts: readonly ProcessRecord[],
   leaseMs: number,
-): ReadonlyMap<string, OperationAccount> {
-  const operations = new Map<string, OperationAccount>();
-  const operationOf = (key: string): OperationAccount => {
+): ReadonlyMap<string, OperationRecord> {
+  const operations = new Map<string, OperationRecord>();
+  const operationOf = (key: string): OperationRecord => {
     const known = operations.get(key);
     if (known !== undefined) return known;
     const fresh = { key, claims: [], executions: [] };
@@ -90,8 +90,8 @@ export function collectOperations(
  * Whether the process did not run in between, because of a signal or the machine, for a third of a lease in total: the
  * delay of a renewal after which there is no second try.
  */
-export function stoodStill(
-  { pauses, lines }: ProcessAccount,
+export function wasStopped(
+  { pauses, lines }: ProcessRecord,
   { from, to, leaseMs }: { readonly from: number; readonly to: number; readonly leaseMs: number },
 ): boolean {
   if (pauses.some((pause) => pause.from < to && pause.to > from)) return true;
@@ -104,7 +104,7 @@ export function stoodStill(
 }
 
 /** Whether the process could not reach the store at some time in between. */
-export function wasCutOff({ outages, lines }: ProcessAccount, from: number, to: number): boolean {
+export function wasCutOff({ outages, lines }: ProcessRecord, from: number, to: number): boolean {
   const overlaps = (time: Outage): boolean => time.from < to && time.to > from;
   return outages.some(overlaps) || lines.some((one) => one.line === 'waited' && overlaps(one));
 }

@@ -13,7 +13,7 @@ export interface ClaimedOperation extends ClaimedInstance {
 }
 
 /** Maps the lock tokens of this process to their instances and operations. */
-export class ClaimBook {
+export class ClaimRegistry {
   readonly #instances = new Map<string, ClaimedInstance>();
   readonly #operations = new Map<string, ClaimedOperation>();
   readonly #ids = new Map<number, string>();

@@ -3,7 +3,7 @@ import { Perdure } from '../../../src/index.ts';
 import { InstanceStarter } from '../instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
 import { openStore } from '../open-store.ts';
-import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
+import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
 import { kindOf } from '../scenarios.ts';
 
 const { store, ledger: path, name, inFlight, outages } = readOptions();
@@ -22,7 +22,7 @@ const starter = new InstanceStarter({
 async function end(): Promise<void> {
   await starter.finish();
   await perdure.close();
-  leave();
+  disconnect();
 }
 
 onCommand((command) => {

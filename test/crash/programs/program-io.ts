@@ -26,18 +26,18 @@ export function reportReady(): void {
   process.send?.('ready');
 }
 
-function endAlone(): void {
+function exitWithoutParent(): void {
   process.exit(1);
 }
 
 /** Calls back on a command. Exits when the harness exits. */
 export function onCommand(listener: (command: Command) => void): void {
   process.on('message', (message) => listener(message as Command));
-  process.on('disconnect', endAlone);
+  process.on('disconnect', exitWithoutParent);
 }
 
 /** Closes the channel, so that the process can exit. */
-export function leave(): void {
-  process.off('disconnect', endAlone);
+export function disconnect(): void {
+  process.off('disconnect', exitWithoutParent);
   process.disconnect();
 }

@@ -1,18 +1,18 @@
 /** Runs orchestrations and activities, and starts some instances itself, until it is killed or stopped. */
 import { Perdure } from '../../../src/index.ts';
 import { ProviderError } from '../../../src/model/failures/errors.ts';
-import { ClaimBook } from '../oracles/claim-book.ts';
+import { ClaimRegistry } from '../oracles/claim-book.ts';
 import { InstanceStarter } from '../instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
 import { openStore } from '../open-store.ts';
-import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
+import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
 import { createScenarios, kindOf } from '../scenarios.ts';
 import { withoutFencing } from '../unfenced-provider.ts';
-import { watchProvider } from '../watched-provider.ts';
+import { recordClaims } from '../watched-provider.ts';
 
 const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);
-const book = new ClaimBook();
+const book = new ClaimRegistry();
 
 // A gap between two ticks is time in which this process did not run. Measured from the start: a new process is slow.
 let seenAt = Date.now();
@@ -24,7 +24,7 @@ const ticking = setInterval(() => {
 
 const fenced = await openStore(store);
 const provider = fencing ? fenced : withoutFencing(fenced, book, store);
-const perdure = await Perdure.open(watchProvider(provider, book, ledger));
+const perdure = await Perdure.open(recordClaims(provider, book, ledger));
 
 const trouble = (fields: object, message: string): void => {
   const { error } = fields as { readonly error?: unknown };
@@ -54,7 +54,7 @@ async function stop(): Promise<void> {
   clearInterval(ticking);
   await worker.stop();
   await perdure.close();
-  leave();
+  disconnect();
 }
 
 onCommand((command) => {
