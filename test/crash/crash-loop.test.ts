@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { runCrashLoop } from './crash-loop.ts';
+import { runCrashLoop } from './helpers/crash-loop.ts';
 
 test('killing and pausing workers under load loses, repeats and blocks nothing', async () => {
   const report = await runCrashLoop({ kills: 42, pauses: 6, instances: 1_000 });

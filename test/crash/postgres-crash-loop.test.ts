@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { runCrashLoop } from './crash-loop.ts';
-import { createPostgresLoopStore } from './loop-store.ts';
+import { runCrashLoop } from './helpers/crash-loop.ts';
+import { createPostgresLoopStore } from './helpers/loop-store.ts';
 
 // Two cores run a server and five processes here: a shorter lease would expire without a fault.
 const shared = { workers: 4, leaseMs: 3_000, createStore: createPostgresLoopStore } as const;

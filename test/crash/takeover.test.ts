@@ -9,7 +9,7 @@ import { activity, orchestration, Perdure } from '../../src/index.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { hostProcesses } from '../../src/runtime/leases/host-processes.ts';
 import { createDatabase } from '../postgres/helpers/server.ts';
-import { openStore } from './open-store.ts';
+import { openStore } from './helpers/open-store.ts';
 
 const program = new URL('./programs/held-work-program.ts', import.meta.url);
 const host = hostProcesses();

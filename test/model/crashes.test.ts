@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { checkModel } from './check-model.ts';
-import { modelRuns } from './model-runs.ts';
+import { checkModel } from './helpers/check-model.ts';
+import { modelRuns } from './helpers/model-runs.ts';
 
 test('the engine matches the model while workers crash, stop and join and the store fails', async () => {
   const { failure, runs } = await checkModel({ profile: 'crashes', runs: modelRuns });

@@ -1,7 +1,7 @@
 /** `npm run model -- --runs 100000`: the model check with any number of runs. */
 import { parseArgs } from 'node:util';
-import { checkModel } from './check-model.ts';
-import type { Profile } from './scenario.ts';
+import { checkModel } from './helpers/check-model.ts';
+import type { Profile } from './helpers/scenario.ts';
 
 const { values } = parseArgs({
   options: {

@@ -3,7 +3,7 @@
  * orders, with nothing between the two commits.
  */
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { RaceHarness, type Act, type RaceOutcome } from './race-ring.ts';
+import { RaceHarness, type Act, type RaceOutcome } from './helpers/race-harness.ts';
 
 type Expected = Partial<RaceOutcome>;
 
@@ -19,7 +19,12 @@ const canceled = {
 } as const;
 const terminated = { ...over, status: 'terminated', lastEvents: ['executionTerminated'] } as const;
 const inNext = (end: Expected, last: string) =>
-  ({ ...end, executions: 2, terminalEvents: 2, lastEvents: ['executionContinuedAsNew', last] }) as const;
+  ({
+    ...end,
+    executions: 2,
+    terminalEvents: 2,
+    lastEvents: ['executionContinuedAsNew', last],
+  }) as const;
 const next = { ...inNext(completed('next'), 'executionCompleted'), isCancelRequested: false };
 const asked = { isCancelRequested: true };
 const unasked = { isCancelRequested: false };

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkModel, runScenario, Stores } from './check-model.ts';
-import { situations } from './coverage.ts';
-import { modelRuns } from './model-runs.ts';
-import { scenarios } from './scenario.ts';
+import { checkModel, runScenario, Stores } from './helpers/check-model.ts';
+import { situations } from './helpers/coverage.ts';
+import { modelRuns } from './helpers/model-runs.ts';
+import { scenarios } from './helpers/scenario.ts';
 
 test('the engine matches the model in every race between store calls', async () => {
   const { failure, coverage, runs } = await checkModel({ profile: 'races', runs: modelRuns });

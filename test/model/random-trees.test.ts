@@ -8,8 +8,8 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { PostgresDatabases } from '../conformance/postgres-databases.ts';
 import { SqliteFiles } from '../conformance/sqlite-files.ts';
 import { watchDriver } from '../postgres/helpers/driver-activity.ts';
-import { sizeOf, treeScenarios, type TreeScenario } from './tree-scenario.ts';
-import { TreeWorld } from './tree-world.ts';
+import { sizeOf, treeScenarios, type TreeScenario } from './helpers/tree-scenario.ts';
+import { TreeWorld } from './helpers/tree-world.ts';
 
 const runs = 100;
 // A run takes hundreds of round trips.

@@ -3,9 +3,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { SqliteFiles } from '../conformance/sqlite-files.ts';
-import { checkModel } from './check-model.ts';
-import { modelRuns } from './model-runs.ts';
-import { removedGuards, type RemovedGuard } from './removed-guards.ts';
+import { checkModel } from './helpers/check-model.ts';
+import { modelRuns } from './helpers/model-runs.ts';
+import { removedGuards, type RemovedGuard } from './helpers/removed-guards.ts';
 
 const files = new SqliteFiles();
 afterAll(() => files.remove());

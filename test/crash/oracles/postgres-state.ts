@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import type { EffectOutput } from '../scenarios.ts';
+import type { EffectOutput } from '../helpers/scenarios.ts';
 import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
 const ends = `('executionCompleted', 'executionFailed', 'executionContinuedAsNew')`;

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import type { EffectOutput } from '../scenarios.ts';
+import type { EffectOutput } from '../helpers/scenarios.ts';
 import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
 /** Reads an SQLite file. */

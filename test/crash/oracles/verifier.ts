@@ -18,8 +18,8 @@ import {
   type Claim,
   type OperationRecord,
   type ProcessRecord,
-} from './accounts.ts';
-import { expectedResult } from '../scenarios.ts';
+} from './operation-records.ts';
+import { expectedResult } from '../helpers/scenarios.ts';
 import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
 export interface VerifierReport {

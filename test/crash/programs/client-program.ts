@@ -1,10 +1,10 @@
 /** Starts instances and reads their results, in a process without a worker. */
 import { Perdure } from '../../../src/index.ts';
-import { InstanceStarter } from '../instance-starter.ts';
+import { InstanceStarter } from '../helpers/instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
-import { openStore } from '../open-store.ts';
+import { openStore } from '../helpers/open-store.ts';
 import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
-import { kindOf } from '../scenarios.ts';
+import { kindOf } from '../helpers/scenarios.ts';
 
 const { store, ledger: path, name, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);

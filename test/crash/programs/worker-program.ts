@@ -1,14 +1,14 @@
 /** Runs orchestrations and activities, and starts some instances itself, until it is killed or stopped. */
 import { Perdure } from '../../../src/index.ts';
 import { ProviderError } from '../../../src/model/failures/errors.ts';
-import { ClaimRegistry } from '../oracles/claim-book.ts';
-import { InstanceStarter } from '../instance-starter.ts';
+import { ClaimRegistry } from '../oracles/claim-registry.ts';
+import { InstanceStarter } from '../helpers/instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
-import { openStore } from '../open-store.ts';
+import { openStore } from '../helpers/open-store.ts';
 import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
-import { createScenarios, kindOf } from '../scenarios.ts';
-import { withoutFencing } from '../unfenced-provider.ts';
-import { recordClaims } from '../watched-provider.ts';
+import { createScenarios, kindOf } from '../helpers/scenarios.ts';
+import { withoutFencing } from '../helpers/unfenced-provider.ts';
+import { recordClaims } from '../helpers/recording-provider.ts';
 
 const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);

@@ -1,13 +1,13 @@
-import { activity } from '../../src/orchestration/activity.ts';
-import { testOptions } from '../../src/runtime/test-options.ts';
-import { orchestration } from '../../src/orchestration/orchestration.ts';
-import { Perdure } from '../../src/perdure.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
-import type { CanceledError } from '../../src/model/failures/errors.ts';
-import { waitUntilIdle } from './come-to-rest.ts';
-import { findRemainingRows } from './find-remains.ts';
+import { activity } from '../../../src/orchestration/activity.ts';
+import { testOptions } from '../../../src/runtime/test-options.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
+import { isTerminal, type InstanceStatus } from '../../../src/model/status.ts';
+import type { CanceledError } from '../../../src/model/failures/errors.ts';
+import { waitUntilIdle } from './wait-until-idle.ts';
+import { findRemainingRows } from './find-remaining-rows.ts';
 import { StoreBoundary, type HoldPoint } from './store-boundary.ts';
 
 /** The acts on an instance that runs two activities, `first` and `second`. */
@@ -150,7 +150,8 @@ export class RaceHarness {
         this.#handlers.set(name, tell);
         if (this.#isHealing) tell('complete');
         ctx.signal.addEventListener('abort', () => {
-          if (!this.#isHealing) this.#abortTriggers.push((ctx.signal.reason as CanceledError).trigger);
+          if (!this.#isHealing)
+            this.#abortTriggers.push((ctx.signal.reason as CanceledError).trigger);
           // Until then, the race decides how the handler ends.
           if (this.#isHealing) reject(ctx.signal.reason as Error);
         });

@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { OpenClaims } from './oracles/ledger.ts';
-import type { Command, ProgramOptions } from './programs/program-io.ts';
+import { OpenClaims } from '../oracles/ledger.ts';
+import type { Command, ProgramOptions } from '../programs/program-io.ts';
 
 /** A real process that runs one of the programs. */
 export class Member {
@@ -20,7 +20,7 @@ export class Member {
     this.name = options.name;
     this.ledger = options.ledger;
     this.openClaims = new OpenClaims(options.ledger);
-    const path = join(import.meta.dirname, 'programs', `${program}-program.ts`);
+    const path = join(import.meta.dirname, '..', 'programs', `${program}-program.ts`);
     this.process = spawn(process.execPath, [path, JSON.stringify(options)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       env,
@@ -121,7 +121,7 @@ export class Fleet {
 
   /** Fills the compile cache for later processes: a process writes its cache at exit, and most are killed. */
   async compile(): Promise<void> {
-    const program = join(import.meta.dirname, 'programs', 'compile-program.ts');
+    const program = join(import.meta.dirname, '..', 'programs', 'compile-program.ts');
     const child = spawn(process.execPath, [program], { stdio: 'ignore', env: this.#env });
     await once(child, 'exit');
   }

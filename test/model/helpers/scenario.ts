@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { CancellationType } from '../../src/model/cancel.ts';
+import type { CancellationType } from '../../../src/model/cancel.ts';
 import type { Fate, HoldPoint } from './store-boundary.ts';
 import type { Call, Script, Step } from './script.ts';
 

@@ -1,8 +1,8 @@
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { ClaimedAtInsert } from '../../src/providers/contract/turn.ts';
-import { keyOf, type ClaimRegistry, type ClaimedInstance } from './oracles/claim-book.ts';
-import type { Ledger } from './oracles/ledger.ts';
-import { overrideProvider } from './override-provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { ClaimedAtInsert } from '../../../src/providers/contract/turn.ts';
+import { keyOf, type ClaimRegistry, type ClaimedInstance } from '../oracles/claim-registry.ts';
+import type { Ledger } from '../oracles/ledger.ts';
+import { overrideProvider } from '../override-provider.ts';
 
 type How = 'acked' | 'refused' | 'retried' | 'abandoned';
 
@@ -105,7 +105,8 @@ export function recordClaims(inner: Provider, book: ClaimRegistry, ledger: Ledge
         for (const token of ack.lockTokens) settled(token, 'acked');
         // A turn caused by a timer settles no item.
         const instanceId = book.idOf(ack.instanceKey);
-        if (instanceId === undefined) throw new Error('Acked a turn of an instance that was not claimed.');
+        if (instanceId === undefined)
+          throw new Error('Acked a turn of an instance that was not claimed.');
         const { incarnation, executionId } = ack;
         claimedAtInsert({ instanceId, incarnation, executionId }, result.claimed, since);
       }

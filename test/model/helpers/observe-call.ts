@@ -1,7 +1,7 @@
-import { decodeEvent } from '../../src/model/event.ts';
-import { isTerminal } from '../../src/model/status.ts';
-import type { TreeDeletionResult } from '../../src/providers/contract/management.ts';
-import type { HandBackResult, TurnAck } from '../../src/providers/contract/work-queue.ts';
+import { decodeEvent } from '../../../src/model/event.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { TreeDeletionResult } from '../../../src/providers/contract/management.ts';
+import type { HandBackResult, TurnAck } from '../../../src/providers/contract/work-queue.ts';
 import type { ExpectedDeletion, ModelItem, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
 import { isDeepStrictEqual } from 'node:util';

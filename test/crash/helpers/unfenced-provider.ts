@@ -1,9 +1,9 @@
-import { LockLostError } from '../../src/model/failures/errors.ts';
-import { encodeMessage } from '../../src/model/message.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { WorkItemAck } from '../../src/providers/contract/work-queue.ts';
-import type { ClaimRegistry } from './oracles/claim-book.ts';
-import { overrideProvider } from './override-provider.ts';
+import { LockLostError } from '../../../src/model/failures/errors.ts';
+import { encodeMessage } from '../../../src/model/message.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { WorkItemAck } from '../../../src/providers/contract/work-queue.ts';
+import type { ClaimRegistry } from '../oracles/claim-registry.ts';
+import { overrideProvider } from '../override-provider.ts';
 import { createTokenRestorer } from './token-restorer.ts';
 
 /**

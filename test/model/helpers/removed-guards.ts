@@ -1,9 +1,9 @@
-import { lockedKey, type Intact } from '../conformance/broken/broken-provider.ts';
-import { encodeMessage } from '../../src/model/message.ts';
-import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
-import type { NewInstance } from '../../src/providers/contract/instances.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
+import { lockedKey, type Intact } from '../../conformance/broken/broken-provider.ts';
+import { encodeMessage } from '../../../src/model/message.ts';
+import { isTerminal, type InstanceStatus } from '../../../src/model/status.ts';
+import type { NewInstance } from '../../../src/providers/contract/instances.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { WorkItem } from '../../../src/providers/contract/work-queue.ts';
 
 /** A guard to remove from an intact store. */
 export interface RemovedGuard {

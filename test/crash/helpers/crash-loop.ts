@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ProcessRecord } from './oracles/accounts.ts';
-import { FaultInjector } from './disturber.ts';
+import type { ProcessRecord } from '../oracles/operation-records.ts';
+import { FaultInjector } from './fault-injector.ts';
 import { Fleet } from './fleet.ts';
 import { Killer } from './killer.ts';
-import { readLedger } from './oracles/ledger.ts';
+import { readLedger } from '../oracles/ledger.ts';
 import { createSqliteLoopStore, type LoopStore } from './loop-store.ts';
-import type { StoredState } from './oracles/stored-state.ts';
-import { verify, type VerifierReport } from './oracles/verifier.ts';
+import type { StoredState } from '../oracles/stored-state.ts';
+import { verify, type VerifierReport } from '../oracles/verifier.ts';
 
 export interface CrashLoopOptions {
   readonly kills: number;

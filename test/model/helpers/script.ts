@@ -1,12 +1,12 @@
-import type { CancellationType } from '../../src/model/cancel.ts';
-import { isPerdureError, type CanceledError } from '../../src/model/failures/errors.ts';
-import { activity, type ActivityDefinition } from '../../src/orchestration/activity.ts';
-import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
+import type { CancellationType } from '../../../src/model/cancel.ts';
+import { isPerdureError, type CanceledError } from '../../../src/model/failures/errors.ts';
+import { activity, type ActivityDefinition } from '../../../src/orchestration/activity.ts';
+import type { ActivityContext } from '../../../src/orchestration/activity-context.ts';
 import {
   orchestration,
   type OrchestrationDefinition,
-} from '../../src/orchestration/orchestration.ts';
-import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
+} from '../../../src/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../../src/orchestration/orchestration-context.ts';
 
 /** How a script calls its activity. */
 export interface Call {

@@ -1,7 +1,7 @@
-import { LockLostError } from '../../src/model/failures/errors.ts';
-import { isTerminal } from '../../src/model/status.ts';
-import type { TreeDeletionResult } from '../../src/providers/contract/management.ts';
-import type { Turn } from '../../src/providers/contract/turn.ts';
+import { LockLostError } from '../../../src/model/failures/errors.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { TreeDeletionResult } from '../../../src/providers/contract/management.ts';
+import type { Turn } from '../../../src/providers/contract/turn.ts';
 import type { ModelInstance, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
 
@@ -126,9 +126,7 @@ export class Coverage {
           else if (!result.ok) this.#add('work is acked after its lease expired');
           else if (outcome.kind === 'canceled' && outcome.leaked) this.#add('a handler leaks');
           else if (item?.flagged === true && outcome.kind !== 'canceled') {
-            this.#add(
-              `work ${outcome.kind === 'failed' ? 'fails' : 'completes'} after its cancel`,
-            );
+            this.#add(`work ${outcome.kind === 'failed' ? 'fails' : 'completes'} after its cancel`);
           }
         }
         return;
@@ -136,8 +134,7 @@ export class Coverage {
         for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
           if (this.#isDeleted(lockToken, model)) this.#add('work is retried after a delete');
           const item = model.tokens.get(lockToken);
-          if (result && item?.flagged === true)
-            this.#add('work is retried after its cancel');
+          if (result && item?.flagged === true) this.#add('work is retried after its cancel');
         }
         return;
       case 'renewWorkItemLocks':
@@ -224,8 +221,7 @@ export class Coverage {
     if (turn.children.length > 0) this.#add('a turn starts a child after a cancel');
     if (outcome.status === 'completed') this.#add('a turn completes after a cancel');
     if (outcome.status === 'failed') this.#add('a turn fails after a cancel');
-    if (outcome.status === 'continuedAsNew')
-      this.#add('a turn continues as new after a cancel');
+    if (outcome.status === 'continuedAsNew') this.#add('a turn continues as new after a cancel');
   }
 
   #add(situation: Situation): void {

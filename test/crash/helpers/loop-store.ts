@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Perdure } from '../../src/index.ts';
-import { startEmbeddedServer } from '../postgres/helpers/embedded-server.ts';
-import { startTcpProxy } from '../postgres/helpers/tcp-proxy.ts';
-import { PostgresState } from './oracles/postgres-state.ts';
-import { SqliteState } from './oracles/sqlite-state.ts';
-import type { StoredState } from './oracles/stored-state.ts';
+import { Perdure } from '../../../src/index.ts';
+import { startEmbeddedServer } from '../../postgres/helpers/embedded-server.ts';
+import { startTcpProxy } from '../../postgres/helpers/tcp-proxy.ts';
+import { PostgresState } from '../oracles/postgres-state.ts';
+import { SqliteState } from '../oracles/sqlite-state.ts';
+import type { StoredState } from '../oracles/stored-state.ts';
 
 /** Faults that a loop can inject into the store. */
 export interface StoreFaults {

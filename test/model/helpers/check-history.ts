@@ -1,6 +1,6 @@
-import { decodeEvent, isIncoming, type HistoryEvent } from '../../src/model/event.ts';
-import { decodePayload } from '../../src/model/values/payload.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
+import { decodeEvent, isIncoming, type HistoryEvent } from '../../../src/model/event.ts';
+import { decodePayload } from '../../../src/model/values/payload.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { Delivered, ModelInstance } from './reference-model.ts';
 import { ScriptRun } from './script-run.ts';
 import type { Script } from './script.ts';
@@ -149,7 +149,10 @@ export class HistoryCheck {
     }
     if (event.kind === 'activityCompleted' || event.kind === 'activityFailed') {
       const isValid = !run.isAbortedByCancel(event.operation);
-      this.#expect(isValid, `has the outcome of ${event.operation}, although the cancel aborted its handler`);
+      this.#expect(
+        isValid,
+        `has the outcome of ${event.operation}, although the cancel aborted its handler`,
+      );
     }
     if (event.kind === 'operationWithdrawn' && !run.isAbortedByCancel(event.target)) {
       this.#expectUnanswered(run, event.target, turn.seen);

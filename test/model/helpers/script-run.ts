@@ -1,6 +1,6 @@
-import type { CancellationType } from '../../src/model/cancel.ts';
-import type { HistoryEvent, IncomingEvent } from '../../src/model/event.ts';
-import { decodePayload } from '../../src/model/values/payload.ts';
+import type { CancellationType } from '../../../src/model/cancel.ts';
+import type { HistoryEvent, IncomingEvent } from '../../../src/model/event.ts';
+import { decodePayload } from '../../../src/model/values/payload.ts';
 import type { Script, WorkInput } from './script.ts';
 
 /** How an execution ends, and with what output. */

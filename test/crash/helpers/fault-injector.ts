@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Outage } from './oracles/accounts.ts';
+import type { Outage } from '../oracles/operation-records.ts';
 import type { StoreFaults } from './loop-store.ts';
-import type { StoredState } from './oracles/stored-state.ts';
+import type { StoredState } from '../oracles/stored-state.ts';
 
 export interface FaultInjectorParams {
   readonly faults: StoreFaults | undefined;

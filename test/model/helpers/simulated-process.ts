@@ -1,8 +1,8 @@
-import type { Clock } from '../../src/model/clock.ts';
-import { testOptions } from '../../src/runtime/test-options.ts';
-import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
-import { Perdure } from '../../src/perdure.ts';
-import type { Worker } from '../../src/runtime/worker.ts';
+import type { Clock } from '../../../src/model/clock.ts';
+import { testOptions } from '../../../src/runtime/test-options.ts';
+import type { ActivityContext } from '../../../src/orchestration/activity-context.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import type { Worker } from '../../../src/runtime/worker.ts';
 import { createDefinitions, type WorkInput } from './script.ts';
 import type { Connection, StoreBoundary } from './store-boundary.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Fleet, Member } from './fleet.ts';
-import { readLedger } from './oracles/ledger.ts';
-import type { StoredState } from './oracles/stored-state.ts';
+import { readLedger } from '../oracles/ledger.ts';
+import type { StoredState } from '../oracles/stored-state.ts';
 
 export interface Kill {
   readonly worker: string;

@@ -1,18 +1,18 @@
-import { activity } from '../../src/orchestration/activity.ts';
-import { testOptions } from '../../src/runtime/test-options.ts';
-import { orchestration } from '../../src/orchestration/orchestration.ts';
-import { Perdure } from '../../src/perdure.ts';
-import { isTerminal } from '../../src/model/status.ts';
-import type { InstanceRecord } from '../../src/providers/contract/instances.ts';
+import { activity } from '../../../src/orchestration/activity.ts';
+import { testOptions } from '../../../src/runtime/test-options.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { InstanceRecord } from '../../../src/providers/contract/instances.ts';
 import type {
   DeleteInstanceResult,
   TreeDeletion,
   TreeDeletionResult,
-} from '../../src/providers/contract/management.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { FakeClock } from '../../src/testing/fake-clock.ts';
-import { waitUntilIdle, nextTurn } from './come-to-rest.ts';
-import { findRemainingRows } from './find-remains.ts';
+} from '../../../src/providers/contract/management.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { FakeClock } from '../../../src/testing/fake-clock.ts';
+import { waitUntilIdle, nextTurn } from './wait-until-idle.ts';
+import { findRemainingRows } from './find-remaining-rows.ts';
 import { StoreBoundary } from './store-boundary.ts';
 import type { StoreCall } from './store-call.ts';
 import type { TreeAct, TreeNode, TreeScenario } from './tree-scenario.ts';

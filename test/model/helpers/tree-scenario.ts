@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { CancellationType } from '../../src/model/cancel.ts';
+import type { CancellationType } from '../../../src/model/cancel.ts';
 import type { HoldPoint } from './store-boundary.ts';
 
 /** An instance of a tree, as the input of its orchestration. */

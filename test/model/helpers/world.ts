@@ -1,10 +1,10 @@
-import { LocalClient } from '../../src/client/local-client.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { isTerminal } from '../../src/model/status.ts';
-import type { FakeClock } from '../../src/testing/fake-clock.ts';
+import { LocalClient } from '../../../src/client/local-client.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { HistoryCheck } from './check-history.ts';
-import { waitUntilIdle, nextTurn } from './come-to-rest.ts';
-import { findRemainingRows } from './find-remains.ts';
+import { waitUntilIdle, nextTurn } from './wait-until-idle.ts';
+import { findRemainingRows } from './find-remaining-rows.ts';
 import type { Coverage } from './coverage.ts';
 import { Handlers } from './handlers.ts';
 import { observeCall } from './observe-call.ts';
@@ -266,7 +266,8 @@ export class World {
     const notAborted = this.#handlers.notAborted(
       (id, incarnation) => instances.get(id)?.incarnation === incarnation,
     );
-    for (const key of notAborted) this.violations.push(`${key} was not aborted although its instance was deleted`);
+    for (const key of notAborted)
+      this.violations.push(`${key} was not aborted although its instance was deleted`);
   }
 
   get #alive(): readonly SimulatedProcess[] {

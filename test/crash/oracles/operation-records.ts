@@ -1,4 +1,4 @@
-import type { Pause } from '../killer.ts';
+import type { Pause } from '../helpers/killer.ts';
 import type { BeginLine, ClaimLine, LedgerLine } from './ledger.ts';
 
 /** The ledger of one process, with the faults injected into it. */

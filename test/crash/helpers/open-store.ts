@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ProviderError } from '../../src/model/failures/errors.ts';
-import { isPostgresUrl } from '../../src/providers/postgres/driver/postgres-url.ts';
-import { openPostgres } from '../../src/providers/postgres/provider.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import { isPostgresUrl } from '../../../src/providers/postgres/driver/postgres-url.ts';
+import { openPostgres } from '../../../src/providers/postgres/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 
 /** Opens the store of a loop by path or URL. Waits for a server that is unavailable, as a supervisor would. */
 export async function openStore(store: string): Promise<Provider> {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/contract/provider.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import { FakeClock } from '../../src/testing/fake-clock.ts';
+import type { Clock } from '../../../src/model/clock.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { Coverage } from './coverage.ts';
 import { scenarios, type Profile, type Scenario } from './scenario.ts';
 import { World } from './world.ts';

@@ -1,14 +1,14 @@
-import type { CancellationType } from '../../src/model/cancel.ts';
-import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
-import type { CancelInstance, StopResult } from '../../src/providers/contract/cancellation.ts';
-import type { InstanceRecord, NewInstance } from '../../src/providers/contract/instances.ts';
+import type { CancellationType } from '../../../src/model/cancel.ts';
+import { isTerminal, type InstanceStatus } from '../../../src/model/status.ts';
+import type { CancelInstance, StopResult } from '../../../src/providers/contract/cancellation.ts';
+import type { InstanceRecord, NewInstance } from '../../../src/providers/contract/instances.ts';
 import type {
   DeleteInstanceResult,
   ExecutionPrune,
   ExecutionPruneResult,
   TreeDeletion,
-} from '../../src/providers/contract/management.ts';
-import type { ClaimedAtInsert, NewChild, Turn } from '../../src/providers/contract/turn.ts';
+} from '../../../src/providers/contract/management.ts';
+import type { ClaimedAtInsert, NewChild, Turn } from '../../../src/providers/contract/turn.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 // The default clean-up limit of children of a terminated instance.

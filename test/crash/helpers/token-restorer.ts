@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import pg from 'pg';
-import { isPostgresUrl } from '../../src/providers/postgres/driver/postgres-url.ts';
+import { isPostgresUrl } from '../../../src/providers/postgres/driver/postgres-url.ts';
 
 /** Writes tokens back to their rows, even if another worker holds these. */
 export interface TokenRestorer {

@@ -1,6 +1,6 @@
-import { ProviderError } from '../../src/model/failures/errors.ts';
-import type { Clock } from '../../src/model/clock.ts';
-import type { Hint, Provider } from '../../src/providers/contract/provider.ts';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import type { Clock } from '../../../src/model/clock.ts';
+import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
 import { writeMethods, type StoreCall, type WriteMethod } from './store-call.ts';
 
 /** Where a call can be held: before it reaches the store, or after its commit and before its response. */

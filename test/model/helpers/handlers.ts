@@ -1,4 +1,4 @@
-import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
+import type { ActivityContext } from '../../../src/orchestration/activity-context.ts';
 import type { WorkInput } from './script.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 
@@ -72,7 +72,10 @@ export class Handlers {
     this.running = this.running.filter((handler) => handler.process !== process);
   }
 
-  #nextCommand(ctx: ActivityContext, running: Omit<RunningHandler, 'tell'>): Promise<HandlerCommand> {
+  #nextCommand(
+    ctx: ActivityContext,
+    running: Omit<RunningHandler, 'tell'>,
+  ): Promise<HandlerCommand> {
     return new Promise((resolve) => {
       const { deaf } = running.input;
       const handler: RunningHandler = {

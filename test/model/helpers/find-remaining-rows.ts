@@ -1,4 +1,4 @@
-import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 
 /** Reports remaining rows of deleted instances, and queue entries after all instances have ended. */
 export async function findRemainingRows(
@@ -24,7 +24,9 @@ export async function findRemainingRows(
   const { orchestrations, activities, messages } = await store.queueDepths();
   const waiting = [orchestrations, activities].map((of) => of.ready + of.delayed + of.claimed);
   if (messages > 0 || waiting.some((count) => count > 0)) {
-    remains.push(`${messages} messages and ${waiting.join(' and ')} claims remain after all instances have ended`);
+    remains.push(
+      `${messages} messages and ${waiting.join(' and ')} claims remain after all instances have ended`,
+    );
   }
   return remains;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { activity, orchestration } from '../../src/index.ts';
-import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
-import type { Ledger } from './oracles/ledger.ts';
+import { activity, orchestration } from '../../../src/index.ts';
+import type { ActivityContext } from '../../../src/orchestration/activity-context.ts';
+import type { Ledger } from '../oracles/ledger.ts';
 
 interface EffectInput {
   readonly value: number;

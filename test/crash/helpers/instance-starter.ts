@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Handle, Perdure } from '../../src/index.ts';
-import { ProviderError } from '../../src/model/failures/errors.ts';
-import type { Ledger } from './oracles/ledger.ts';
+import type { Handle, Perdure } from '../../../src/index.ts';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import type { Ledger } from '../oracles/ledger.ts';
 import { idOf, kinds } from './scenarios.ts';
 
 /** Keeps a number of instances active: starts them, raises their events, and reads their results. */

@@ -1,4 +1,4 @@
-import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 
 /** The store methods that write or claim. */
 export const writeMethods = [
