@@ -1,7 +1,7 @@
 import { ratio, type Goal } from './goal.ts';
 
-/** What we want on every store. */
-export const goalsOfBoth: readonly Goal[] = [
+/** The goals of both stores. */
+export const commonGoals: readonly Goal[] = [
   {
     what: 'cancel across processes: call to signal, p99',
     figure: ({ cancelAcross }) => cancelAcross?.['signalP99Ms'],
@@ -15,25 +15,25 @@ export const goalsOfBoth: readonly Goal[] = [
     atMost: 250,
   },
   {
-    what: 'a job closed over HTTP, all slots taken: close to signal, p99',
+    what: 'job closed over HTTP, all slots taken: close to signal, p99',
     figure: ({ closedJobs }) => closedJobs?.['signalP99Ms'],
     unit: 'ms',
     atMost: 100,
   },
   {
-    what: '1,000 jobs closed at once over HTTP, all slots taken: close to signal, p99',
+    what: '1,000 jobs closed concurrently over HTTP: close to signal, p99',
     figure: ({ closedJobs }) => closedJobs?.['burstP99Ms'],
     unit: 'ms',
     atMost: 100,
   },
   {
-    what: 'deletion: p99 of a load beside it, against the load alone',
+    what: 'deletion: p99 of a concurrent load, against the load alone',
     figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
     unit: '×',
     atMost: 2,
   },
   {
-    what: 'a family deleted: states that a reader saw in between',
+    what: 'tree deletion: partial states visible to a reader',
     figure: ({ deleteFamily }) => deleteFamily?.['statesBetween'],
     unit: '',
     atMost: 0,
@@ -51,8 +51,8 @@ export const goalsOfBoth: readonly Goal[] = [
     atMost: 4,
   },
   {
-    // Events and messages are written some hundreds at a time; a statement per row would be 1,980 more.
-    what: 'mass cancel: statements for 2,000, more than for 20',
+    // Events and messages are written in batches of hundreds. One statement per row would be 1,980 more.
+    what: 'mass cancel: extra statements for 2,000, compared with 20',
     figure: ({ massCancel }) => massCancel?.['moreStatements'],
     unit: '',
     atMost: 10,
