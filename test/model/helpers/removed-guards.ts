@@ -212,10 +212,11 @@ export const removedGuards: readonly RemovedGuard[] = [
     fault: 'a deletion leaves the children of the root',
     finding: /delete of .* returned|is stuck/,
     override({ provider, db }) {
-      const readStatus = db
-        .prepare<[string], InstanceStatus>('SELECT status FROM instances WHERE instance_id = ?')
-        .pluck();
-      const letGo = db.prepare<[string]>(
+      const readRoot = db.prepare<
+        [string],
+        { readonly status: InstanceStatus; readonly incarnation: string }
+      >('SELECT status, incarnation FROM instances WHERE instance_id = ?');
+      const removeParent = db.prepare<[string]>(
         'UPDATE instances SET parent_instance_id = NULL WHERE parent_instance_id = ?',
       );
       return {
@@ -223,10 +224,13 @@ export const removedGuards: readonly RemovedGuard[] = [
           return provider.deleteInstancesAtomic(
             trees.map((tree) => {
               const rootId = tree.instanceIds.at(-1) ?? '';
-              const status = readStatus.get(rootId);
+              const root = readRoot.get(rootId);
               // A tree that the store does not delete keeps its children.
-              if (status === undefined || (!tree.force && !isTerminal(status))) return tree;
-              letGo.run(rootId);
+              const isReplaced =
+                tree.rootIncarnation !== undefined && root?.incarnation !== tree.rootIncarnation;
+              if (root === undefined || isReplaced) return tree;
+              if (!tree.force && !isTerminal(root.status)) return tree;
+              removeParent.run(rootId);
               return { ...tree, instanceIds: [rootId] };
             }),
           );
