@@ -57,7 +57,7 @@ function touches(one: string, other: string): boolean {
   return importsOf(one).has(other) || importsOf(other).has(one);
 }
 
-/** What is wrong with one step after the steps before it, or undefined. */
+/** Returns the problem of one step after the previous ones, or undefined. */
 function problemOf({ file, joint }: Step, before: readonly Step[]): string | undefined {
   if (!existsSync(join(root, file))) return `${file} does not exist`;
   if (before.length === 0) return undefined;
@@ -83,7 +83,7 @@ function problemsOf({ line, maxFiles, steps }: Walk): string[] {
   return problems;
 }
 
-// Each kind of mistake must be found.
+// A canary: each kind of mistake must be found.
 const canary = readWalks(
   [
     '<!-- walk: at most 2 files -->',

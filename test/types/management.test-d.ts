@@ -26,7 +26,7 @@ exactly<Promise<DeleteInstanceResult>>()(client.deleteInstance('a'));
 exactly<Promise<DeleteInstanceResult>>()(handle.delete({ force: true, actor: 'ops' }));
 // @ts-expect-error force is an option, so that it is read where it stands
 void client.deleteInstance('a', true);
-// @ts-expect-error one instance is deleted at once, there is no dry run of it
+// @ts-expect-error deleteInstance() has no dry run
 void client.deleteInstance('a', { dryRun: true });
 
 const filter: InstanceFilter = {
