@@ -1,18 +1,18 @@
-/** What a case is given: a file or a database of its own, in a process of its own. */
+/** The setup of a case: a separate store, in a separate process. */
 export interface BenchmarkSetup {
   readonly store: string;
-  /** Smaller numbers, for a look in passing. */
+  /** Smaller numbers, for a quick run. */
   readonly quick: boolean;
-  /** How many worker processes to measure with, one number after the other. Default: 1, 2, 4. */
+  /** Numbers of worker processes to measure with, in sequence. Default: 1, 2, 4. */
   readonly workers?: readonly number[];
 }
 
-/** What a case measured, by name; units are in the names. */
+/** The results of a case, by name; names contain the unit. */
 export type Figures = Readonly<Record<string, number>>;
 
 export type Benchmark = (setup: BenchmarkSetup) => Promise<Figures> | Figures;
 
-/** The value below which a share of the sorted values lies. */
+/** The percentile of sorted values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
@@ -22,7 +22,7 @@ export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
-/** Runs a task many times, a number of them at a time, and answers the seconds that all took. */
+/** Runs a task many times with the given concurrency. Returns the total seconds. */
 export async function runInLanes(
   count: number,
   lanes: number,
@@ -40,12 +40,12 @@ export async function runInLanes(
   return (performance.now() - begun) / 1_000;
 }
 
-/** Seconds for what is not compiled yet, for everybody until it is, and for the measurement. */
+/** Seconds of the cold phase, of the warm-up, and of the measurement. */
 export function phases(quick: boolean): { cold: number; warmUp: number; measured: number } {
   return quick ? { cold: 0.5, warmUp: 0.5, measured: 0.5 } : { cold: 1, warmUp: 5, measured: 3 };
 }
 
-/** Runs a task again and again, a number of them at a time, and answers how many end per second. */
+/** Runs a task repeatedly with the given concurrency. Returns the rate per second. */
 async function rateOf(seconds: number, lanes: number, task: () => Promise<void>): Promise<number> {
   const begun = performance.now();
   let done = 0;
@@ -59,10 +59,7 @@ async function rateOf(seconds: number, lanes: number, task: () => Promise<void>)
   return (done * 1_000) / (performance.now() - begun);
 }
 
-/**
- * How many of a task end per second, a number of them at a time: at first, and when the compiler of the engine has seen
- * what is hot, for which every program gets the same time.
- */
+/** Completions per second with the given concurrency: cold, and after a warm-up that is the same for every program. */
 export async function measureRate(
   quick: boolean,
   lanes: number,
@@ -74,7 +71,7 @@ export async function measureRate(
   return { perSecond: await rateOf(measured, lanes, task), coldPerSecond };
 }
 
-/** Fails the benchmark when the work was not done as it should: a fast wrong answer is no figure. */
+/** Throws if a result is wrong: a fast wrong result is not a measurement. */
 export function check(isRight: boolean, what: string): void {
   if (!isRight) throw new Error(`Wrong result: ${what}`);
 }

@@ -1,6 +1,6 @@
 import { activity, orchestration, type OrchestrationDefinition } from 'perdure';
 
-/** What is to be cancelled: one activity that runs until it is told to stop, and who hears of it. */
+/** An activity that runs until it is aborted, and reports its start and its abort. */
 export function createHolding(heard: {
   readonly started: (instanceId: string) => void;
   readonly told: (instanceId: string) => void;

@@ -1,12 +1,12 @@
 import { isPerdureError, type Client, type OrchestrationDefinition } from 'perdure';
 import { check, percentile, type Figures } from './benchmark.ts';
 
-/** Milliseconds that compare between processes of one machine. */
+/** Milliseconds, comparable between processes of one machine. */
 export function sharedNow(): number {
   return performance.timeOrigin + performance.now();
 }
 
-/** Matches what instances report with who waits for it, in whichever order the two come. */
+/** Matches reports of instances with their waiters, in any order. */
 export class Reports {
   readonly #moments = new Map<string, PromiseWithResolvers<number>>();
 
@@ -27,7 +27,9 @@ export class Reports {
   }
 }
 
-/** Cancels instances one at a time: how long until the handler sees its signal, and until the status is terminal. */
+/**
+ * Cancels instances one at a time. Measures the time until the handler is aborted, and until the status is terminal.
+ */
 export async function measureCancels(options: {
   readonly client: Client;
   readonly holding: OrchestrationDefinition<void, void>;
@@ -50,7 +52,7 @@ export async function measureCancels(options: {
       (error: unknown) => error,
     );
     ends.push(sharedNow() - begun);
-    check(isPerdureError(ended, 'OPERATION_CANCELED'), 'the end of a cancelled instance');
+    check(isPerdureError(ended, 'OPERATION_CANCELED'), 'the end of a canceled instance');
     signals.push((await reports.take(`told ${handle.id}`)) - begun);
   };
   for (let done = 0; done < 100; done++) await cancelOne();

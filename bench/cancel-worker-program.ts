@@ -1,4 +1,4 @@
-/** The other process of a cancel: runs the activities on a file, and reports what its handlers see. */
+/** The worker process of a cancel: runs the activities, and reports what its handlers observe. */
 import { Perdure } from 'perdure';
 import { createHolding } from './cancel-definitions.ts';
 import { sharedNow } from './cancel-latencies.ts';

@@ -24,13 +24,13 @@ import type { ProviderName } from './stores.ts';
 export interface Case {
   readonly title: string;
   readonly run: Benchmark;
-  /** Begin with a store that holds finished instances. */
+  /** Starts with a store that holds finished instances. */
   readonly onFinished?: boolean;
-  /** Left out of quick runs. */
+  /** Omitted in quick runs. */
   readonly slow?: boolean;
-  /** Of one provider alone. */
+  /** Runs on this provider only. */
   readonly only?: ProviderName;
-  /** Another system, measured with `--peers`; on PostgreSQL. */
+  /** Another system, measured with `--peers` on PostgreSQL. */
   readonly peer?: boolean;
 }
 
@@ -39,15 +39,15 @@ const rawStepsOf = (count: number): Benchmark =>
 
 const dbosStepsOf = (count: number): Benchmark => onDbos('steps', { better: 'less', count });
 
-/** Every case by the name that `--only` takes; a baseline or a peer stands beside what is compared with it. */
+/** Every case by the name that `--only` accepts. A baseline or a peer follows the case it is compared with. */
 export const cases = {
   rawHello: {
-    title: 'by hand, 7 transactions per hello',
+    title: 'raw SQL, 7 transactions per hello',
     run: onEach({ sqlite: rawHello, postgres: rawPostgresHello }),
   },
-  hello: { title: 'hello, 64 at a time', run: helloThroughput },
+  hello: { title: 'hello, 64 concurrently', run: helloThroughput },
   dbosHello: {
-    title: 'hello, 64 at a time, DBOS',
+    title: 'hello, 64 concurrently, DBOS',
     run: onDbos('hello', { better: 'more' }),
     peer: true,
   },
@@ -67,15 +67,15 @@ export const cases = {
     run: onDbos('latency', { better: 'less' }),
     peer: true,
   },
-  fanOut: { title: '5 activities of 10 ms, 20 instances at a time', run: fanOutThroughput },
-  rawSteps100: { title: 'by hand, 100 steps of 2 transactions', run: rawStepsOf(100) },
+  fanOut: { title: '5 activities of 10 ms, 20 instances concurrently', run: fanOutThroughput },
+  rawSteps100: { title: 'raw SQL, 100 steps of 2 transactions', run: rawStepsOf(100) },
   steps100: { title: '100 activities in sequence', run: sequentialSteps(100) },
   dbosSteps100: { title: '100 steps in sequence, DBOS', run: dbosStepsOf(100), peer: true },
-  rawSteps1000: { title: 'by hand, 1,000 steps of 2 transactions', run: rawStepsOf(1_000) },
+  rawSteps1000: { title: 'raw SQL, 1,000 steps of 2 transactions', run: rawStepsOf(1_000) },
   steps1000: { title: '1,000 activities in sequence', run: sequentialSteps(1_000) },
   dbosSteps1000: { title: '1,000 steps in sequence, DBOS', run: dbosStepsOf(1_000), peer: true },
   rawSteps10000: {
-    title: 'by hand, 10,000 steps of 2 transactions',
+    title: 'raw SQL, 10,000 steps of 2 transactions',
     run: rawStepsOf(10_000),
     slow: true,
   },
@@ -90,21 +90,21 @@ export const cases = {
     slow: true,
     peer: true,
   },
-  tasks: { title: '10,000 tasks that do nothing', run: taskThroughput },
+  tasks: { title: '10,000 empty tasks', run: taskThroughput },
   pgBossTasks: {
-    title: '10,000 jobs that do nothing, pg-boss',
+    title: '10,000 empty jobs, pg-boss',
     run: onPeer('pg-boss', 'tasks'),
     peer: true,
   },
   graphileTasks: {
-    title: '10,000 jobs that do nothing, graphile-worker',
+    title: '10,000 empty jobs, graphile-worker',
     run: onPeer('graphile-worker', 'tasks'),
     peer: true,
   },
   claims: { title: '10 tasks claimed from a backlog', run: claimsFromBacklog },
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
-  idle: { title: 'a worker with nothing to do', run: idleCost },
-  memory: { title: 'instances kept warm', run: warmMemory },
+  idle: { title: 'idle worker', run: idleCost },
+  memory: { title: 'warm instances', run: warmMemory },
   cost: {
     title: 'cost of a hello and of a step',
     run: orchestrationCost,
@@ -114,18 +114,18 @@ export const cases = {
   cancel: { title: 'cancel, one at a time', run: cancelLatency },
   cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
   startsAfterCancel: {
-    title: 'starts after a cancel, from another process, in a batch of 100 computing handlers',
+    title: 'starts after a cancel from another process, 100 CPU-bound handlers',
     run: startsAfterCancel,
   },
   closedJobs: { title: '1,000 jobs closed over HTTP, all slots taken', run: closedJobs },
   deletion: {
-    title: '20,000 instances of 10 events deleted beside a load of hellos',
+    title: '20,000 instances of 10 events deleted under a load of hellos',
     run: deletionUnderLoad,
   },
   deleteFamily: { title: 'a root with 2,000 children deleted', run: deleteFamily },
-  flowOverhead: { title: 'a flow of 20 steps beside an orchestration', run: flowOverhead },
+  flowOverhead: { title: 'a flow of 20 steps, compared with an orchestration', run: flowOverhead },
   flowMap: { title: 'a flow with a map of 10,000 items', run: flowMap },
-  massCancel: { title: '2,000 activities cancelled by one ack', run: massCancel },
+  massCancel: { title: '2,000 activities canceled by one ack', run: massCancel },
 } as const satisfies Readonly<Record<string, Case>>;
 
 export type CaseName = keyof typeof cases;
@@ -136,12 +136,12 @@ export function isCaseName(name: string): name is CaseName {
   return Object.hasOwn(cases, name);
 }
 
-/** What a run measures. */
+/** The selection of a run. */
 export interface CaseChoice {
   readonly provider: ProviderName;
   readonly quick: boolean;
   readonly peers: boolean;
-  /** Absent: everything that suits the rest. */
+  /** Default: all cases that match the rest. */
   readonly only: readonly string[] | undefined;
 }
 

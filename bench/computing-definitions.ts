@@ -1,12 +1,12 @@
 import { activity, orchestration } from 'perdure';
 
-/** How many handlers a run claims at once, and how long each computes before it waits for anything. */
+/** Handlers per run, and the synchronous work of each. */
 export interface Computing {
   readonly count: number;
   readonly computeMs: number;
 }
 
-/** A run of many activities that each compute without waiting, and who hears of their starts. */
+/** A run of many activities with synchronous work, which reports their starts. */
 export function createComputing(started: (instanceId: string) => void) {
   const compute = activity('compute', (ctx, ms: number) => {
     started(ctx.instanceId);

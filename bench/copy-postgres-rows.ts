@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { RowCopies } from './finished-instances.ts';
 
-/** Replaces the instances of a database by copies of them. */
+/** Replaces the instances of a database with copies. */
 export async function copyPostgresRows(
   store: string,
   { realCount, copies, earlier }: RowCopies,
@@ -12,7 +12,7 @@ export async function copyPostgresRows(
     'SELECT instance_key AS key, instance_id AS id FROM instances',
   );
   const keys = real.map(({ key }) => key);
-  // Keys of starts that shared a commit need not be dense.
+  // Keys of starts that shared a commit can have gaps.
   const span = Math.max(realCount, ...keys.map(Number));
   const copyInstances = await copyStatement(client, 'instances', {
     instance_key: 'instance_key + $1',
@@ -36,7 +36,7 @@ export async function copyPostgresRows(
   await client.end();
 }
 
-/** A statement that copies the real rows of a table, with some columns changed. */
+/** A statement that copies the rows of a table, with some columns changed. */
 async function copyStatement(
   client: pg.Client,
   table: string,

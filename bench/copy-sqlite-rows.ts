@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import type { RowCopies } from './finished-instances.ts';
 
-/** Replaces the instances of a file by copies of them. */
+/** Replaces the instances of a file with copies. */
 export function copySqliteRows(store: string, { realCount, copies, earlier }: RowCopies): void {
   const db = new Database(store);
   db.function('earlier', { deterministic: true }, (id, copy) => earlier(String(id), Number(copy)));
@@ -22,7 +22,7 @@ export function copySqliteRows(store: string, { realCount, copies, earlier }: Ro
   db.close();
 }
 
-/** A statement that copies the real rows of a table, with some columns changed. */
+/** A statement that copies the rows of a table, with some columns changed. */
 function copyStatement(
   db: Database.Database,
   table: string,

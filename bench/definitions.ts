@@ -11,7 +11,7 @@ const tenMs = activity('tenMs', async (_ctx, n: number) => {
   return n;
 });
 
-/** Five activities of 10 ms side by side. */
+/** Five parallel activities of 10 ms. */
 export const fanOut = orchestration('fanOut', async (ctx) => {
   const results = await ctx.all([0, 1, 2, 3, 4].map((n) => ctx.call(tenMs, n)));
   return results.reduce((sum, n) => sum + n, 0);
@@ -19,7 +19,7 @@ export const fanOut = orchestration('fanOut', async (ctx) => {
 
 const increment = activity('increment', (_ctx, n: number) => n + 1);
 
-/** Activities one after the other. */
+/** Sequential activities. */
 export const steps = orchestration('steps', async (ctx, count: number) => {
   let value = 0;
   for (let step = 0; step < count; step++) value = await ctx.call(increment, value);
@@ -29,7 +29,7 @@ export const steps = orchestration('steps', async (ctx, count: number) => {
 /** One timer. */
 export const sleeper = orchestration('sleeper', (ctx, ms: number) => ctx.sleep(ms));
 
-/** One activity, and then a wait that nobody ends. */
+/** One activity, then a wait that never ends. */
 export const waiter = orchestration('waiter', async (ctx, name: string) => {
   await ctx.call(greet, name);
   await ctx.waitFor('never');
@@ -37,14 +37,14 @@ export const waiter = orchestration('waiter', async (ctx, name: string) => {
 
 const leaf = orchestration('leaf', (_ctx, n: number) => Promise.resolve(n));
 
-/** So many children, side by side. */
+/** Parallel children. */
 export const family = orchestration('family', async (ctx, children: number) => {
   const numbers = Array.from({ length: children }, (_, n) => n);
   const results = await ctx.all(numbers.map((n) => ctx.child(leaf, n)));
   return results.length;
 });
 
-/** What a worker of the benchmarks runs. */
+/** The definitions of a benchmark worker. */
 export const definitions = {
   orchestrations: [hello, fanOut, steps, sleeper, waiter, family, leaf],
   activities: [greet, tenMs, increment],

@@ -12,17 +12,17 @@ type RunOne = (client: Client) => Promise<unknown>;
 
 const runHello: RunOne = async (client) => (await client.start(hello, 'World')).result();
 
-/** What is copied, and how often. */
+/** The instances to copy, and the number of copies. */
 export interface RowCopies {
   readonly realCount: number;
   readonly copies: number;
-  /** Ids begin with their time: the copies lie in the past, in the order of their keys. */
+  /** Ids begin with their time: the copies are in the past, in the order of their keys. */
   readonly earlier: (id: string, copy: number) => string;
 }
 
 /**
- * Makes a store that looks as if so many instances (by default hellos) had run to their end in it: a thousand really
- * do, and their rows are copied under new keys and ids that follow one another in time, as generated ids do.
+ * Fills a store with finished instances (default: hellos). A thousand really run; their rows are copied with new keys
+ * and ids in time order, as generated ids are.
  */
 export async function createFinishedInstances(
   store: string,

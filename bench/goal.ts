@@ -4,40 +4,41 @@ import type { CaseName } from './cases.ts';
 /** The figures of one round, by case; a case that was not run is absent. */
 export type Round = Readonly<Partial<Record<CaseName, Figures>>>;
 
-/** What we want of a figure; it is taken from each round, so that both sides of a ratio saw the same machine. */
+/** A limit for a figure. It is computed per round, so that both sides of a ratio saw the same machine load. */
 export interface Goal {
   readonly what: string;
   readonly figure: (round: Round) => number | undefined;
   readonly unit: string;
-  /** What must hold. */
+  /** The limit. */
   readonly atLeast?: number;
   readonly atMost?: number;
-  /** What we hope for. */
-  readonly hope?: number;
+  /** The target beyond the limit. */
+  readonly target?: number;
 }
 
-/** A ratio, where there are both sides of it. */
+/** A ratio; `undefined` if one side was not measured. */
 export function ratio(above: number | undefined, below: number | undefined): number | undefined {
   return above === undefined || below === undefined ? undefined : above / below;
 }
 
-/** Whether a figure is where we want it, in words. */
-export function judge({ atLeast, atMost, hope }: Goal, value: number): string {
+/** Whether a figure meets its goal, as text. */
+export function rateGoal({ atLeast, atMost, target }: Goal, value: number): string {
   const isMet =
     (atLeast === undefined || value >= atLeast) && (atMost === undefined || value <= atMost);
-  const isHoped = hope !== undefined && (atMost === undefined ? value >= hope : value <= hope);
+  const isTargetReached =
+    target !== undefined && (atMost === undefined ? value >= target : value <= target);
   if (!isMet) return 'MISSED';
-  if (hope === undefined) return 'met';
-  if (isHoped) return 'met, with what we hope for';
-  return atLeast === undefined && atMost === undefined ? 'not yet' : 'met';
+  if (target === undefined) return 'met';
+  if (isTargetReached) return 'met, target reached';
+  return atLeast === undefined && atMost === undefined ? 'target not reached' : 'met';
 }
 
-/** What is wanted, in words. */
-export function describeGoal({ atLeast, atMost, hope, unit }: Goal): string {
+/** The limits of a goal, as text. */
+export function describeGoal({ atLeast, atMost, target, unit }: Goal): string {
   const limits = [
     ...(atLeast === undefined ? [] : [`at least ${atLeast}`]),
     ...(atMost === undefined ? [] : [`at most ${atMost}`]),
-    ...(hope === undefined ? [] : [`hoped ${hope}`]),
+    ...(target === undefined ? [] : [`target ${target}`]),
   ];
   return `${limits.join(', ')} ${unit}`;
 }

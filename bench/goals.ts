@@ -3,7 +3,7 @@ import { postgresGoals } from './postgres-goals.ts';
 import { sqliteGoals } from './sqlite-goals.ts';
 import type { ProviderName } from './stores.ts';
 
-/** What we want, for each provider. */
+/** The goals of each provider. */
 export const goals: Readonly<Record<ProviderName, readonly Goal[]>> = {
   sqlite: sqliteGoals,
   postgres: postgresGoals,

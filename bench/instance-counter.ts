@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import pg from 'pg';
 import { providerOf } from './store-kind.ts';
 
-/** Counts the instances of a store on a connection of its own: what anybody else sees. */
+/** Counts the instances of a store on a separate connection, as another reader sees them. */
 export interface InstanceCounter {
   count(): Promise<number>;
   close(): Promise<void>;

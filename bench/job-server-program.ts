@@ -1,4 +1,4 @@
-/** The other end of attached work: a store with a server and a worker, which reports what its handlers see. */
+/** The server process of attached work: a store with a server and a worker, which reports what its handlers observe. */
 import { Perdure, task } from 'perdure';
 import { serve } from 'perdure/server';
 import { sharedNow } from './cancel-latencies.ts';
@@ -7,7 +7,7 @@ const [, , store = '', slots = ''] = process.argv;
 
 const reports: { readonly key: string; readonly at: number }[] = [];
 
-/** Notes the moment, and sends it later: to tell of one handler must not delay the next. */
+/** Records the time and sends it later, so that a report does not delay the next handler. */
 function report(key: string): void {
   reports.push({ key, at: sharedNow() });
   if (reports.length === 1) setImmediate(() => process.send?.(reports.splice(0)));

@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --provider postgres] [--quick] [--only <case>] [--rounds <n>] [--workers <n>] [--peers]`:
- * measures, compares, and says what is met.
+ * `npm run bench [-- --provider postgres] [--quick] [--only <case>] [--rounds <n>] [--workers <n>] [--peers]`: measures
+ * the cases and compares them with the goals.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ function isOnFinished({ onFinished = false }: Case): boolean {
   return onFinished;
 }
 
-/** Runs one case in a process and on a store of its own. */
+/** Runs one case in a separate process on a fresh store. */
 async function runCase(name: CaseName, finished: string | undefined): Promise<Figures> {
   const store = await stores.make(name, isOnFinished(cases[name]) ? finished : undefined);
   const setup: BenchmarkSetup = { store, quick, ...(workers !== undefined && { workers }) };

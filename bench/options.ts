@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { caseNames, chooseCases, isCaseName, type CaseName } from './cases.ts';
 import { isProviderName, providerNames, type ProviderName } from './stores.ts';
 
-/** What a run was asked for. */
+/** The options of a run. */
 export interface BenchOptions {
   readonly provider: ProviderName;
   readonly quick: boolean;
@@ -39,7 +39,7 @@ export function readOptions(): BenchOptions {
     throw new Error(usage);
   }
   const cases = chooseCases({ provider, quick, peers, only });
-  if (cases.length === 0) throw new Error(`${provider} has none of these cases.\n${usage}`);
+  if (cases.length === 0) throw new Error(`No selected case runs on ${provider}.\n${usage}`);
   return { provider, quick, peers, rounds, workers, cases };
 }
 

@@ -6,7 +6,7 @@ import { runProgram } from './run-program.ts';
 
 const folder = join(import.meta.dirname, 'peers');
 
-/** Installs the other systems, as their lock file says, unless they are there. */
+/** Installs the peers from their lock file, unless they are installed. */
 export function installPeers(): void {
   if (existsSync(join(folder, 'node_modules', '.package-lock.json'))) return;
   console.error('installing the peers');
@@ -15,7 +15,7 @@ export function installPeers(): void {
 
 type Peer = 'dbos' | 'pg-boss' | 'graphile-worker';
 
-/** The same work on another system, in a process of its own. */
+/** The same work on another system, in a separate process. */
 export function onPeer(peer: Peer, what: string, more: Readonly<Record<string, number>> = {}) {
   return (({ store, quick }) => {
     const setup = JSON.stringify({ store, quick, ...more });
@@ -28,12 +28,12 @@ export function onPeer(peer: Peer, what: string, more: Readonly<Record<string, n
   }) satisfies Benchmark;
 }
 
-// Its default, and what its production checklist would have a busy process use. A workflow by itself uses one
-// connection at a time, so a long one is run with the default alone.
+// Its default, and the size that its production checklist recommends. A single workflow uses one
+// connection at a time, so a long one runs with the default only.
 const dbosPoolSizes = [10, 20];
 const longRun = 10_000;
 
-/** DBOS with its pool in several sizes: the best of them, for each figure. */
+/** DBOS with several pool sizes: the best of them, per figure. */
 export function onDbos(
   what: 'hello' | 'latency' | 'steps',
   { better, count = 0 }: { readonly better: 'more' | 'less'; readonly count?: number },

@@ -2,20 +2,20 @@ import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { countQueries, type QueryCount } from './query-count.ts';
 
-/** What one piece of work takes, on average. */
+/** The average cost of one unit of work. */
 export interface Cost {
   readonly statements: number;
   readonly roundTrips: number;
   readonly walBytes: number;
-  /** Of this process: the client and the worker. */
+  /** CPU time of this process: the client and the worker. */
   readonly processCpuMs: number;
-  /** Of the server, without autovacuum; absent where its processes cannot be seen from here. */
+  /** CPU time of the server without autovacuum; absent if its processes are not visible. */
   readonly serverCpuMs?: number;
 }
 
 const msPerTick = 10;
 
-/** Measures what work costs this process and the PostgreSQL that it uses, which nobody else uses meanwhile. */
+/** Measures the cost of work for this process and for its PostgreSQL server, which must have no other users. */
 export class PostgresCost {
   readonly #client: pg.Client;
   readonly #sent: () => QueryCount;
@@ -25,7 +25,7 @@ export class PostgresCost {
     this.#sent = sent;
   }
 
-  /** To be opened before the store, whose statements it counts. */
+  /** Open it before the store whose statements it counts. */
   static async open(url: string): Promise<PostgresCost> {
     const sent = countQueries();
     const client = new pg.Client({ connectionString: url });
@@ -33,7 +33,7 @@ export class PostgresCost {
     return new PostgresCost(client, sent);
   }
 
-  /** Does the work, which is so many times the same. */
+  /** Runs `count` units of work. */
   async measure(count: number, work: () => Promise<unknown>): Promise<Cost> {
     const { pids, lsn } = await this.#look();
     const ticks = pids.map(readTicks);
@@ -42,7 +42,7 @@ export class PostgresCost {
     await work();
     const { statements, roundTrips } = this.#sent();
     const { user, system } = process.cpuUsage(cpu);
-    // A connection that was closed meanwhile had been idle for long.
+    // A connection that was closed meanwhile had been idle.
     const serverTicks = pids
       .map((pid, index) => readTicks(pid) - (ticks[index] ?? Number.NaN))
       .filter(Number.isFinite);
@@ -61,7 +61,7 @@ export class PostgresCost {
     await this.#client.end();
   }
 
-  /** The processes of the server and the end of its log. */
+  /** The processes of the server and its WAL position. */
   async #look(): Promise<{ readonly pids: readonly number[]; readonly lsn: number }> {
     const { rows } = await this.#client.query<{ readonly pids: number[]; readonly lsn: string }>(
       `SELECT array_agg(pid) AS pids, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS lsn FROM pg_stat_activity
@@ -71,10 +71,10 @@ export class PostgresCost {
   }
 }
 
-/** The processor time of a process of this machine, in ticks; NaN where that cannot be read. */
+/** The CPU time of a process of this machine, in ticks; NaN if it cannot be read. */
 function readTicks(pid: number): number {
   try {
-    // The name of the program stands in parentheses and may hold spaces.
+    // The program name is in parentheses and may contain spaces.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
     return Number(fields[11]) + Number(fields[12]);
   } catch {

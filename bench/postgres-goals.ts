@@ -1,10 +1,10 @@
 import { ratio, type Goal } from './goal.ts';
-import { goalsOfBoth } from './goals-of-both.ts';
+import { commonGoals } from './common-goals.ts';
 
-/** What we want on PostgreSQL; goals beside peers are judged only when these were measured in the same run. */
+/** The goals on PostgreSQL. Goals against peers need `--peers` in the same run. */
 export const postgresGoals: readonly Goal[] = [
   {
-    what: 'hello: rate against one round trip per transition',
+    what: 'hello: rate against raw PostgreSQL',
     figure: ({ hello, rawHello }) => ratio(hello?.['perSecond'], rawHello?.['perSecond']),
     unit: '×',
     atLeast: 4,
@@ -19,7 +19,7 @@ export const postgresGoals: readonly Goal[] = [
     what: 'hello: rate',
     figure: ({ hello }) => hello?.['perSecond'],
     unit: '/s',
-    hope: 4_000,
+    target: 4_000,
   },
   {
     what: 'hello: with 100,000 finished instances, against an empty database',
@@ -27,7 +27,7 @@ export const postgresGoals: readonly Goal[] = [
       ratio(helloOnFinished?.['perSecond'], hello?.['perSecond']),
     unit: '×',
     atLeast: 0.9,
-    hope: 1,
+    target: 1,
   },
   {
     what: 'latency: p50 against DBOS',
@@ -83,10 +83,10 @@ export const postgresGoals: readonly Goal[] = [
     atMost: 1.5,
   },
   {
-    what: 'idle: queries of a process',
+    what: 'idle: queries per process',
     figure: ({ idle }) => idle?.['queriesPerSecond'],
     unit: '/s',
     atMost: 1,
   },
-  ...goalsOfBoth,
+  ...commonGoals,
 ];

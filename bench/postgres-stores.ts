@@ -2,7 +2,7 @@ import pg from 'pg';
 import { startEmbeddedServer } from '../test/postgres/helpers/embedded-server.ts';
 import type { Stores } from './stores.ts';
 
-/** Databases on the server of PERDURE_TEST_POSTGRES_URL, or on one that is started for the run, with fsync on. */
+/** Databases on the server of PERDURE_TEST_POSTGRES_URL, or on a new server with fsync on. */
 export async function createPostgresStores(): Promise<Stores> {
   const given = process.env['PERDURE_TEST_POSTGRES_URL'];
   const server =

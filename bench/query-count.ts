@@ -2,14 +2,14 @@ import pg from 'pg';
 
 type Query = (this: object, ...args: unknown[]) => unknown;
 
-/** What this process has sent to PostgreSQL so far. */
+/** The number of statements and round trips of this process to PostgreSQL. */
 export interface QueryCount {
   readonly statements: number;
-  /** Statements sent while others of their connection were on the way travel with them. */
+  /** Statements sent while others of their connection are in flight share their round trip. */
   readonly roundTrips: number;
 }
 
-/** Counts at the driver, whoever sends; call it before a store is opened. */
+/** Counts at the driver, for all senders; call it before a store is opened. */
 export function countQueries(): () => QueryCount {
   const prototype = pg.Client.prototype as unknown as { query: Query };
   const { query } = prototype;

@@ -1,12 +1,12 @@
 import pg from 'pg';
 
-/** How many connections the baseline shares its work over. */
+/** Connections of the baseline. */
 export const rawConnections = 16;
 
 /**
- * The baseline on PostgreSQL: what a careful person would write by hand. The least of tables that can hold the same
- * facts, prepared statements, and one round trip per state change, which is its own transaction. It claims by key, so
- * it never searches; no JSON, no fences, no wake-ups.
+ * The baseline on PostgreSQL: careful hand-written SQL. Minimal tables for the same facts, prepared statements, and one
+ * round trip per state change, each its own transaction. It claims by key and never searches; no JSON, fences or
+ * wake-ups.
  */
 export class RawPostgresStore {
   readonly #client: pg.Client;
@@ -15,7 +15,7 @@ export class RawPostgresStore {
     this.#client = client;
   }
 
-  /** Makes the tables and opens so many connections. */
+  /** Creates the tables and opens the connections. */
   static async open(url: string, connections: number): Promise<readonly RawPostgresStore[]> {
     const stores: RawPostgresStore[] = [];
     for (let made = 0; made < connections; made++) {
@@ -40,7 +40,7 @@ export class RawPostgresStore {
     return output;
   }
 
-  /** Steps one after the other, two round trips each: claim the activity; complete it and schedule the next. */
+  /** Sequential steps, two round trips each: claim the activity; complete it and schedule the next. */
   async steps(count: number): Promise<number> {
     const created = await this.#run('begin', ['steps', '0']);
     let { item_key: item } = created;

@@ -1,11 +1,11 @@
 import Database from 'better-sqlite3';
 
-/** The state changes of a hello, each of which is one transaction of the baseline. */
+/** The state changes of a hello, each one transaction of the baseline. */
 export const transactionsPerHello = 7;
 
 /**
- * The baseline: what a careful person would write by hand. The same pragmas, the least of tables that can hold the
- * same facts, prepared statements, and one transaction per state change; no JSON, no fences, no wake-ups.
+ * The baseline: careful hand-written SQL. The same pragmas, minimal tables for the same facts, prepared statements, and
+ * one transaction per state change; no JSON, fences or wake-ups.
  */
 export class RawStore {
   readonly #db: Database.Database;
@@ -85,7 +85,7 @@ export class RawStore {
     return output;
   }
 
-  /** Steps one after the other, two transactions each: claim the activity; complete it and schedule the next. */
+  /** Sequential steps, two transactions each: claim the activity; complete it and schedule the next. */
   steps(count: number): number {
     const { create, record, schedule, claimItem, deleteItem, finish } = this.#statements;
     const [instance, first] = this.#transact(() => {

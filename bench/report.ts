@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { median } from './benchmark.ts';
 import { cases, type CaseName } from './cases.ts';
-import { describeGoal, judge, type Goal, type Round } from './goal.ts';
+import { describeGoal, rateGoal, type Goal, type Round } from './goal.ts';
 import type { ProviderName } from './stores.ts';
 
-/** The machine and the versions that the figures belong to. */
+/** The machine and the versions of the run. */
 export function describeMachine(): Readonly<Record<string, string>> {
   const { version } = JSON.parse(
     readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
@@ -16,32 +16,32 @@ export function describeMachine(): Readonly<Record<string, string>> {
     processor: `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}`,
     memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
     system: `${process.platform} ${release()}`,
-    load: `${loadavg()[0]?.toFixed(1)} in the minute before the run`,
+    load: `${loadavg()[0]?.toFixed(1)} (1-minute average before the run)`,
   };
 }
 
-const rounds = `after a first run of the same
-work that warms up the compiler. Cases run in rounds, one after the other; shown is the median of the rounds, and
-for ratios the median of the rounds' ratios. Every result is checked.`;
+const rounds = `after a
+warm-up with the same work. Cases run in sequence, in several rounds. Each value is the median of the rounds; a ratio is
+the median of the ratios per round. Every result is verified.`;
 
 export const method: Readonly<Record<ProviderName, string>> = {
-  sqlite: `Each figure comes from a fresh process on a fresh file (WAL, synchronous=FULL), ${rounds}
-The client and the worker share a process, but for cancels across processes. The raw baseline is hand-written SQL with the
-same pragmas, one transaction per state change.`,
-  postgres: `Each figure comes from a fresh process on a fresh database of one server (fsync and synchronous_commit on), ${rounds}
-The client and the worker share a process, but for what is measured across processes. The raw baseline is hand-written SQL,
-one round trip and transaction per state change, over 16 connections. Peers run in the same rounds on the same server,
-in the best setting that their documentation gives.`,
+  sqlite: `Each value comes from a fresh process on a fresh file (WAL, synchronous=FULL), ${rounds}
+The client and the worker share a process, except for cancels across processes. The raw baseline is hand-written SQL with
+the same pragmas and one transaction per state change.`,
+  postgres: `Each value comes from a fresh process on a fresh database of one server (fsync and synchronous_commit on), ${rounds}
+The client and the worker share a process, except in the cases across processes. The raw baseline is hand-written SQL with
+one round trip and transaction per state change, over 16 connections. Peers run in the same rounds on the same server, with
+the best settings of their documentation.`,
 };
 
 export const notMeasured: Readonly<Record<ProviderName, string>> = {
-  sqlite: `Not measured: more than two processes on one file, large payloads, handlers that use the processor, a machine that
-loses power, other file systems and disks.`,
-  postgres: `Not measured: a server on another machine (here the client, the worker and the server share the processors), a network,
-replication, poolers, large payloads, handlers that use the processor.`,
+  sqlite: `Not measured: more than two processes on one file, large payloads, CPU-bound handlers, power loss, other file systems and
+disks.`,
+  postgres: `Not measured: a server on another machine (here client, worker and server share the processors), network latency,
+replication, connection poolers, large payloads, CPU-bound handlers.`,
 };
 
-/** The figures of every case, median over the rounds. */
+/** The results of every case, median over the rounds. */
 export function caseTable(rounds: readonly Round[]): readonly string[] {
   const names = Object.keys(rounds[0] ?? {}) as CaseName[];
   return names.map((name) => {
@@ -53,7 +53,7 @@ export function caseTable(rounds: readonly Round[]): readonly string[] {
   });
 }
 
-/** Every goal for which there are figures, and whether it is met. */
+/** Every measured goal, and whether it is met. */
 export function goalTable(goals: readonly Goal[], rounds: readonly Round[]): readonly string[] {
   return goals.flatMap((goal) => {
     const values = rounds.map(goal.figure).filter((value) => value !== undefined);
@@ -61,7 +61,7 @@ export function goalTable(goals: readonly Goal[], rounds: readonly Round[]): rea
     const value = median(values);
     const shown = `${format(value)} ${goal.unit}`.padEnd(14);
     return [
-      `${goal.what.padEnd(62)} ${shown} ${judge(goal, value).padEnd(28)} (${describeGoal(goal)})`,
+      `${goal.what.padEnd(62)} ${shown} ${rateGoal(goal, value).padEnd(28)} (${describeGoal(goal)})`,
     ];
   });
 }

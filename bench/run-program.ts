@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Figures } from './benchmark.ts';
 
-/** Runs a program of the benchmarks in a process of its own and answers the figures that it prints as JSON. */
+/** Runs a benchmark program in a separate process and returns the results that it prints as JSON. */
 export async function runProgram(what: string, args: readonly string[]): Promise<Figures> {
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   let output = '';
@@ -10,6 +10,6 @@ export async function runProgram(what: string, args: readonly string[]): Promise
     child.on('error', reject);
     child.on('close', resolve);
   });
-  if (code !== 0) throw new Error(`${what} ended with ${code}.`);
+  if (code !== 0) throw new Error(`${what} exited with code ${code}.`);
   return JSON.parse(output) as Figures;
 }

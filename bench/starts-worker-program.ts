@@ -1,4 +1,4 @@
-/** The other process of a cancel in the middle of a batch: reports when each of its handlers starts. */
+/** The worker process of a cancel during a batch: reports when each handler starts. */
 import { Perdure } from 'perdure';
 import { sharedNow } from './cancel-latencies.ts';
 import { createComputing } from './computing-definitions.ts';

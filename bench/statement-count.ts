@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** Counts the statements that this process runs, at the driver, whoever runs them; call it before a store is opened. */
+/** Counts the statements of this process at the driver; call it before a store is opened. */
 export function countStatements(): () => number {
   const db = new Database(':memory:');
   const prototype = Object.getPrototypeOf(db.prepare('SELECT 1')) as Record<string, Method>;

@@ -1,14 +1,14 @@
 import { createPostgresStores } from './postgres-stores.ts';
 import { createSqliteStores } from './sqlite-stores.ts';
 
-/** Where the stores of a run come from: each case gets a fresh one, which is removed after it. */
+/** The source of stores for a run: each case gets a fresh one, which is removed afterwards. */
 export interface Stores {
-  /** The versions that the figures belong to. */
+  /** The versions of the database. */
   readonly versions: Readonly<Record<string, string>>;
-  /** Makes an empty store, or a copy of one that nobody has open; answers its path or URL. */
+  /** Creates an empty store, or a copy of a closed one. Returns its path or URL. */
   make(name: string, template?: string): Promise<string>;
   remove(store: string): Promise<void>;
-  /** Removes everything that is left. */
+  /** Removes all stores. */
   close(): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ export function isProviderName(name: string): name is ProviderName {
   return providerNames.some((known) => known === name);
 }
 
-/** Opens the source of stores for a provider. */
+/** Opens the store source of a provider. */
 export async function openStores(provider: ProviderName): Promise<Stores> {
   return provider === 'sqlite' ? createSqliteStores() : await createPostgresStores();
 }

@@ -1,4 +1,4 @@
-/** One of several worker processes on a store: runs the definitions of the benchmarks until its parent goes. */
+/** A worker process that runs the definitions of the benchmarks until its parent exits. */
 import { Perdure } from 'perdure';
 import { definitions } from './definitions.ts';
 

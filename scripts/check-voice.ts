@@ -26,7 +26,7 @@ function at(
   return '\n'.repeat(lines) + source.slice(start, end);
 }
 
-/** Whether a literal is written for people: several words, and no SQL. */
+/** Whether a literal is prose: several words, and no SQL. */
 function isMessage(literal: string): boolean {
   return (
     /\w \w+ \w/.test(literal) && !/\b(?:SELECT|INSERT|UPDATE|DELETE|WHERE|CREATE)\b/.test(literal)
@@ -47,7 +47,7 @@ function inDocuments(): Located[] {
     .flatMap((file) => locate(file, withoutCodeBlocks(readFileSync(join(root, file), 'utf8'))));
 }
 
-/** What a module says to people at run time, and what it says to its readers. */
+/** The messages of a module, and its comments. */
 function inModule(file: string, source: string): { messages: Located[]; comments: Located[] } {
   const { program, comments } = parseSync(file, source);
   const messages: Located[] = [];
@@ -72,7 +72,7 @@ const modules = globSync('src/**/*.ts', { cwd: root })
 const failures = [...inDocuments(), ...modules.flatMap(({ messages }) => messages)];
 const comments = modules.flatMap((module) => module.comments);
 
-// A check that finds nothing anywhere must be able to find this.
+// A canary: the check must be able to find this.
 const canary = inModule(
   'canary.ts',
   "/** Nobody reads. */\nthrow new Error('Whoever asks is told.');",

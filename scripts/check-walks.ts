@@ -59,7 +59,7 @@ function touches(one: string, other: string): boolean {
   return importsOf(one).has(other) || importsOf(other).has(one);
 }
 
-/** What is wrong with one step after the steps before it, or undefined. */
+/** Returns the problem of one step, given the steps before it, or undefined. */
 function problemOf({ file, joints }: Step, before: readonly Step[]): string | undefined {
   const missing = [file, ...joints].find((path) => !existsSync(join(root, path)));
   if (missing !== undefined) return `${missing} does not exist`;
@@ -90,7 +90,7 @@ function problemsOf({ line, maxFiles, steps }: Walk): string[] {
   return problems;
 }
 
-// Each kind of mistake must be found.
+// A canary: each kind of mistake must be found.
 const canary = readWalks(
   [
     '<!-- walk: at most 2 files -->',

@@ -1,6 +1,6 @@
 /** The layers of src/ and the arrows between them. A change here is a change of the architecture. */
 
-/** Stands for every layer: the entry points compose the package, the testing kit may look inside. */
+/** Matches every layer: the entry points compose the package, and the testing kit may import internals. */
 const ANYTHING = '*';
 
 /** The folders of a store, the lowest first: each may import those before it. The files of the store's own folder compose them. */
@@ -66,12 +66,12 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'model',
   ],
   client: ['jobs', 'schedules', 'management', 'providers/contract', 'model'],
-  // Jobs speak to a store only through their backend; of the client they share how calls are read and instances shown.
+  // Jobs use a store only through their backend. They share call parsing and instance serialization with the client.
   jobs: ['client', 'providers/contract', 'model'],
   tasks: ['orchestration', 'model'],
   schedules: ['providers/contract', 'model'],
   flows: ['public'],
-  // The table of routes: data and types only, for the server and whoever calls it.
+  // The table of routes: data and types only, for the server and its clients.
   'server/routes': ['client', 'jobs', 'flows', 'management', 'providers/contract', 'model'],
   server: [
     'server/routes',
@@ -83,13 +83,13 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'providers/contract',
     'model',
   ],
-  // Of the server it knows the table of routes, as a type; it runs in browsers.
+  // Imports the table of routes of the server as a type only, because it runs in browsers.
   remote: ['server/routes', 'client', 'jobs', 'management', 'providers/contract', 'model'],
   dashboard: ['server/routes'],
   cli: ['client', 'providers/contract', 'model'],
 };
 
-/** The only layers that may know a package. Node's own modules are free for all. */
+/** The only layers that may import these packages. Every layer may import modules of Node.js. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['providers/sqlite'],
   pg: ['providers/postgres'],
@@ -98,13 +98,13 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   vitest: ['testing'],
 };
 
-/** Modules whose business it is to load code that is named only at run time: users' handlers, and the store in a thread. */
+/** Modules that may import a computed name: they load users' handlers, or the store in a thread. */
 const LOADS_USER_CODE: readonly string[] = [
   'runtime/activities/activity-thread.ts',
   'runtime/watchdog/watchdog-thread.ts',
 ];
 
-/** The entry points that browsers load: nothing they reach may need Node.js. */
+/** The entry points that browsers load: they must not depend on Node.js. */
 export const BROWSER_ENTRIES: readonly string[] = ['remote.ts'];
 
 /** Whether a module may import a computed name. */

@@ -1,11 +1,11 @@
-/** What a module imports, from its syntax tree: static, type-only, re-exported and dynamic alike. */
+/** The imports of a module, from its syntax tree: static, type-only, re-exported and dynamic. */
 import { parseSync, Visitor } from 'oxc-parser';
 
 export interface ModuleImport {
   /** The specifier as written, or undefined when it is computed and cannot be checked. */
   readonly specifier: string | undefined;
   readonly line: number;
-  /** Whether the import vanishes when types are stripped. */
+  /** Whether type stripping removes the import. */
   readonly typeOnly: boolean;
 }
 

@@ -19,7 +19,7 @@ export async function cancelLatency({ store, quick }: BenchmarkSetup): Promise<F
   return await measureCancels({ client: perdure.client, holding, reports, count });
 }
 
-/** The client cancels in one process what a worker runs in another, on one file. */
+/** The client cancels in one process, the worker runs in another, on one store. */
 export async function cancelAcrossProcesses({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const reports = new Reports();
   const worker = fork(join(import.meta.dirname, '..', 'cancel-worker-program.ts'), [store], {

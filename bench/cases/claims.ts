@@ -6,7 +6,7 @@ const nothing = task('nothing', () => undefined);
 const perClaim = 10;
 const perRequest = 10_000;
 
-/** What it costs to claim ten tasks, with few in the queue and with very many. */
+/** The cost of a claim of ten tasks, with a short and a very long queue. */
 export async function claimsFromBacklog({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const few = 1_000;
   const many = quick ? 30_000 : 300_000;
@@ -15,13 +15,13 @@ export async function claimsFromBacklog({ store, quick }: BenchmarkSetup): Promi
   return { backlog: many, shallowMs, deepMs, ratio: deepMs / shallowMs };
 }
 
-/** Adds so many tasks; the median time of a claim, each of which takes what is first in the queue. */
+/** Adds `count` tasks and measures the median time of a claim from the head of the queue. */
 async function claimFrom(store: string, count: number): Promise<number> {
   await enqueue(store, count);
   const provider = await openProvider(store);
   const claim = { max: perClaim, lockMs: 60_000, waitMs: 0, names: [], tasks: [nothing.name] };
   const times: number[] = [];
-  // The first of them warm up the compiler and the plans.
+  // The first claims warm up the compiler and the query plans.
   for (let done = 0; done < 80; done++) {
     const begun = performance.now();
     const items = await provider.fetchWorkItems(claim);

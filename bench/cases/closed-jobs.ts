@@ -11,8 +11,8 @@ interface Report {
 }
 
 /**
- * Jobs over HTTP, the server and the worker in another process, all slots of the worker taken and as many jobs waiting
- * for one: from `close()` to the signal of the handler, one job after the other and then 1,000 at once.
+ * Jobs over HTTP: server and worker in another process, all slots taken, and as many jobs queued. Measures from
+ * `close()` to the abort of the handler, one job at a time and then 1,000 concurrently.
  */
 export async function closedJobs({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const slots = quick ? 200 : 1_000;

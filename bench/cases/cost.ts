@@ -3,7 +3,7 @@ import { check, runInLanes, type BenchmarkSetup, type Figures } from '../benchma
 import { definitions, hello, steps } from '../definitions.ts';
 import { PostgresCost, type Cost } from '../postgres-cost.ts';
 
-/** What a hello (one at a time, and 64 at a time) and a sequential step cost on PostgreSQL, client and worker in one process. */
+/** The cost of a hello (sequential and 64 concurrent) and of a sequential step on PostgreSQL, in one process. */
 export async function orchestrationCost({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using cost = await PostgresCost.open(store);
   await using perdure = await Perdure.open(store);
@@ -25,7 +25,7 @@ export async function orchestrationCost({ store, quick }: BenchmarkSetup): Promi
 
 const nothing = task('nothing', () => undefined);
 
-/** What a task costs on PostgreSQL, enqueued in batches and then run. */
+/** The cost of a task on PostgreSQL, enqueued in batches and then run. */
 export async function taskCost({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using cost = await PostgresCost.open(store);
   await using perdure = await Perdure.open(store);

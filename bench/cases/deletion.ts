@@ -8,7 +8,7 @@ import { openInstanceCounter } from '../instance-counter.ts';
 const lanes = 8;
 const aloneMs = 3_000;
 
-/** A load of hellos, 8 at a time: how long each takes while nothing else happens, and while old runs are deleted. */
+/** Latency of hellos, 8 concurrent: alone, and during a deletion of old runs. */
 export async function deletionUnderLoad({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const count = quick ? 2_000 : 20_000;
   // Four activities make ten events.
@@ -56,7 +56,7 @@ async function underLoad(client: Client, work: () => Promise<void>): Promise<rea
   return latencies;
 }
 
-/** One tree of 2,001 instances deleted, while another connection counts what it sees of it. */
+/** Deletes one tree of 2,001 instances while another connection counts the visible ones. */
 export async function deleteFamily({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const children = quick ? 200 : 2_000;
   await using perdure = await Perdure.open(store);

@@ -2,7 +2,7 @@ import { Perdure } from 'perdure';
 import { check, runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { definitions, fanOut } from '../definitions.ts';
 
-/** Instances of five parallel activities of 10 ms, 20 instances at a time. */
+/** Instances of five parallel activities of 10 ms, 20 instances concurrently. */
 export async function fanOutThroughput({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   await perdure.startWorker(definitions);

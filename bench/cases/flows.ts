@@ -6,16 +6,16 @@ const chainLength = 20;
 
 const increment = activity('increment', (_ctx, n: number) => n + 1);
 
-/** What a chain costs without a flow around it. */
+/** The same chain without a flow, as baseline. */
 const plainChain = orchestration('plainChain', async (ctx) => {
   let value = 0;
   for (let step = 0; step < chainLength; step += 1) value = await ctx.call(increment, value);
   return value;
 });
 
-/** Steps one after the other: each adds one to the output of the one before. */
+/** Sequential steps: each adds one to the output of the previous one. */
 function chain(length: number) {
-  // A chain of any length has steps of names that the types do not know.
+  // The step names of a chain of any length are unknown to the types.
   let builder = flow('chain').step('s0', () => 1) as unknown as LooseBuilder;
   for (let step = 1; step < length; step += 1) {
     const before = `s${step - 1}`;
@@ -44,7 +44,7 @@ const wide = flow('wide')
   .reduce('sum', { over: ({ each }) => each, initial: 0 }, (_ctx, sum, n) => sum + n)
   .output();
 
-/** A chain of steps as a flow and as an orchestration, in turn: what a step costs more. */
+/** A chain of steps as a flow and as an orchestration, alternating: the overhead per step. */
 export async function flowOverhead({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   const { client } = perdure;
@@ -71,7 +71,7 @@ export async function flowOverhead({ store, quick }: BenchmarkSetup): Promise<Fi
   };
 }
 
-/** A map of 10,000 items that are folded, beside one of 1,000: the time of an item must not grow with their number. */
+/** A map with a fold over 10,000 items, and over 1,000: the time per item must not grow. */
 export async function flowMap({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   await perdure.startWorker({ flows: [wide] });

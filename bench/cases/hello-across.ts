@@ -8,7 +8,7 @@ import { PostgresCost } from '../postgres-cost.ts';
 
 const starts = 64;
 
-/** Hellos that a client process starts and that some worker processes run, for each number of workers: rate and cost. */
+/** Hellos started by a client process and run by worker processes, for each number of workers: rate and cost. */
 export async function helloAcross({ store, quick, workers }: BenchmarkSetup): Promise<Figures> {
   await using cost = await PostgresCost.open(store);
   await using perdure = await Perdure.open(store);

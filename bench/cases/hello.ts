@@ -11,7 +11,7 @@ import { definitions, hello } from '../definitions.ts';
 
 const starts = 64;
 
-/** Instances of one activity from start to result, 64 at a time, in one process. */
+/** Instances with one activity, from start to result, 64 concurrently, in one process. */
 export async function helloThroughput({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   await perdure.startWorker(definitions);
@@ -22,7 +22,7 @@ export async function helloThroughput({ store, quick }: BenchmarkSetup): Promise
   return await measureRate(quick, starts, run);
 }
 
-/** One instance at a time: how long from start to result. */
+/** One instance at a time: the time from start to result. */
 export async function helloLatency({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   await perdure.startWorker(definitions);

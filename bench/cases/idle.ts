@@ -5,7 +5,7 @@ import { definitions, hello } from '../definitions.ts';
 import { countQueries } from '../query-count.ts';
 import { providerOf } from '../store-kind.ts';
 
-/** A worker with nothing to do: the share of one core that its process takes, and how often it asks PostgreSQL. */
+/** An idle worker: its share of one core, and its queries to PostgreSQL. */
 export async function idleCost({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const sent = countQueries();
   await using perdure = await Perdure.open(store);

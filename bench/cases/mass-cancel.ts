@@ -6,7 +6,7 @@ import { countQueries } from '../query-count.ts';
 import { countStatements } from '../statement-count.ts';
 import { openProvider } from '../store-kind.ts';
 
-/** Whether the activities wait in the queue when they are cancelled, or a worker holds them. */
+/** Whether the activities are queued or running when they are canceled. */
 type State = 'queued' | 'running';
 
 interface Measured {
@@ -14,7 +14,7 @@ interface Measured {
   readonly statements: number;
 }
 
-/** A provider, and how many statements it has run so far. */
+/** A provider, and the number of statements it has run. */
 interface Watched {
   readonly provider: Provider;
   readonly statements: () => number;
@@ -22,7 +22,7 @@ interface Watched {
 
 const lockMs = 60_000;
 
-/** Many outstanding activities, cancelled by one ack, against the ack that put them into the queue. */
+/** Cancels many activities in one ack, compared with the ack that enqueued them. */
 export async function massCancel({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const watched = await openWatched(store);
   const rounds = quick ? 3 : 9;
@@ -49,7 +49,7 @@ export async function massCancel({ store, quick }: BenchmarkSetup): Promise<Figu
   };
 }
 
-/** Counters are put into the drivers before a store is opened, and in this case only. */
+/** Counters patch the drivers before a store is opened, in this case only. */
 async function openWatched(store: string): Promise<Watched> {
   const count = countStatements();
   const queries = countQueries();
@@ -108,7 +108,7 @@ async function cancelMany(watched: Watched, size: number, state: State): Promise
   return { enqueued, canceled };
 }
 
-/** What was queued is gone, what was running is told: a cancel that does nothing would be fast. */
+/** Checks that queued activities are deleted and running ones are flagged. */
 async function confirm(
   provider: Provider,
   claimed: readonly { readonly lockToken: string }[],
@@ -141,13 +141,13 @@ async function create(provider: Provider, instanceId: string): Promise<void> {
   ]);
 }
 
-/** Claims the one instance that has messages and acks a turn of it: the time and the statements of the ack. */
+/** Claims the instance that has messages and acks a turn: the time and the statements of the ack. */
 async function takeTurn(
   { provider, statements }: Watched,
   turn: Partial<Turn> & Pick<Turn, 'firstEventId' | 'events'>,
 ): Promise<Measured> {
   const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });
-  if (item === undefined) throw new Error('There is no instance to take a turn.');
+  if (item === undefined) throw new Error('No instance has messages.');
   const whole: Turn = {
     turnId: randomUUID(),
     version: '1',

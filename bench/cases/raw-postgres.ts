@@ -16,7 +16,7 @@ export async function rawPostgresHello({ store, quick }: BenchmarkSetup): Promis
   const free = [...stores];
   const run = async (): Promise<void> => {
     const raw = free.pop();
-    if (raw === undefined) throw new Error('There are more lanes than connections.');
+    if (raw === undefined) throw new Error('More lanes than connections.');
     check((await raw.hello('World')) === 'Hello, World!', 'raw hello');
     free.push(raw);
   };

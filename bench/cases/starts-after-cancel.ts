@@ -10,8 +10,8 @@ import type { Start } from '../starts-worker-program.ts';
 const batch = 100;
 
 /**
- * The client cancels in one process a run of which a worker in another has claimed 100 handlers, each with synchronous
- * work: how many of them start after `cancel()` has resolved, and how long after.
+ * The client cancels a run in one process, after a worker in another has claimed 100 handlers with synchronous work.
+ * Measures how many handlers start after `cancel()` has resolved, and how late.
  */
 export async function startsAfterCancel({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const worker = fork(join(import.meta.dirname, '..', 'starts-worker-program.ts'), [store], {
@@ -46,7 +46,7 @@ export async function startsAfterCancel({ store, quick }: BenchmarkSetup): Promi
 
 interface Late {
   readonly count: number;
-  /** How long after the cancel had resolved the last of them started; 0 if none did. */
+  /** Time from the resolved cancel to the last start; 0 if there is none. */
   readonly lagMs: number;
 }
 
@@ -62,7 +62,7 @@ async function cancelInBatch(client: Client, starts: Starts, computeMs: number):
   return { count: late.length, lagMs: Math.max(0, ...late.map((at) => at - resolvedAt)) };
 }
 
-/** When the handlers of each run started, as the worker reports. */
+/** When the handlers of each run started, as reported by the worker. */
 class Starts {
   readonly #moments = new Map<string, number[]>();
   readonly #waiting = new Map<string, () => void>();

@@ -2,7 +2,7 @@ import { Perdure } from 'perdure';
 import { check, median, type Benchmark } from '../benchmark.ts';
 import { definitions, steps } from '../definitions.ts';
 
-/** One orchestration with many activities, one after the other: time per step. */
+/** One orchestration with many sequential activities: time per step. */
 export function sequentialSteps(count: number): Benchmark {
   return async ({ store }) => {
     await using perdure = await Perdure.open(store);
@@ -15,7 +15,7 @@ export function sequentialSteps(count: number): Benchmark {
     };
     await run(1_000);
     const times: number[] = [];
-    // A short run is soon over: the median of several says more.
+    // A short run is noisy, so take the median of several.
     for (let done = 0; done < 1_000; done += count) times.push(await run(count));
     return { msPerStep: median(times) };
   };

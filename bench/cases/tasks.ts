@@ -2,10 +2,10 @@ import { Perdure, task } from 'perdure';
 import { check, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 
 const nothing = task('nothing', () => undefined);
-// As many as the peers take at a time; the default is meant for handlers that wait for something.
+// The same concurrency as the peers. The default is meant for handlers that wait.
 const activityConcurrency = 500;
 
-/** Tasks that do nothing: enqueued in batches, then run by a worker that starts when all are there. */
+/** Empty tasks: enqueued in batches, then run by a worker that starts after the last batch. */
 export async function taskThroughput({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   const count = quick ? 2_000 : 10_000;

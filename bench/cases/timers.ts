@@ -2,7 +2,7 @@ import { Perdure, type Handle } from 'perdure';
 import { check, percentile, runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { definitions, sleeper } from '../definitions.ts';
 
-/** Many timers of a second: how late their instances have ended, with the commit. */
+/** Many one-second timers: the delay of the end of their instances, including the commit. */
 export async function timerLateness({ store, quick }: BenchmarkSetup): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   const endedAt = new Map<string, number>();

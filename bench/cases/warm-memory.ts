@@ -3,7 +3,7 @@ import { runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { definitions, waiter } from '../definitions.ts';
 import { unsynced } from '../store-kind.ts';
 
-/** Instances that wait, kept live in memory: what one of them weighs. */
+/** The memory of one waiting warm instance. */
 export async function warmMemory({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const { gc } = globalThis;
   if (gc === undefined) throw new Error('Run this case with --expose-gc.');

@@ -1,6 +1,6 @@
 /**
- * `node dbos.mjs hello|latency|steps <setup as JSON>`: the same work on DBOS. `setup.poolSize` is the documented knob
- * for throughput; a caller that tries several takes the best.
+ * `node dbos.mjs hello|latency|steps <setup as JSON>`: the same work on DBOS. `setup.poolSize` is the documented
+ * setting for throughput; the caller tries several and takes the best.
  */
 import { DBOS } from '@dbos-inc/dbos-sdk';
 import { check, measureRate, median, percentile, runInLanes } from '../benchmark.ts';
@@ -64,7 +64,7 @@ async function measureSteps() {
 
 const measures = { hello: measureHello, latency: measureLatency, steps: measureSteps };
 const measure = measures[what];
-if (measure === undefined) throw new Error(`DBOS has no measurement ${what}.`);
+if (measure === undefined) throw new Error(`Unknown measurement ${JSON.stringify(what)}.`);
 
 DBOS.setConfig({
   name: 'bench',

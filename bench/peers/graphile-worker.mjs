@@ -1,6 +1,6 @@
 /**
- * `node graphile-worker.mjs tasks <setup as JSON>`: jobs that do nothing, added in bulk and then worked off with the
- * settings of its page on performance: a local queue, and completions in batches.
+ * `node graphile-worker.mjs tasks <setup as JSON>`: empty jobs, added in bulk and then run with the settings of its
+ * performance page: a local queue, and completions in batches.
  */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 
@@ -49,7 +49,7 @@ async function enqueueAndRun() {
     },
   });
   await allEnded;
-  // The completions of the last batches may still be on their way.
+  // The completions of the last batches may be in flight.
   while ((await leftOver()) > 0);
   const done = performance.now();
   await runner.stop();

@@ -1,4 +1,4 @@
-/** `node pg-boss.mjs tasks <setup as JSON>`: jobs that do nothing, inserted in bulk and then worked off in batches. */
+/** `node pg-boss.mjs tasks <setup as JSON>`: empty jobs, inserted in bulk and then run in batches. */
 import { PgBoss } from 'pg-boss';
 
 const { store, quick } = JSON.parse(process.argv[3] ?? '{}');
@@ -30,7 +30,7 @@ async function enqueueAndRun() {
   const enqueued = performance.now();
   const { promise: allEnded, resolve } = Promise.withResolvers();
   let ended = 0;
-  // Full batches are followed by the next fetch at once; more than one worker keeps the connections busy meanwhile.
+  // After a full batch, a worker fetches again immediately; several workers keep the connections busy meanwhile.
   const options = {
     batchSize: 500,
     localConcurrency: 4,
@@ -43,7 +43,7 @@ async function enqueueAndRun() {
     return Promise.resolve();
   });
   await allEnded;
-  // The acks of the last batches may still be on their way.
+  // The acks of the last batches may be in flight.
   while ((await leftOver()) > 0);
   const done = performance.now();
   await boss.offWork(queue, { wait: true });

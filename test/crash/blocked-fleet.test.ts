@@ -10,7 +10,7 @@ import { Perdure } from '../../src/perdure.ts';
 import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
 
 const program = new URL('./programs/blocking-program.ts', import.meta.url).pathname;
-// Long enough for a busy machine: the watchdog has to reach the store before a third of it is left.
+// Long enough for a busy machine: the watchdog must reach the store before a third of the lease is left.
 const leaseMs = 6_000;
 
 interface Store {
@@ -64,7 +64,7 @@ class FleetMember {
     this.#process.kill(signal);
   }
 
-  /** Resolves when its event loop turns. */
+  /** Resolves when its event loop responds. */
   async answer(): Promise<this> {
     const answered = once(this.#process, 'message');
     this.#process.send('are you there?');
@@ -73,7 +73,7 @@ class FleetMember {
   }
 }
 
-/** Runs other instances for a while, which all have to complete. */
+/** Runs other instances for `ms`; all of them must complete. */
 async function sayHellos(client: Client, ms: number): Promise<void> {
   for (const endsAt = Date.now() + ms; Date.now() < endsAt;) {
     const hello = await client.start('hello');
@@ -94,7 +94,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
   }
 
   test.each(['loops-at-first', 'loops-later'])(
-    'an endless loop costs it one worker, and another build continues the instance (%s)',
+    'an endless loop blocks one worker, and a worker with another build completes it (%s)',
     async (name) => {
       const store = await newStore();
       const client = await openClient(store);
@@ -103,7 +103,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
       await client.start(name, undefined, { id: 'looping' });
       const blocked = async () => (await client.get('looping'))?.blocked?.reason;
       await expect.poll(blocked, { timeout: 60_000 }).toMatch(/^EVENT_LOOP_BLOCKED: A turn of/);
-      // Twice as long as it takes a worker to be lost.
+      // Twice the time after which a blocked worker is lost.
       for (const endsAt = Date.now() + 2 * leaseMs; Date.now() < endsAt;) {
         const hello = await client.start('hello');
         expect(await hello.result({ timeout: '30s' })).toBe('done');
@@ -124,7 +124,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
   );
 
   test.each(['computes', 'computes-later'])(
-    'a handler that computes for longer than its lease fails with the cause (%s)',
+    'a handler that blocks the event loop beyond its lease fails with EVENT_LOOP_BLOCKED (%s)',
     async (name) => {
       const store = await newStore();
       const client = await openClient(store);
@@ -140,7 +140,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
           /^Task "computes.*" blocked the event loop for \d\.\d s, longer than its lease of 6 s/,
         ) as string,
       });
-      // Its own result comes late and changes nothing, and the worker goes on.
+      // The handler's own result arrives late and is ignored, and the worker continues.
       await member.answer();
       const short = await client.runTask(name, 1);
       expect(await short.result({ timeout: '30s' })).toBe('computed');
@@ -149,11 +149,11 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     180_000,
   );
 
-  test('a handler whose process is stopped for longer than its lease runs again', async () => {
+  test('a handler whose process is stopped beyond its lease completes after it resumes', async () => {
     const store = await newStore();
     const client = await openClient(store);
     const member = await FleetMember.start(store);
-    // Once the watchdog runs.
+    // Gives the watchdog time to start.
     await sayHellos(client, 2_000);
     const run = await client.runTask('computes', 4_000);
     await expect.poll(async () => (await client.get(run.id))?.status).toBe('running');
@@ -163,7 +163,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     expect(await run.result({ timeout: '60s' })).toBe('computed');
   }, 180_000);
 
-  test('a handler that computes for longer than its lease is left alone under a debugger', async () => {
+  test('a handler that blocks beyond its lease completes under a debugger', async () => {
     const store = await newStore();
     const client = await openClient(store);
     await FleetMember.start(store, {}, ['--inspect=127.0.0.1:0']);
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     expect(await run.result({ timeout: '60s' })).toBe('computed');
   }, 180_000);
 
-  test('a worker that is told to ends its process when it is blocked', async () => {
+  test('a blocked worker with exitWhenBlocked kills its process', async () => {
     const store = await newStore();
     const client = await openClient(store);
     const member = await FleetMember.start(store, { exitWhenBlocked: leaseMs + 1_000 });

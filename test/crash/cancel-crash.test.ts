@@ -8,7 +8,7 @@ import type { StubbornOptions, StubbornReport } from './programs/stubborn-progra
 
 const leaseMs = 1_000;
 
-/** A real worker process, and what it has told so far. */
+/** A real worker process and its reports so far. */
 class StubbornWorker {
   readonly reports: StubbornReport[] = [];
   readonly #process;
@@ -23,14 +23,14 @@ class StubbornWorker {
     onTestFinished(() => this.kill());
   }
 
-  async hear(kind: StubbornReport['kind']): Promise<void> {
-    const heard = (): boolean => this.reports.some((report) => report.kind === kind);
-    while (!heard()) {
+  async waitForReport(kind: StubbornReport['kind']): Promise<void> {
+    const isReported = (): boolean => this.reports.some((report) => report.kind === kind);
+    while (!isReported()) {
       const [exit] = await Promise.race([
         once(this.#process, 'message').then(() => []),
         once(this.#process, 'exit').then(() => [true]),
       ]);
-      if (exit === true && !heard()) throw new Error(`A worker exited before it was ${kind}.`);
+      if (exit === true && !isReported()) throw new Error(`A worker exited before it was ${kind}.`);
     }
   }
 
@@ -49,25 +49,25 @@ async function open() {
   return { path, client: perdure.client };
 }
 
-test('an instance whose worker is killed while it is canceling is canceled within a lease and 2 s, by another worker', async () => {
+test('another worker cancels the instance of a killed worker within a lease plus 2 s', async () => {
   const { path, client } = await open();
   const victim = new StubbornWorker({ store: path, name: 'victim', how: 'ignore' });
-  await victim.hear('ready');
+  await victim.waitForReport('ready');
   const handle = await client.start('run');
-  await victim.hear('running');
-  // It cannot run the activity: it is there to end it.
+  await victim.waitForReport('running');
+  // It has no such activity, so it can only end the item.
   const other = new StubbornWorker({
     store: path,
     name: 'other',
     how: 'answer',
     withoutActivity: true,
   });
-  await other.hear('ready');
+  await other.waitForReport('ready');
   expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
   await expect
     .poll(async () => (await client.history(handle.id)).items.at(-1)?.event.kind)
     .toBe('executionCanceled');
-  // Not shown as canceled while the lease of the worker holds.
+  // Not `canceled` while the lease of the killed worker is valid.
   const { status: shown, running: [held] = [] } = (await client.get(handle.id)) ?? {};
   expect(shown).toBe('canceling');
   expect(held).toMatchObject({ name: 'stubborn', cancel: { reason: 'enough' } });
@@ -77,11 +77,11 @@ test('an instance whose worker is killed while it is canceling is canceled withi
   expect(status).toBe('canceled');
   expect(leaked).toBeUndefined();
   expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
-  await other.hear('acked');
+  await other.waitForReport('acked');
   expect(other.reports).toContainEqual({ kind: 'acked', accepted: true });
 }, 60_000);
 
-test('an activity that blocks its event loop for longer than its lease has one outcome, and its late result is rejected', async () => {
+test('an activity that blocks beyond its lease has one outcome; its late ack is rejected', async () => {
   const { path, client } = await open();
   const blocked = new StubbornWorker({
     store: path,
@@ -89,17 +89,17 @@ test('an activity that blocks its event loop for longer than its lease has one o
     how: 'block',
     blockMs: 3 * leaseMs,
   });
-  await blocked.hear('ready');
+  await blocked.waitForReport('ready');
   const handle = await client.start('run');
-  await blocked.hear('running');
+  await blocked.waitForReport('running');
   const second = new StubbornWorker({ store: path, name: 'second', how: 'answer' });
-  await second.hear('ready');
-  // The watchdog of the blocked worker fails the activity. Where it comes too late, the second worker takes over.
+  await second.waitForReport('ready');
+  // The watchdog of the blocked worker fails the activity. If it is too late, the second worker takes over.
   const [result] = await Promise.allSettled([handle.result({ timeout: '20s' })]);
   if (result.status === 'fulfilled') expect(result.value).toBe('second');
   else expect(codesOf(result.reason)).toContain('EVENT_LOOP_BLOCKED');
   await second.kill();
-  // The first worker returns to its event loop with a result of its own, and takes the next instance.
+  // The first worker returns to its event loop with its own result, and claims the next instance.
   await client.start('run');
   await expect
     .poll(() => blocked.reports.filter(({ kind }) => kind === 'running').length, {

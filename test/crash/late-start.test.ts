@@ -7,7 +7,7 @@ import type { Provider } from '../../src/providers/contract/provider.ts';
 import { engineStores } from '../engine/engine-store.ts';
 import { overrideProvider } from './override-provider.ts';
 
-/** A clock that can jump ahead, as it does for a process that was stopped for a while. */
+/** A clock that can jump ahead, as for a process that was stopped. */
 function jumpingClock(): { readonly clock: Clock; readonly jump: (ms: number) => void } {
   let aheadMs = 0;
   const clock: Clock = {
@@ -38,7 +38,7 @@ const sleepers: Readonly<
 };
 
 test.for(Object.entries(sleepers))(
-  'an activity that %s by a process that then slept past its lease is left to the next claim',
+  'an activity that %s and whose lease expires before it starts runs once',
   async ([, sleeper]) => {
     const { clock, jump } = jumpingClock();
     const inner = await openSqlite({ path: ':memory:', clock });
@@ -67,15 +67,15 @@ test.for(Object.entries(sleepers))(
   },
 );
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('claims that a worker drops (%s)', (kind) => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('expired claims (%s)', (kind) => {
   const newStore = engineStores(kind);
 
-  test('never make an activity poison', async () => {
+  test('15 claims that expire before the handler starts do not make an activity poison', async () => {
     const { clock, jump } = jumpingClock();
     const store = await newStore();
     const inner = await store.open(kind === 'SQLite' ? { clock } : {});
     let dropped = 0;
-    // Each time the process is held up between the claim and the handler, for longer than the lease.
+    // The process is delayed between claim and handler, each time for longer than the lease.
     const sleep = (): void => {
       if (dropped === 15) return;
       dropped += 1;

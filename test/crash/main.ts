@@ -1,7 +1,7 @@
-/** `npm run crash -- --kills 1000`: the crash loop for as long as you like. */
+/** `npm run crash -- --kills 1000`: the crash loop for any duration. */
 import { parseArgs } from 'node:util';
-import { runCrashLoop } from './crash-loop.ts';
-import { createPostgresLoopStore, createSqliteLoopStore } from './loop-store.ts';
+import { runCrashLoop } from './helpers/crash-loop.ts';
+import { createPostgresLoopStore, createSqliteLoopStore } from './helpers/loop-store.ts';
 
 const { values } = parseArgs({
   options: {

@@ -1,6 +1,6 @@
 import type { Provider } from '../../src/providers/contract/provider.ts';
 
-/** The same provider with some of its methods replaced; the rest goes to the original. */
+/** The same provider with some methods replaced. */
 export function overrideProvider(inner: Provider, overrides: Partial<Provider>): Provider {
   return new Proxy(inner, {
     get(target, property) {

@@ -8,7 +8,7 @@ import { Perdure } from '../../src/perdure.ts';
 
 const program = new URL('./programs/poison-program.ts', import.meta.url).pathname;
 
-test('an activity that ends its process each time is given up as poison, and its neighbours are not harmed', async () => {
+test('an activity that always kills its process fails with POISON; other instances complete', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'perdure-poison-'));
   const path = join(folder, 'poison.db');
   const perdure = await Perdure.open(path);
@@ -27,7 +27,7 @@ test('an activity that ends its process each time is given up as poison, and its
       await died;
     }
     expect(await ended).toBe('POISON');
-    // Each claim but the one that gave up killed a worker.
+    // Each claim except the last one killed a worker.
     expect(deaths).toBe(3);
     expect(await Promise.all(calm.map((handle) => handle.result({ timeout: '10s' })))).toEqual([
       1, 2, 3,

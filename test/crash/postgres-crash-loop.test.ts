@@ -1,22 +1,22 @@
 import { expect, test } from 'vitest';
-import { runCrashLoop } from './crash-loop.ts';
-import { createPostgresLoopStore } from './loop-store.ts';
+import { runCrashLoop } from './helpers/crash-loop.ts';
+import { createPostgresLoopStore } from './helpers/loop-store.ts';
 
-// Two cores carry a server and five processes here: a shorter lease would end without anybody's fault.
+// Two cores run a server and five processes here: a shorter lease would expire without a fault.
 const shared = { workers: 4, leaseMs: 3_000, createStore: createPostgresLoopStore } as const;
 
-test('nothing is lost, repeated without cause, or stuck on PostgreSQL when workers are killed and paused under load', async () => {
+test('killing and pausing workers on PostgreSQL under load loses, repeats and blocks nothing', async () => {
   const report = await runCrashLoop({ ...shared, kills: 42, pauses: 4, instances: 1_000 });
   expect(report.violations).toEqual([]);
   expect(report.kills).toBeGreaterThanOrEqual(40);
   expect(report.instances).toBeGreaterThanOrEqual(1_000);
   expect(report.killsOfOpenClaims / report.kills).toBeGreaterThanOrEqual(0.8);
-  // Without these the loop would not have tried what it is for.
+  // Guards against a loop that never hit the cases it tests.
   expect(report.extra.killed).toBeGreaterThan(0);
   expect(report.pauses).toBe(4);
 }, 300_000);
 
-test('nothing is lost, repeated without cause, or stuck when the server is restarted under load, and work goes on within 2 s of its return', async () => {
+test('restarting PostgreSQL under load loses nothing, and work resumes within 2 s (median)', async () => {
   const report = await runCrashLoop({
     ...shared,
     kills: 0,
@@ -29,7 +29,7 @@ test('nothing is lost, repeated without cause, or stuck when the server is resta
   expect(report.medianRecoveryMs).toBeLessThan(2_000);
 }, 300_000);
 
-test('nothing is lost, repeated without cause, or stuck when connections are cut under load', async () => {
+test('cutting PostgreSQL connections under load loses, repeats and blocks nothing', async () => {
   const report = await runCrashLoop({
     ...shared,
     kills: 0,
@@ -40,11 +40,11 @@ test('nothing is lost, repeated without cause, or stuck when connections are cut
   });
   expect(report.violations).toEqual([]);
   expect(report.outages).toBe(100);
-  // Whether a cut leads to an extra execution is a matter of luck; that it hits a statement is what it is for.
+  // A cut may or may not cause an extra execution, but cuts must hit statements.
   expect(report.cutAnswers).toBeGreaterThan(20);
 }, 300_000);
 
-test('the same loop finds violations on PostgreSQL when writes are not fenced', async () => {
+test('the crash loop detects a PostgreSQL store that does not fence writes', async () => {
   const report = await runCrashLoop({
     ...shared,
     leaseMs: 1_000,

@@ -9,11 +9,11 @@ import { activity, orchestration, Perdure } from '../../src/index.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { hostProcesses } from '../../src/runtime/leases/host-processes.ts';
 import { createDatabase } from '../postgres/helpers/server.ts';
-import { openStore } from './open-store.ts';
+import { openStore } from './helpers/open-store.ts';
 
 const program = new URL('./programs/held-work-program.ts', import.meta.url);
 const host = hostProcesses();
-/** The leases are 30 s and 10 s: a takeover has nothing to do with them. The rest is for a slow machine. */
+/** The leases are 30 s and 10 s, so a takeover must not depend on them. The limit allows for a slow machine. */
 const takeoverMs = 8_000;
 
 const cleanups: (() => Promise<unknown>)[] = [];
@@ -49,7 +49,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** Runs what the killed process left, in this process. */
+/** Runs the work of the killed process in this process. */
 const waits = orchestration('waits', (ctx, label: string) => ctx.call(holds, label));
 const holds = activity('holds', async (_ctx, label: string) => label);
 const definitions = { orchestrations: [waits], activities: [holds] };
@@ -69,7 +69,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       return provider;
     }
 
-    it('a worker that starts takes over what a killed process held, without its leases', async () => {
+    it('a new worker takes over the claims of a killed process before their leases expire', async () => {
       const store = await newStore(kind);
       const client = await open(store);
       const { child, running } = startProcess(store);
@@ -83,7 +83,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       expect(performance.now() - begun).toBeLessThan(takeoverMs);
     });
 
-    it('a worker that was there before takes over, too, and leaves a living process alone', async () => {
+    it('a running worker takes over the claims of a killed process only', async () => {
       const store = await newStore(kind);
       const living = startProcess(store);
       const client = await open(store);
@@ -92,7 +92,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       let reruns = 0;
       living.child.on('message', () => (reruns += 1));
       const dying = startProcess(store);
-      // The quicker of the two workers runs it. Work that the other one runs is not lost.
+      // The faster worker runs it. Work of the other one is not lost.
       const handles = [];
       for (let n = 0; ; n++) {
         handles.push(await client.client.start(waits, `dying-${n}`));
@@ -114,8 +114,8 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
 
     it.each([
       ['with a recycled pid', 'taken over', { startTime: '1' }],
-      ['that lives', 'left alone', {}],
-      ['of another boot or container', 'left alone', { hostId: 'elsewhere', startTime: '1' }],
+      ['that is alive', 'not taken over', {}],
+      ['of another boot or container', 'not taken over', { hostId: 'elsewhere', startTime: '1' }],
     ])('claims of a process %s are %s', async (_, fate, parts) => {
       const isTakenOver = fate === 'taken over';
       const store = await newStore(kind);

@@ -11,13 +11,13 @@ export function readHistory(name: string): readonly HistoryEvent[] {
   return JSON.parse(readFileSync(pathOf(name), 'utf8')) as HistoryEvent[];
 }
 
-/** One event per line, so that a difference is easy to read. */
+/** One event per line, for readable diffs. */
 export function writeHistory(name: string, history: readonly HistoryEvent[]): void {
   const lines = history.map((event) => JSON.stringify(withoutStacks(event)));
   writeFileSync(pathOf(name), `[\n${lines.map((line) => `  ${line}`).join(',\n')}\n]\n`);
 }
 
-/** A stack names files of the machine that recorded it. */
+/** A stack contains file paths of the machine that recorded it. */
 export function withoutStacks(event: HistoryEvent): HistoryEvent {
   return 'failure' in event ? { ...event, failure: withoutStack(event.failure) } : event;
 }

@@ -7,21 +7,21 @@ import { TurnDriver } from '../replay/turn-driver.ts';
 
 type Code = (context: OrchestrationContext, input: never) => unknown;
 
-/** A program whose history is kept: today's engine must still agree with it, and notice when the code is changed. */
+/** A program with a stored history. The current engine must replay it, and detect each changed version of the code. */
 export interface GoldenProgram {
   readonly name: string;
   readonly definition: OrchestrationDefinition;
   readonly executionId: number;
-  /** Plays the world, from the start message on. */
+  /** Drives the execution, beginning with the start message. */
   readonly play: (run: TurnDriver) => Promise<unknown>;
-  /** Changes of the code that must be found, each with the event at which it must be found. */
+  /** Changed versions of the code, each with the event at which the replay must fail. */
   readonly mutants: readonly {
     readonly definition: OrchestrationDefinition;
     readonly eventId: number;
   }[];
 }
 
-/** Describes a golden program; its orchestration has the same name. */
+/** Defines a golden program; its orchestration has the same name. */
 export function golden(
   name: string,
   options: {
@@ -41,7 +41,7 @@ export function golden(
   };
 }
 
-/** Runs a golden program from its start with the engine of today. */
+/** Runs a golden program from its start with the current engine. */
 export async function playGolden(program: GoldenProgram): Promise<TurnDriver> {
   const { name: instanceId, executionId, definition } = program;
   const run = new TurnDriver(definition, { instanceId, incarnation: 'golden', executionId });

@@ -9,22 +9,22 @@ import { goldenPrograms } from './golden-programs.ts';
 
 installDeterministicGlobals();
 
-describe.each(goldenPrograms)('the golden history of $name', (program) => {
+describe.each(goldenPrograms)('golden history $name', (program) => {
   const { name: instanceId, executionId, definition, mutants } = program;
   const history = readHistory(program.name);
   const subject = { history, instanceId, executionId, incarnation: 'golden' };
 
-  it('still agrees with its program', async () => {
+  it('the golden history replays against its program', async () => {
     expect(await checkReplay({ ...subject, definition })).toEqual({ ok: true });
   });
 
-  it('is still what its program records in the same world', async () => {
+  it('the program records the golden history again', async () => {
     const run = await playGolden(program);
     expect(run.history.map(withoutStacks)).toEqual(history);
   });
 
   it.each(mutants.map((mutant, index) => ({ ...mutant, number: index + 1 })))(
-    'disagrees with changed code $number at event $eventId',
+    'changed code $number diverges from the history at event $eventId',
     async ({ definition: changed, eventId }) => {
       expect(await checkReplay({ ...subject, definition: changed })).toMatchObject({
         ok: false,
@@ -34,8 +34,8 @@ describe.each(goldenPrograms)('the golden history of $name', (program) => {
   );
 });
 
-describe('the golden histories', () => {
-  it('are those of the programs, and at least twenty', () => {
+describe('golden histories', () => {
+  it('every golden program has a history file and a mutant, at least twenty in total', () => {
     const files = readdirSync(join(import.meta.dirname, 'histories')).sort();
     expect(files).toEqual(goldenPrograms.map(({ name }) => `${name}.json`).sort());
     expect(files.length).toBeGreaterThanOrEqual(20);

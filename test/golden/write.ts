@@ -1,6 +1,6 @@
 /**
- * Records the golden histories that do not exist yet: `node test/golden/write.ts && npm run format`. An existing one is never
- * touched, because it stands for histories in the stores of users; delete it to record it anew.
+ * Records the golden histories that do not exist yet: `node test/golden/write.ts && npm run format`. It never changes
+ * an existing one, because that stands for histories in users' stores. Delete a file to record it again.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Deleting many instances through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
+/** Bulk deletion through the client, with a real worker. docs/seed-tests.md maps the seed cases. */
 import { expect, it } from 'vitest';
 import type { DeleteProgress } from 'perdure';
 import {
@@ -6,12 +6,12 @@ import {
   complete,
   emptyStore,
   fails,
-  idsLeft,
+  remainingIds,
   leaves,
   quick,
   until,
   waits,
-  whatIsLeft,
+  countRemaining,
   describeManaged,
 } from './managed-store.ts';
 
@@ -21,8 +21,8 @@ function names(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 }
 
-describeManaged('deleting many instances', ({ openManaged }) => {
-  it('an empty filter deletes every root that is over, and nothing that runs', async () => {
+describeManaged('deleteInstanceBulk()', ({ openManaged }) => {
+  it('deleteInstanceBulk() with all: true deletes every finished root and no running instance', async () => {
     const { client } = await openManaged();
     await complete(client, ['a', 'b']);
     await expect((await client.start(fails, undefined, { id: 'f' })).result()).rejects.toThrow(
@@ -33,7 +33,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 5,
     });
-    expect(await idsLeft(client)).toEqual(['w']);
+    expect(await remainingIds(client)).toEqual(['w']);
     expect(await client.deleteInstanceBulk({}, { all: true })).toEqual({
       instancesDeleted: 0,
       executionsDeleted: 0,
@@ -42,29 +42,29 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     });
   });
 
-  it('ids select what they name: repeats count once, unknown ones and running ones as nothing', async () => {
+  it('deleteInstanceBulk() counts repeated ids once and ignores unknown and running ids', async () => {
     const { client } = await openManaged();
     await complete(client, ['a', 'b', 'c']);
     await client.start(waits, undefined, { id: 'w' });
     const instanceIds = ['a', 'a', 'nobody', 'w', 'b', 'a'];
     expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
-    expect(await idsLeft(client)).toEqual(['c', 'w']);
+    expect(await remainingIds(client)).toEqual(['c', 'w']);
     expect(await client.deleteInstanceBulk({ instanceIds: [] })).toMatchObject({
       instancesDeleted: 0,
     });
   });
 
-  it('ids that are undefined are refused, because no ids would select everything', async () => {
+  it('deleteInstanceBulk() with instanceIds: undefined rejects with INVALID_OPTION', async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const filter = { instanceIds: undefined } as never;
     await expect(client.deleteInstanceBulk(filter)).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
-  it('the id of a child is skipped, and its root takes it along', async () => {
+  it('deleteInstanceBulk() skips the id of a child and deletes it with its root', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 2, wait: false }, { id: 'r' })).result();
     expect(await client.deleteInstanceBulk({ instanceIds: ['r-c', 'r-c-c'] })).toMatchObject({
@@ -75,7 +75,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     });
   });
 
-  it('a tree goes whole or not at all: a running child of a root that is over keeps it', async () => {
+  it('deleteInstanceBulk() skips a finished root that has a running child', async () => {
     const { client } = await openManaged();
     await client.start(leaves, undefined, { id: 'l' });
     await complete(client, ['a']);
@@ -87,10 +87,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
       rootsSkipped: 1,
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['l', 'l-child']);
+    expect(await remainingIds(client)).toEqual(['l', 'l-child']);
   });
 
-  it('conditions are ANDed: ids, end, status and name', async () => {
+  it('deleteInstanceBulk() combines ids, completedBefore, status and name with AND', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['old-1', 'old-2']);
     await expect((await client.start(fails, undefined, { id: 'old-f' })).result()).rejects.toThrow(
@@ -112,7 +112,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(await count({ instanceIds: ['old-f'], name: 'quick' })).toBe(0);
   });
 
-  it('the limit counts the roots that go, and is applied last', async () => {
+  it('deleteInstanceBulk() applies limit after the other conditions and counts deleted roots', async () => {
     const { client } = await openManaged();
     const ids = names('i', 6);
     await complete(client, ids);
@@ -131,10 +131,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     ).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['w']);
+    expect(await remainingIds(client)).toEqual(['w']);
   });
 
-  it('a tree that stays does not use up the limit', async () => {
+  it('deleteInstanceBulk() does not count a skipped tree towards limit', async () => {
     const { client } = await openManaged();
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
@@ -142,10 +142,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({ limit: 1 }, { all: true })).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['b', 'l', 'l-child']);
+    expect(await remainingIds(client)).toEqual(['b', 'l', 'l-child']);
   });
 
-  it('without a limit 1,000 roots go at once, and the next call goes on', async () => {
+  it('deleteInstanceBulk() without limit deletes 1,000 roots; the next call deletes the rest', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 1_100));
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
@@ -154,26 +154,26 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 100,
     });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('100,000 ids are looked up, and those that exist go', async () => {
+  it('deleteInstanceBulk() with 100,000 ids deletes those that exist', async () => {
     const { client } = await openManaged();
     await complete(client, ['i5', 'i99999']);
     const instanceIds = names('i', 100_000);
     expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
   });
 
-  it('a dry run counts what would go, changes nothing and leaves no record', async () => {
+  it('deleteInstanceBulk() with dryRun returns exact counts, deletes nothing and writes no audit record', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 40));
     await (await client.start(chain, { below: 2, wait: false }, { id: 't' })).result();
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
-    const before = await idsLeft(client);
+    const before = await remainingIds(client);
     const foretold = await client.deleteInstanceBulk({ limit: 30 }, { all: true, dryRun: true });
     const all = await client.deleteInstanceBulk({}, { all: true, dryRun: true });
-    expect(await idsLeft(client)).toEqual(before);
+    expect(await remainingIds(client)).toEqual(before);
     expect((await client.listAudit()).items).toEqual([]);
     expect(foretold.instancesDeleted).toBe(30);
     expect(await client.deleteInstanceBulk({ limit: 30 }, { all: true })).toEqual(foretold);
@@ -182,7 +182,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(rest.instancesDeleted + foretold.instancesDeleted).toBe(43);
   });
 
-  it('progress grows from transaction to transaction and ends at the result', async () => {
+  it('onProgress of deleteInstanceBulk() reports growing counts that end at the result', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 100));
     const progress: DeleteProgress[] = [];
@@ -196,7 +196,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(progress.at(-1)).toEqual({ ...result, rootsDeleted: 100, rootsSkipped: 0 });
   });
 
-  it('an abort ends it between two transactions, and the next call goes on', async () => {
+  it('deleteInstanceBulk() rejects with the abort reason between transactions; the next call continues', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 100));
     const stop = new AbortController();
@@ -210,7 +210,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
       client.deleteInstanceBulk({}, { all: true, onProgress, signal: stop.signal }),
     ).rejects.toBe(reason);
     expect(gone).toBeGreaterThan(0);
-    expect(await idsLeft(client)).toHaveLength(100 - gone);
+    expect(await remainingIds(client)).toHaveLength(100 - gone);
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 100 - gone,
     });
@@ -219,7 +219,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     );
   });
 
-  it('what a progress callback throws ends the deletion and reaches the caller', async () => {
+  it('deleteInstanceBulk() rejects with the error that onProgress throws', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 100));
     const onProgress = (): never => {
@@ -228,10 +228,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     await expect(client.deleteInstanceBulk({}, { all: true, onProgress })).rejects.toThrow(
       'no screen',
     );
-    expect((await idsLeft(client)).length).toBeGreaterThan(0);
+    expect((await remainingIds(client)).length).toBeGreaterThan(0);
   });
 
-  it('an id that is used again during the deletion is not taken for the one that was selected', async () => {
+  it('deleteInstanceBulk() keeps a new instance that reuses a selected id during the deletion', async () => {
     let meanwhile: (() => Promise<unknown>) | undefined;
     const { client } = await openManaged({}, (store) => ({
       ...store,
@@ -250,10 +250,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
-  it('bulk deletions at the same time share the work and count each instance once', async () => {
+  it('concurrent deleteInstanceBulk() calls count each deleted instance once', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 200));
     const results = await Promise.all(
@@ -261,19 +261,19 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     );
     const sum = results.reduce((total, { instancesDeleted }) => total + instancesDeleted, 0);
     expect(sum).toBe(200);
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('instances that run go on while others are deleted', async () => {
+  it('new instances complete while deleteInstanceBulk() deletes others', async () => {
     const { client } = await openManaged();
     await complete(client, names('old', 300));
     const deleting = client.deleteInstanceBulk({ instanceIds: names('old', 300) });
     await complete(client, names('new', 50));
     expect(await deleting).toMatchObject({ instancesDeleted: 300 });
-    expect(await idsLeft(client)).toHaveLength(50);
+    expect(await remainingIds(client)).toHaveLength(50);
   });
 
-  it('a filter without conditions deletes nothing unless the caller passes all: true', async () => {
+  it('deleteInstanceBulk() without conditions rejects unless the caller passes all: true', async () => {
     const { client } = await openManaged();
     await complete(client, ['a', 'b']);
     for (const filter of [undefined, {}, { limit: 5 }, { status: undefined, name: undefined }]) {
@@ -284,7 +284,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
         });
       }
     }
-    expect(await idsLeft(client)).toEqual(['a', 'b']);
+    expect(await remainingIds(client)).toEqual(['a', 'b']);
     await expect(client.deleteInstanceBulk({}, { all: 'yes' as never })).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
@@ -293,7 +293,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     });
   });
 
-  it('bad filters and options are refused before anything is touched', async () => {
+  it('deleteInstanceBulk() with invalid filters or options rejects and deletes nothing', async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const bad: readonly (readonly [unknown, unknown?])[] = [
@@ -337,10 +337,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     await expect(client.deleteInstanceBulk({ instanceIds: [5 as never] })).rejects.toMatchObject({
       code: 'INVALID_ID',
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
-  it('a time in the future is as good as any: everything that is over ended before it', async () => {
+  it('deleteInstanceBulk() with completedBefore in the future deletes every finished instance', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['a']);
     expect(
@@ -348,14 +348,14 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     ).toMatchObject({ instancesDeleted: 1 });
   });
 
-  it('instances that ended more than five days ago go, and no others', async () => {
+  it('deleteInstanceBulk() with completedBefore deletes only instances that ended before that time', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['six-days']);
     await clock.advance('1d');
     await complete(client, ['five-days']);
     await clock.advance('1d');
     await complete(client, ['four-days']);
-    // Its age counts from its end, not from its start.
+    // The age counts from the end of the instance, not from its start.
     await client.start(waits, undefined, { id: 'long' });
     await clock.advance('4d');
     await client.raiseEvent('long', 'go', 'on');
@@ -364,10 +364,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     expect(await client.deleteInstanceBulk({ completedBefore })).toMatchObject({
       instancesDeleted: 1,
     });
-    expect(await idsLeft(client)).toEqual(['five-days', 'four-days', 'long']);
+    expect(await remainingIds(client)).toEqual(['five-days', 'four-days', 'long']);
   });
 
-  it('times are compared to the millisecond, and are whole numbers', async () => {
+  it('completedBefore is compared to the millisecond, and endedAt is an integer', async () => {
     const { client, clock } = await openManaged();
     await clock.advance(123);
     await complete(client, ['a']);

@@ -1,4 +1,4 @@
-/** Deleting one instance through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
+/** Deletion of one instance through the client, with a real worker. docs/seed-tests.md maps the seed cases. */
 import { expect, it } from 'vitest';
 import type { Hint } from 'perdure/provider';
 import {
@@ -7,20 +7,20 @@ import {
   emptyStore,
   fails,
   grows,
-  idsLeft,
+  remainingIds,
   leaves,
-  makeRounds,
+  runExecutions,
   quick,
   tidies,
   until,
   waits,
-  whatIsLeft,
+  countRemaining,
   wide,
   describeManaged,
 } from './managed-store.ts';
 
-describeManaged('deleting one instance', ({ openManaged, openShared }) => {
-  it('an instance that is over is deleted with all it has, however it ended', async () => {
+describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
+  it('deleteInstance() deletes a completed, failed, canceled or terminated instance with all its data', async () => {
     const { client } = await openManaged();
     await complete(client, ['completed']);
     await expect((await client.start(fails, undefined, { id: 'failed' })).result()).rejects.toThrow(
@@ -42,10 +42,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
       await expect(client.history(id)).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
       await expect(client.listExecutions(id)).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
     }
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('an instance that runs is refused with advice, and goes with force', async () => {
+  it('deleteInstance() of a running instance rejects with a fix; force deletes it', async () => {
     const { client } = await openManaged();
     const handle = await client.start(waits, undefined, { id: 'w' });
     await until(async () => (await handle.status()).status === 'running');
@@ -55,10 +55,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
     expect((await handle.status()).status).toBe('running');
     expect(await handle.delete({ force: true })).toMatchObject({ instancesDeleted: 1 });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('what no worker has picked up yet counts as running', async () => {
+  it('deleteInstance() of a pending instance rejects with INSTANCE_STILL_RUNNING unless forced', async () => {
     const { client } = await openManaged(null);
     await client.start('quick', undefined, { id: 'p' });
     await expect(client.deleteInstance('p')).rejects.toMatchObject({
@@ -72,7 +72,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('an instance that is canceling counts as running', async () => {
+  it('deleteInstance() of a canceling instance rejects until it is canceled', async () => {
     const { client } = await openManaged();
     await client.start(tidies, undefined, { id: 't' });
     await client.cancel('t');
@@ -85,7 +85,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await client.deleteInstance('t')).toMatchObject({ instancesDeleted: 1 });
   });
 
-  it('an unknown id is INSTANCE_NOT_FOUND, also the second time', async () => {
+  it('deleteInstance() of an unknown or deleted id rejects with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openManaged();
     const missing = { code: 'INSTANCE_NOT_FOUND' };
     await expect(client.deleteInstance('nobody')).rejects.toMatchObject(missing);
@@ -98,7 +98,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     await expect(client.pruneExecutions('a')).rejects.toMatchObject(missing);
   });
 
-  it('of two deletions of one instance at the same time one finds it', async () => {
+  it('two concurrent deleteInstance() calls: one resolves, the other rejects with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const ends = await Promise.allSettled([client.deleteInstance('a'), client.deleteInstance('a')]);
@@ -108,7 +108,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('a child cannot be deleted, with or without force, over or not, and the error names its root', async () => {
+  it('deleteInstance() of a child rejects, even with force; the error names its root', async () => {
     const { client } = await openManaged();
     const handle = await client.start(chain, { below: 2, wait: true }, { id: 'root' });
     await until(async () => (await client.get('root-c-c'))?.status === 'running');
@@ -126,10 +126,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     await client.raiseEvent('root-c-c', 'go', 'on');
     expect(await handle.result()).toBe('on');
     await tryBoth();
-    expect(await idsLeft(client)).toEqual(['root', 'root-c', 'root-c-c']);
+    expect(await remainingIds(client)).toEqual(['root', 'root-c', 'root-c-c']);
   });
 
-  it('a tree has every descendant once, children before their parents', async () => {
+  it('getInstanceTree() returns every descendant once, children before parents', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 3, wait: false }, { id: 'a' })).result();
     await complete(client, ['lone']);
@@ -148,7 +148,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('a root goes with its whole tree, and nothing else does', async () => {
+  it('deleteInstance() of a root deletes its whole tree and no other instance', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 3, wait: false }, { id: 'a' })).result();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'b' })).result();
@@ -156,10 +156,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
       instancesDeleted: 4,
       executionsDeleted: 4,
     });
-    expect(await idsLeft(client)).toEqual(['b', 'b-c']);
+    expect(await remainingIds(client)).toEqual(['b', 'b-c']);
   });
 
-  it('one running descendant keeps the whole tree, and force takes the whole tree', async () => {
+  it('deleteInstance() rejects while a descendant runs; force deletes the whole tree', async () => {
     const { client } = await openManaged();
     await client.start(leaves, undefined, { id: 'b' });
     await until(async () => (await client.get('b'))?.status === 'completed');
@@ -168,23 +168,23 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
       code: 'INSTANCE_STILL_RUNNING',
       message: expect.stringContaining('"b-child", a descendant of "b", is running'),
     });
-    expect(await idsLeft(client)).toEqual(['b', 'b-child']);
+    expect(await remainingIds(client)).toEqual(['b', 'b-child']);
     expect(await client.deleteInstance('b', { force: true })).toMatchObject({
       instancesDeleted: 2,
     });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('a root with 2,000 children goes whole, and its rows with it', async () => {
+  it('deleteInstance() of a root with 2,000 children leaves no rows', async () => {
     const { client } = await openManaged({ warmCacheBytes: 0 });
     await (await client.start(wide, 2_000, { id: 'w' })).result();
     expect(await client.deleteInstance('w')).toMatchObject({ instancesDeleted: 2_001 });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('all executions of an instance go, and are counted', async () => {
+  it('deleteInstance() deletes and counts all executions of the instance', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 4);
+    await runExecutions(client, 'e', 4);
     await client.raiseEvent('e', 'go');
     await client.wait('e');
     const { items } = await client.listExecutions('e');
@@ -197,9 +197,9 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('an id can be used again at once, with a clean slate', async () => {
+  it('a deleted id can be reused immediately and inherits no data', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'same', 2);
+    await runExecutions(client, 'same', 2);
     await client.raiseEvent('same', 'unread', 1);
     await client.deleteInstance('same', { force: true });
     const handle = await client.start(quick, 'new life', { id: 'same' });
@@ -211,7 +211,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     });
   });
 
-  it('whoever waits for an instance is told that it was deleted', async () => {
+  it('result() and wait() reject with INSTANCE_NOT_FOUND when the instance is deleted', async () => {
     const { client } = await openManaged();
     const handle = await client.start(waits, undefined, { id: 'w' });
     const waitings = [handle.result(), client.wait('w'), client.handle('w').result()];
@@ -223,7 +223,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     }
   });
 
-  it('whoever waits for a life that was deleted is not told how the next one ended', async () => {
+  it('result() and wait() for a deleted instance reject after its id is reused', async () => {
     const listeners = new Set<(hint: Hint) => void>();
     let isDeaf = false;
     const { client } = await openManaged({}, (store) => ({
@@ -246,7 +246,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
       client.handle('w').result(),
     ]);
     await until(async () => (await first.status()).status === 'running');
-    // What is told late is told when the id has its next life.
+    // The hint arrives only after the id is reused.
     isDeaf = true;
     await client.deleteInstance('w', { force: true });
     const second = await client.start(waits, undefined, { id: 'w' });
@@ -261,7 +261,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await second.result()).toBe('second');
   });
 
-  it('an instance that is being created right now is either not there or deleted whole', async () => {
+  it('deleteInstance() during start() either rejects with INSTANCE_NOT_FOUND or deletes everything', async () => {
     const { client } = await openManaged();
     for (let round = 0; round < 20; round += 1) {
       const id = `r-${round}`;
@@ -281,10 +281,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
         await client.deleteInstance(id, { force: true });
       }
     }
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  /** A store in which an instance gets one more child between the reading of its tree and its deletion. */
+  /** A store that adds one more child between the read of a tree and its deletion. */
   async function openGrowing(births: number) {
     let born = 0;
     const managed = await openManaged({}, (store) => ({
@@ -307,24 +307,24 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     return { client, births: () => born };
   }
 
-  it('a child that is born while its tree is read goes with it', async () => {
+  it('deleteInstance() also deletes children created while it reads the tree', async () => {
     const { client, births } = await openGrowing(2);
     expect(await client.deleteInstance('g', { force: true })).toMatchObject({
       instancesDeleted: 3,
     });
     expect(births()).toBe(2);
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('a tree that would not stop growing is stopped, and goes', async () => {
+  it('deleteInstance() of a tree that keeps growing stops it and deletes it', async () => {
     const { client, births } = await openGrowing(1_000);
     const { instancesDeleted } = await client.deleteInstance('g', { force: true });
     expect(births()).toBeGreaterThan(3);
     expect(instancesDeleted).toBe(births() + 1);
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('ancestors that form a circle are followed once', async () => {
+  it('getInstanceTree() visits a parent cycle once; deleteInstance() rejects and names the cycle', async () => {
     const { client, tamper } = await openShared({});
     await (await client.start(chain, { below: 2, wait: false }, { id: 'a' })).result();
     const forged = `UPDATE instances SET parent_instance_id = 'a-c-c' WHERE instance_id = 'a'`;
@@ -340,10 +340,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
       instancesDeleted: 0,
     });
-    expect(await idsLeft(client)).toEqual(['a', 'a-c', 'a-c-c']);
+    expect(await remainingIds(client)).toEqual(['a', 'a-c', 'a-c-c']);
   });
 
-  it('bad input is refused before anything is touched', async () => {
+  it('deleteInstance() with invalid input rejects and deletes nothing', async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const invalid = { code: 'INVALID_OPTION' };
@@ -358,10 +358,10 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     await expect(client.deleteInstance('a', { actor: '' })).rejects.toMatchObject({
       code: 'INVALID_NAME',
     });
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
   });
 
-  it('a closed client deletes nothing', async () => {
+  it('management calls of a closed client reject with CLOSED', async () => {
     const { client } = await openManaged();
     const calls = [
       () => client.deleteInstance('a'),

@@ -1,6 +1,6 @@
 /**
- * Force-deleting instances with work in flight, through the client and real workers; docs/seed-tests.md maps the cases
- * of the seed.
+ * Force deletion of instances with work in flight, through the client and real workers. docs/seed-tests.md maps the
+ * seed cases.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -13,11 +13,11 @@ import {
   tidies,
   until,
   waits,
-  whatIsLeft,
+  countRemaining,
   describeManaged,
 } from './managed-store.ts';
 
-/** An activity whose attempts a test sees begin, and ends when it wants to. */
+/** An activity that reports its start and its abort, and ends when the test resolves it. */
 function heldActivity() {
   const started = Promise.withResolvers<void>();
   const mayEnd = Promise.withResolvers<string>();
@@ -31,16 +31,16 @@ function heldActivity() {
   return { held, run, started: started.promise, aborted: aborted.promise, end: mayEnd.resolve };
 }
 
-/** Keeps what is logged as a warning or an error. */
+/** Records warnings and errors. */
 function recorder(): Logger & { readonly lines: string[] } {
   const lines: string[] = [];
   const keep = (_fields: object, message: string): void => void lines.push(message);
   return { lines, debug: () => undefined, info: () => undefined, warn: keep, error: keep };
 }
 
-describeManaged('deleting what runs', ({ openManaged, openShared }) => {
-  describe('a running activity of an instance that is deleted', () => {
-    it('is told at once by its signal, with the trigger deleted', async () => {
+describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => {
+  describe('a running activity of a deleted instance', () => {
+    it("the signal of a running activity aborts immediately with trigger 'deleted'", async () => {
       const { held, run, started, aborted, end } = heldActivity();
       const { client } = await openManaged({ orchestrations: [run], activities: [held] });
       const handle = await client.start(run);
@@ -50,10 +50,10 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       expect(reason).toBeInstanceOf(CanceledError);
       expect(reason).toMatchObject({ code: 'OPERATION_CANCELED', trigger: 'deleted' });
       end('late');
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
 
-    it('is told when its lease is renewed, should every hint be lost', async () => {
+    it('an activity is aborted at its next lease renewal when all hints are lost', async () => {
       const { held, run, started, aborted, end } = heldActivity();
       const { client, clock } = await openManaged(
         { orchestrations: [run], activities: [held], activityLease: '30s' },
@@ -67,7 +67,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       end('late');
     });
 
-    it('is told when the deletion comes from elsewhere, by another process', async () => {
+    it('an activity is aborted when another client deletes its instance', async () => {
       const { held, run, started, aborted, end } = heldActivity();
       const { client, reopen } = await openShared({ orchestrations: [run], activities: [held] });
       await client.start(run, undefined, { id: 'r' });
@@ -78,7 +78,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       end('late');
     });
 
-    it('sees it when it asks in a loop', async () => {
+    it('ctx.isCanceled becomes true in an activity that polls it', async () => {
       const started = Promise.withResolvers<void>();
       const left = Promise.withResolvers<unknown>();
       const loop = activity('loop', async (ctx) => {
@@ -95,7 +95,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       expect(await left.promise).toMatchObject({ trigger: 'deleted' });
     });
 
-    it('may complete all the same: its result goes nowhere, and nothing is wrong with that', async () => {
+    it('an activity that completes after the deletion is discarded without a warning', async () => {
       const { held, run, started, aborted, end } = heldActivity();
       const logger = recorder();
       const { client, perdure } = await openManaged({
@@ -114,7 +114,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       expect(logger.lines).toEqual([]);
     });
 
-    it('that fails after the deletion is not tried again', async () => {
+    it('an activity that fails after the deletion is not retried', async () => {
       let attempts = 0;
       const started = Promise.withResolvers<void>();
       const mayFail = Promise.withResolvers<void>();
@@ -136,11 +136,11 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       mayFail.resolve();
       await clock.advance('1h');
       expect(attempts).toBe(1);
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
   });
 
-  it('activities that nobody has taken yet go with their instance, however many', async () => {
+  it('queued activities are deleted with their instance', async () => {
     const never = activity('never', async () => {
       throw new Error('it must not run');
     });
@@ -153,10 +153,10 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     expect(await client.deleteInstance('r', { force: true })).toMatchObject({
       queueMessagesDeleted: 4,
     });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
-  it('a worker that looks for work after the deletion finds none of it', async () => {
+  it('a worker that starts after the deletion claims nothing of the instance', async () => {
     const { held, run } = heldActivity();
     const { client, startWorker } = await openManaged(null);
     await client.start(run, undefined, { id: 'r' });
@@ -170,8 +170,8 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     expect(await client.systemMetrics()).toMatchObject({ instances: { running: 0, pending: 0 } });
   });
 
-  describe('a turn of an instance that is deleted', () => {
-    it('comes to nothing when it ends', async () => {
+  describe('a turn of a deleted instance', () => {
+    it('a turn that ends after the deletion fails its ack with LOCK_LOST', async () => {
       const inTurn = Promise.withResolvers<void>();
       const mayAck = Promise.withResolvers<void>();
       const acked = Promise.withResolvers<unknown>();
@@ -191,10 +191,10 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       mayAck.resolve();
       expect(await acked.promise).toMatchObject({ ok: false, error: { code: 'LOCK_LOST' } });
       expect(await client.get('w')).toBeUndefined();
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
 
-    it('does not touch the next life of the id', async () => {
+    it('a turn of a deleted instance does not change a new instance with its id', async () => {
       const inTurn = Promise.withResolvers<void>();
       const mayAck = Promise.withResolvers<void>();
       const acked = Promise.withResolvers<unknown>();
@@ -223,7 +223,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     });
   });
 
-  it('a late completion of the former life does not reach the next one', async () => {
+  it('a late activity result of a deleted instance does not reach its successor', async () => {
     const attempts: PromiseWithResolvers<string>[] = [];
     const held = activity('held', async () => {
       const attempt = Promise.withResolvers<string>();
@@ -248,12 +248,12 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     expect(await second.result()).toBe('of this life');
   });
 
-  it('an instance that waits between its turns goes without a trace', async () => {
+  it('force-deleting an instance between turns leaves no rows', async () => {
     const { client } = await openManaged();
     await client.start(waits, undefined, { id: 'w' });
     await until(async () => (await client.queueDepths()).messages === 0);
     await client.deleteInstance('w', { force: true });
-    expect(await whatIsLeft(client)).toEqual(emptyStore);
+    expect(await countRemaining(client)).toEqual(emptyStore);
   });
 
   it('the timer of a deleted instance never fires', async () => {
@@ -278,7 +278,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     await (await client.start(quick, 'same id', { id: 's' })).result();
   }
 
-  it('an event for a deleted instance is refused as for an unknown one', async () => {
+  it('raiseEvent() to a deleted instance rejects with INSTANCE_NOT_FOUND', async () => {
     const { client } = await openManaged();
     await client.start(waits, undefined, { id: 'w' });
     await client.raiseEvent('w', 'other', 1);
@@ -291,7 +291,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     expect((await client.queueDepths()).messages).toBe(0);
   });
 
-  it('whoever waits for the end of a cancel is told when the instance is deleted instead', async () => {
+  it('cancel({ wait: true }) resolves with status null when the instance is deleted', async () => {
     const { client } = await openManaged();
     await client.start(tidies, undefined, { id: 'a' });
     await until(async () => (await client.get('a'))?.status === 'running');
@@ -301,8 +301,8 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     expect(await canceled).toEqual({ found: true, changed: true, status: null });
   });
 
-  describe('at the same time', () => {
-    it('a deletion and the end of an activity: one of them is first, and nothing is left of either', async () => {
+  describe('concurrent force deletion', () => {
+    it('a deletion that races an activity completion leaves no rows', async () => {
       for (let round = 0; round < 30; round += 1) {
         const { held, run, started, end } = heldActivity();
         const { client, perdure } = await openManaged({
@@ -319,12 +319,12 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
         const outcome = await result;
         if (outcome !== 'completed') expect(outcome).toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
         await turnOfTheLoop();
-        expect(await whatIsLeft(client)).toEqual(emptyStore);
+        expect(await countRemaining(client)).toEqual(emptyStore);
         await perdure.close();
       }
     });
 
-    it('a deletion and the end of a turn: one of them is first, and nothing is left of either', async () => {
+    it('a deletion that races the end of a turn leaves no rows', async () => {
       const { client } = await openManaged(testOptions({ fastPaths: false }));
       for (let round = 0; round < 60; round += 1) {
         const id = `w-${round}`;
@@ -336,10 +336,10 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
         });
       }
       for (let turn = 0; turn < 20; turn += 1) await turnOfTheLoop();
-      expect(await whatIsLeft(client)).toEqual(emptyStore);
+      expect(await countRemaining(client)).toEqual(emptyStore);
     });
 
-    it('a deletion and a renewal: a renewal after it fails', async () => {
+    it('a lease renewal after the deletion returns held: false, deleted: true', async () => {
       const { held, run, started, aborted, end } = heldActivity();
       const renewals: unknown[] = [];
       const { client, clock } = await openManaged(

@@ -14,27 +14,27 @@ import { FakeClock } from 'perdure/testing';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
 import { watchDriver } from '../postgres/helpers/driver-activity.ts';
 
-/** Lets an instance that waits go on. */
+/** Lets a waiting instance continue. */
 const go = event<string>('go');
 
-/** Ends at once. */
+/** Ends immediately. */
 export const quick = orchestration('quick', async (_ctx, input: string) => input);
 
-/** Fails at once. */
+/** Fails immediately. */
 export const fails = orchestration('fails', async (): Promise<void> => {
   throw new Error('on purpose');
 });
 
-/** Ends when it is told to. */
+/** Ends when the event `go` arrives. */
 export const waits = orchestration('waits', async (ctx) => ctx.waitFor(go));
 
-/** Continues as new until its input is 0, then ends when it is told to. */
+/** Continues as new until its input is 0, then ends when `go` arrives. */
 export const eternal = orchestration('eternal', async (ctx, rounds: number): Promise<unknown> => {
   if (rounds > 0) return ctx.continueAsNew(rounds - 1);
   return ctx.waitFor(go);
 });
 
-/** Has a child, which has one, and so on; the last of them ends when it is told to, or at once. */
+/** Starts a chain of children. The last one ends immediately, or when `go` arrives. */
 export const chain = orchestration(
   'chain',
   async (ctx, input: { readonly below: number; readonly wait: boolean }): Promise<string> => {
@@ -44,13 +44,13 @@ export const chain = orchestration(
   },
 );
 
-/** Has many children at once. */
+/** Starts many children in parallel. */
 export const wide = orchestration('wide', async (ctx, width: number) => {
   const ids = Array.from({ length: width }, (_, index) => `${ctx.instanceId}-${index}`);
   await ctx.all(ids.map((id) => ctx.child(quick, 'leaf', { id })));
 });
 
-/** Has one more child whenever it is told to. */
+/** Starts one more child per event `more`. */
 export const grows = orchestration('grows', async (ctx) => {
   for (let count = 0; ; count += 1) {
     await ctx.waitFor('more');
@@ -58,13 +58,13 @@ export const grows = orchestration('grows', async (ctx) => {
   }
 });
 
-/** Ends and leaves a child behind that goes on. */
+/** Ends and leaves a running child. */
 export const leaves = orchestration('leaves', async (ctx) => {
   void ctx.child(waits, undefined, { id: `${ctx.instanceId}-child`, cancellation: 'abandon' });
   await ctx.sleep(0);
 });
 
-/** Cleans up, when it is canceled, until it is told to be done. */
+/** When canceled, cleans up until the event `tidy` arrives. */
 export const tidies = orchestration('tidies', async (ctx) => {
   try {
     await ctx.waitFor(go);
@@ -75,14 +75,14 @@ export const tidies = orchestration('tidies', async (ctx) => {
 
 export const orchestrations = [quick, fails, waits, eternal, chain, wide, grows, leaves, tidies];
 
-/** The stores of a suite. */
+/** Opens the stores of a suite. */
 interface ManagedStores {
-  /** A store whose clock stands still until it is told to move, with a client and, if asked for, a worker. */
+  /** A store on a fake clock, with a client and, unless `worker` is null, a worker. */
   readonly openManaged: (
     worker?: StartWorkerOptions | null,
     wrap?: (provider: Provider) => Provider,
   ) => ReturnType<typeof openManaged>;
-  /** A store that others can open too, on the machine's clock. */
+  /** A store on the system clock that other clients can open. */
   readonly openShared: (
     worker: StartWorkerOptions,
     options?: OpenOptions,
@@ -108,8 +108,8 @@ export function describeManaged(title: string, suite: (stores: ManagedStores) =>
 }
 
 /**
- * Lets woken code proceed, and a sweep that it began end: the rests of a sweep are real, whatever the clock says, and so
- * are the ways to a server and back.
+ * Waits until woken code and a sweep that it started are idle. Pauses of a sweep and round trips to a server take real
+ * time.
  */
 function settleWith(sweeping: { isUnderWay: boolean; isStuck: boolean }, isBusy: () => boolean) {
   return async (): Promise<void> => {
@@ -153,7 +153,7 @@ async function openManaged(
   const perdure = await Perdure.open(provider, { clock });
   onTestFinished(() => perdure.close());
   const startWorker = (options: StartWorkerOptions) =>
-    // Polls would be alarms by the thousand on a clock that skips days.
+    // Polling would set thousands of alarms on a clock that skips days.
     perdure.startWorker({ shutdownGrace: 0, pollInterval: '36500d', ...options });
   if (worker !== null) await startWorker({ orchestrations, ...worker });
   return { clock, provider, perdure, client: perdure.client, startWorker, sweeping };
@@ -174,41 +174,41 @@ async function openShared(
   return { perdure, client: perdure.client, reopen, tamper: store.tamper };
 }
 
-/** Starts the quick one under several ids and waits until they are over. */
+/** Runs `quick` under each id and waits for the results. */
 export async function complete(client: Client, ids: readonly string[]): Promise<void> {
   const handles = await Promise.all(ids.map((id) => client.start(quick, 'done', { id })));
   await Promise.all(handles.map((handle) => handle.result()));
 }
 
-/** Lets an instance of `eternal` make its rounds and waits until it has. */
-export async function makeRounds(client: Client, id: string, rounds: number): Promise<void> {
+/** Runs `eternal` with this many continue-as-new, and waits until they are done. */
+export async function runExecutions(client: Client, id: string, rounds: number): Promise<void> {
   await client.start(eternal, rounds, { id });
   await until(async () => (await client.get(id))?.executionId === rounds + 1);
 }
 
-/** Looks until something holds: for what a worker does of itself. */
+/** Polls until the condition holds. */
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
   const deadline = performance.now() + 40_000;
   while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error('It never came to hold.');
+    if (performance.now() > deadline) throw new Error('The condition did not hold within 40 s.');
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** The ids that are left, sorted. */
-export async function idsLeft(client: Client): Promise<readonly string[]> {
+/** The ids of the remaining instances, sorted. */
+export async function remainingIds(client: Client): Promise<readonly string[]> {
   const { items } = await client.list({}, { limit: 1_000 });
   return items.map(({ id }) => id).toSorted();
 }
 
-/** How many instances a store holds, whatever they are. */
+/** The number of instances of any status. */
 async function countInstances(client: Client): Promise<number> {
   const { instances } = await client.systemMetrics();
   return (Object.keys(instances) as InstanceStatus[]).reduce((sum, one) => sum + instances[one], 0);
 }
 
-/** Asserts that nothing at all is left: instances, queues, hidden rows. */
-export async function whatIsLeft(client: Client) {
+/** Counts everything a store still holds: instances, executions, queue entries, hidden rows. */
+export async function countRemaining(client: Client) {
   const { messages, activities, orchestrations: queue } = await client.queueDepths();
   const { pendingReclaims, finishedExecutions } = await client.systemMetrics();
   return {

@@ -1,12 +1,12 @@
-/** Pruning executions through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
+/** Pruning of executions through the client, with a real worker. docs/seed-tests.md maps the seed cases. */
 import { expect, it } from 'vitest';
 import { activity, orchestration, type Client } from 'perdure';
 import {
   chain,
   complete,
   eternal,
-  idsLeft,
-  makeRounds,
+  remainingIds,
+  runExecutions,
   until,
   describeManaged,
 } from './managed-store.ts';
@@ -25,15 +25,15 @@ async function executionIds(client: Client, id: string): Promise<readonly number
 }
 
 async function finishRounds(client: Client, id: string, rounds: number): Promise<void> {
-  await makeRounds(client, id, rounds);
+  await runExecutions(client, id, rounds);
   await client.raiseEvent(id, 'go', 'end');
   await client.wait(id);
 }
 
-describeManaged('pruning executions', ({ openManaged }) => {
-  it('the last executions are kept, the current one among them, also while it runs', async () => {
+describeManaged('pruneExecutions()', ({ openManaged }) => {
+  it('pruneExecutions({ keepLast }) of a running instance keeps the last executions', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 9);
+    await runExecutions(client, 'e', 9);
     const { items } = await client.listExecutions('e');
     const events = items.slice(0, 7).reduce((sum, { historyLength }) => sum + historyLength, 0);
     expect(await client.pruneExecutions('e', { keepLast: 3 })).toEqual({
@@ -51,7 +51,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await client.wait('e')).toMatchObject({ output: 'still alive', executionId: 10 });
   });
 
-  it('keepLast 0, 1 and no conditions at all leave the current execution', async () => {
+  it('pruneExecutions() keeps the current execution for keepLast 0, 1 or no conditions', async () => {
     const { client } = await openManaged();
     for (const [id, options] of [
       ['zero', { keepLast: 0 }],
@@ -59,13 +59,13 @@ describeManaged('pruning executions', ({ openManaged }) => {
       ['none', {}],
       ['future', { completedBefore: Date.UTC(2100, 0) }],
     ] as const) {
-      await makeRounds(client, id, 3);
+      await runExecutions(client, id, 3);
       expect(await client.pruneExecutions(id, options)).toMatchObject({ executionsDeleted: 3 });
       expect(await executionIds(client, id)).toEqual([4]);
     }
   });
 
-  it('an instance that is over keeps its last execution and its result', async () => {
+  it('pruneExecutions() of a finished instance keeps its last execution and result', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'e', 4);
     expect(await client.pruneExecutions('e', { keepLast: 0 })).toMatchObject({
@@ -75,7 +75,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect((await client.history('e')).items.length).toBeGreaterThan(0);
   });
 
-  it('conditions are ANDed: only what is both old and outside the last ones goes', async () => {
+  it('pruneExecutions() combines keepLast and completedBefore with AND', async () => {
     const { client, clock } = await openManaged();
     await client.start(eternal, 2, { id: 'e' });
     await until(async () => (await client.get('e'))?.executionId === 3);
@@ -90,7 +90,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await executionIds(client, 'e')).toEqual([2, 3]);
   });
 
-  it('executions that ended more than thirty days ago go, and no others', async () => {
+  it('pruneExecutions({ completedBefore }) deletes only executions that ended before that time', async () => {
     const { client, clock } = await openManaged({ orchestrations: [monthly] });
     await client.start(monthly, 4, { id: 'm' });
     await clock.advance('43d');
@@ -103,9 +103,9 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await executionIds(client, 'm')).toEqual([2, 3, 4, 5]);
   });
 
-  it('a long chain is pruned in several transactions, and counted whole', async () => {
+  it('pruneExecutions() of 400 executions returns and audits one total count', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 400);
+    await runExecutions(client, 'e', 400);
     const foretold = await client.pruneExecutions('e', { keepLast: 10, dryRun: true });
     expect(foretold).toMatchObject({ instancesProcessed: 1, executionsDeleted: 391 });
     expect((await client.getInstanceInfo('e')).size.executions).toBe(401);
@@ -115,7 +115,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(items).toMatchObject([{ action: 'prune', executionsDeleted: 391 }]);
   });
 
-  it('the history of an instance that is deleted while it is read is not found, and not pruned', async () => {
+  it('history() and exportHistory() reject with INSTANCE_NOT_FOUND if the instance is deleted meanwhile', async () => {
     const deleting: { now?: () => Promise<unknown> } = {};
     const { client } = await openManaged({}, (store) => ({
       ...store,
@@ -125,16 +125,16 @@ describeManaged('pruning executions', ({ openManaged }) => {
       },
     }));
     for (const read of [client.history.bind(client), client.exportHistory.bind(client)]) {
-      await makeRounds(client, 'e', 2);
+      await runExecutions(client, 'e', 2);
       deleting.now = () => client.deleteInstance('e', { force: true });
       await expect(read('e')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
       delete deleting.now;
     }
   });
 
-  it('the history of a pruned execution says that it was pruned', async () => {
+  it('history() and exportHistory() of a pruned execution reject and say it was pruned', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 2);
+    await runExecutions(client, 'e', 2);
     await client.pruneExecutions('e');
     const pruned = { code: 'INVALID_INPUT', message: expect.stringContaining('was pruned') };
     await expect(client.history('e', { executionId: 1 })).rejects.toMatchObject(pruned);
@@ -142,10 +142,10 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect((await client.exportHistory('e')).executionId).toBe(3);
   });
 
-  it('a bulk prune skips what runs, unless it is told to include it', async () => {
+  it('pruneExecutionsBulk() skips running instances unless includeRunning is set', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'over', 3);
-    await makeRounds(client, 'runs', 3);
+    await runExecutions(client, 'runs', 3);
     await complete(client, ['plain']);
     const options = { keepLast: 2 };
     expect(await client.pruneExecutionsBulk({}, options)).toMatchObject({
@@ -160,10 +160,10 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(dry).toMatchObject({ instancesProcessed: 1, executionsDeleted: 2 });
     expect(await client.pruneExecutionsBulk({}, { ...options, includeRunning: true })).toEqual(dry);
     expect(await executionIds(client, 'runs')).toEqual([3, 4]);
-    expect(await idsLeft(client)).toEqual(['over', 'plain', 'runs']);
+    expect(await remainingIds(client)).toEqual(['over', 'plain', 'runs']);
   });
 
-  it('a bulk prune without any condition does nothing unless the caller passes all: true', async () => {
+  it('pruneExecutionsBulk() without conditions rejects unless the caller passes all: true', async () => {
     const { client } = await openManaged();
     await finishRounds(client, 'a', 2);
     const invalidOption = { code: 'INVALID_OPTION' };
@@ -178,7 +178,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('a bulk prune goes by the filter; its limit counts the instances that lose something', async () => {
+  it('pruneExecutionsBulk() applies the filter, and limit counts the pruned instances', async () => {
     const { client, clock } = await openManaged();
     for (const id of ['a', 'b', 'c']) await finishRounds(client, id, 2);
     await client.pruneExecutions('a');
@@ -200,7 +200,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('children may be pruned like any other', async () => {
+  it('pruneExecutions() accepts the id of a child', async () => {
     const { client } = await openManaged();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'r' })).result();
     expect(await client.pruneExecutions('r-c')).toEqual({
@@ -210,7 +210,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('a bulk prune reports its progress and stops when it is told to', async () => {
+  it('pruneExecutionsBulk() reports progress and rejects when its signal aborts', async () => {
     const { client } = await openManaged();
     for (let index = 0; index < 20; index += 1) await finishRounds(client, `e${index}`, 1);
     const stop = new AbortController();
@@ -228,9 +228,9 @@ describeManaged('pruning executions', ({ openManaged }) => {
     });
   });
 
-  it('bad options are refused before anything is touched', async () => {
+  it('pruneExecutions() with invalid options rejects and prunes nothing', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 2);
+    await runExecutions(client, 'e', 2);
     const bad = [
       null,
       5,
@@ -254,7 +254,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await executionIds(client, 'e')).toEqual([1, 2, 3]);
   });
 
-  it('work that a finished execution left running is told to stop when the execution goes', async () => {
+  it('an abandoned activity is aborted when its execution is pruned', async () => {
     const started = Promise.withResolvers<void>();
     const aborted = Promise.withResolvers<unknown>();
     const mayEnd = Promise.withResolvers<void>();

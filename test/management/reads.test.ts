@@ -1,21 +1,21 @@
-/** What operators read: executions, sizes, queues, figures, the audit. */
+/** Read operations for operators: executions, sizes, queues, metrics, audit. */
 import { expect, it } from 'vitest';
 import { activity, orchestration, type AuditRecord } from 'perdure';
 import {
   chain,
   complete,
   fails,
-  idsLeft,
-  makeRounds,
+  remainingIds,
+  runExecutions,
   until,
   waits,
   describeManaged,
 } from './managed-store.ts';
 
-describeManaged('what operators read', ({ openManaged }) => {
-  it('executions come in pages, oldest first, and pages have no gaps or repeats', async () => {
+describeManaged('management reads', ({ openManaged }) => {
+  it('listExecutions() pages oldest first, without gaps or repeats', async () => {
     const { client } = await openManaged();
-    await makeRounds(client, 'e', 24);
+    await runExecutions(client, 'e', 24);
     const ids: number[] = [];
     let after: number | undefined = 0;
     while (after !== undefined) {
@@ -37,7 +37,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     });
   });
 
-  it('an instance tells what it holds in the store', async () => {
+  it('getInstanceInfo() returns the counts of executions, events, children, messages and activities', async () => {
     const slow = activity('slow', async () => undefined);
     const busy = orchestration('busy', async (ctx) => {
       void ctx.child(waits, undefined, { id: 'busy-child' });
@@ -56,7 +56,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     });
   });
 
-  it('queues tell what may be claimed, what waits for its time, and what is held', async () => {
+  it('queueDepths() counts ready, delayed and claimed entries and the oldest ready time', async () => {
     const held = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     const hold = activity('hold', async () => {
@@ -79,13 +79,13 @@ describeManaged('what operators read', ({ openManaged }) => {
     held.resolve();
   });
 
-  it('the figures of a store count instances by status, executions and bytes', async () => {
+  it('systemMetrics() counts instances by status, finished executions and storage bytes', async () => {
     const { client } = await openManaged();
     await complete(client, ['a', 'b']);
     await expect((await client.start(fails)).result()).rejects.toThrow('on purpose');
     await client.start(waits, undefined, { id: 'w' });
     await client.terminate('w');
-    await makeRounds(client, 'e', 3);
+    await runExecutions(client, 'e', 3);
     const metrics = await client.systemMetrics();
     expect(metrics).toMatchObject({
       instances: {
@@ -103,11 +103,11 @@ describeManaged('what operators read', ({ openManaged }) => {
     expect(metrics.storageBytes).toBeGreaterThan(4_096);
   });
 
-  it('what was deleted and pruned is recorded: who, when, how much, and never which', async () => {
+  it('listAudit() returns actor, time and counts of deletions and prunes, without instance ids', async () => {
     const { client, clock } = await openManaged();
     await (await client.start(chain, { below: 1, wait: false }, { id: 'secret-a' })).result();
     await complete(client, ['secret-b', 'secret-c', 'secret-d']);
-    await makeRounds(client, 'secret-e', 5);
+    await runExecutions(client, 'secret-e', 5);
     await client.deleteInstance('secret-a', { actor: 'ann' });
     await clock.advance('1m');
     await client.deleteInstanceBulk(
@@ -130,15 +130,15 @@ describeManaged('what operators read', ({ openManaged }) => {
       { instancesDeleted: 2, executionsDeleted: 2, at: clock.now() - 60_000 },
     ]);
     expect(JSON.stringify(items)).not.toContain('secret');
-    expect(await idsLeft(client)).toEqual(['secret-d', 'secret-e']);
+    expect(await remainingIds(client)).toEqual(['secret-d', 'secret-e']);
   });
 
-  it('operations that find nothing, and those that are refused, leave no record', async () => {
+  it('deletions and prunes that match nothing or reject write no audit record', async () => {
     const { client } = await openManaged();
     await client.start(waits, undefined, { id: 'w' });
     await client.deleteInstanceBulk({}, { all: true });
     await client.pruneExecutionsBulk({}, { all: true });
-    await makeRounds(client, 'e', 1);
+    await runExecutions(client, 'e', 1);
     await client.pruneExecutions('e', { keepLast: 5 });
     await client.pruneExecutionsBulk({}, { keepLast: 5, includeRunning: true });
     await expect(client.deleteInstance('w')).rejects.toMatchObject({
@@ -150,7 +150,7 @@ describeManaged('what operators read', ({ openManaged }) => {
     expect((await client.listAudit()).items).toEqual([]);
   });
 
-  it('the audit comes in pages, newest first, and survives what it tells of', async () => {
+  it('listAudit() pages newest first and keeps records of deleted instances', async () => {
     const { client } = await openManaged();
     const ids = Array.from({ length: 12 }, (_, index) => `i${index}`);
     await complete(client, ids);

@@ -1,4 +1,4 @@
-/** What the calls of a client leave of rows that were only hidden. */
+/** Which hidden rows the calls of a client reclaim. */
 import { expect, it } from 'vitest';
 import { ProviderError, type Provider } from 'perdure';
 import {
@@ -10,15 +10,15 @@ import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.t
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { complete, describeManaged, quick, wide } from './managed-store.ts';
 
-// More than one transaction takes away itself.
+// More than one transaction deletes.
 const manyEvents = 5_000;
 
 function movesOn({ provider, clock }: { readonly provider: Provider; readonly clock: FakeClock }) {
   return new StoreUnderTest({ provider, clock, corrupt: undefined, reopen: undefined });
 }
 
-describeManaged('hidden rows', ({ openManaged }) => {
-  it('a prune of long executions leaves no hidden rows, also where no worker runs', async () => {
+describeManaged('reclaiming hidden rows', ({ openManaged }) => {
+  it('a prune of long executions leaves no hidden rows, even without a worker', async () => {
     const managed = await openManaged(null);
     const { client } = managed;
     const store = movesOn(managed);
@@ -34,7 +34,7 @@ describeManaged('hidden rows', ({ openManaged }) => {
     }
   });
 
-  it('a store in trouble after the deletion has committed does not make it fail', async () => {
+  it('deleteInstance() resolves when reclaimDeleted fails after the commit', async () => {
     const { client } = await openManaged({}, (provider) => ({
       ...provider,
       reclaimDeleted: () =>
@@ -47,7 +47,7 @@ describeManaged('hidden rows', ({ openManaged }) => {
     expect(await client.get('a')).toBeUndefined();
   });
 
-  it('who deletes little does not wait until what others have hidden is gone', async () => {
+  it('a small deletion does not wait to reclaim the hidden rows of a large one', async () => {
     const managed = await openManaged(null);
     const { client, provider } = managed;
     const store = movesOn(managed);
@@ -61,7 +61,7 @@ describeManaged('hidden rows', ({ openManaged }) => {
     expect(await client.systemMetrics()).toMatchObject({ pendingReclaims: 0 });
   });
 
-  it('transactions stay small where large trees follow small roots', async () => {
+  it('deleteInstanceBulk() of mixed tree sizes deletes at most 1,000 instances per transaction', async () => {
     const sizes: number[] = [];
     const { client } = await openManaged({ orchestrations: [quick, wide] }, (provider) => ({
       ...provider,

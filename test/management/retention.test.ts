@@ -1,13 +1,13 @@
-/** What retention policies take and keep, by workers and by hand, on a clock that skips time. */
+/** What retention policies delete and keep, in sweeps of workers and of `retention.run()`, on a fake clock. */
 import { expect, it } from 'vitest';
 import { orchestration } from 'perdure';
 import {
   complete,
   eternal,
   fails,
-  idsLeft,
+  remainingIds,
   leaves,
-  makeRounds,
+  runExecutions,
   orchestrations,
   until,
   describeManaged,
@@ -15,7 +15,7 @@ import {
 import { retention, sweepAfter } from './sweeps.ts';
 
 describeManaged('retention policies', ({ openManaged }) => {
-  it('completed runs go after 30 days, failures after 90, and 10 executions of eternal runs are kept', async () => {
+  it('retention deletes completed runs after 30 days, failed after 90, and keeps 10 executions', async () => {
     const { client, clock } = await openManaged({
       retention: {
         policies: [
@@ -32,7 +32,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     );
     await client.start('waits', undefined, { id: 'canceled' });
     await client.cancel('canceled', { wait: true });
-    await makeRounds(client, 'eternal', 25);
+    await runExecutions(client, 'eternal', 25);
     const first = await sweepAfter(client, clock, '1d');
     expect(first).toMatchObject({
       outcome: 'done',
@@ -48,26 +48,31 @@ describeManaged('retention policies', ({ openManaged }) => {
     ]);
     await complete(client, ['completed-later']);
     await clock.advance('28d');
-    expect(await idsLeft(client)).toHaveLength(6);
+    expect(await remainingIds(client)).toHaveLength(6);
     await clock.advance('2d');
-    await until(async () => (await idsLeft(client)).length === 4);
-    expect(await idsLeft(client)).toEqual(['canceled', 'completed-later', 'eternal', 'failed']);
+    await until(async () => (await remainingIds(client)).length === 4);
+    expect(await remainingIds(client)).toEqual([
+      'canceled',
+      'completed-later',
+      'eternal',
+      'failed',
+    ]);
     await clock.advance('2d');
-    await until(async () => (await idsLeft(client)).length === 3);
+    await until(async () => (await remainingIds(client)).length === 3);
     await clock.advance('56d');
-    expect(await idsLeft(client)).toEqual(['canceled', 'eternal', 'failed']);
+    expect(await remainingIds(client)).toEqual(['canceled', 'eternal', 'failed']);
     await clock.advance('3d');
-    await until(async () => (await idsLeft(client)).length === 2);
-    expect(await idsLeft(client)).toEqual(['canceled', 'eternal']);
+    await until(async () => (await remainingIds(client)).length === 2);
+    expect(await remainingIds(client)).toEqual(['canceled', 'eternal']);
     await client.raiseEvent('eternal', 'go', 'still alive');
     expect(await client.wait('eternal')).toMatchObject({ output: 'still alive' });
   });
 
-  it('is off by default', async () => {
+  it('retention is off by default', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['a']);
     await clock.advance('3650d');
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
     expect(await client.retention.status()).toEqual({
       paused: null,
       lastReport: null,
@@ -76,32 +81,32 @@ describeManaged('retention policies', ({ openManaged }) => {
     });
   });
 
-  it('a dry run reports what would go, and takes nothing', async () => {
+  it('a dry-run sweep reports what it would delete and deletes nothing', async () => {
     const { client, clock } = await openManaged({ retention: { ...retention, dryRun: true } });
     await complete(client, ['a', 'b']);
     await clock.advance('3h');
     const report = await sweepAfter(client, clock, '61m');
     expect(report).toMatchObject({ dryRun: true, deleted: { instancesDeleted: 2 } });
-    expect(await idsLeft(client)).toEqual(['a', 'b']);
+    expect(await remainingIds(client)).toEqual(['a', 'b']);
     expect((await client.listAudit()).items).toEqual([]);
     expect(await client.retention.run({ dryRun: true })).toMatchObject({
       dryRun: true,
       deleted: report.deleted,
     });
     expect(await client.retention.run()).toMatchObject({ dryRun: false, deleted: report.deleted });
-    expect(await idsLeft(client)).toEqual([]);
+    expect(await remainingIds(client)).toEqual([]);
   });
 
-  it('a tree of which something runs stays, and the report counts it', async () => {
+  it('a sweep keeps a tree with a running child and counts it as left', async () => {
     const { client, clock } = await openManaged({ retention });
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
     await complete(client, ['a']);
     expect(await sweepAfter(client, clock, '3h')).toMatchObject({ outcome: 'done', left: 1 });
-    expect(await idsLeft(client)).toEqual(['l', 'l-child']);
+    expect(await remainingIds(client)).toEqual(['l', 'l-child']);
   });
 
-  it('the first policy that matches decides, for instances and for executions', async () => {
+  it('the first matching retention policy decides, for instances and for executions', async () => {
     const other = orchestration('other', async () => 'done');
     const { client, clock } = await openManaged({
       orchestrations: [...orchestrations, other],
@@ -118,20 +123,20 @@ describeManaged('retention policies', ({ openManaged }) => {
     });
     await complete(client, ['quick']);
     await (await client.start(other, undefined, { id: 'other' })).result();
-    await makeRounds(client, 'e', 5);
+    await runExecutions(client, 'e', 5);
     await clock.advance('3d');
-    expect(await idsLeft(client)).toEqual(['e', 'other']);
+    expect(await remainingIds(client)).toEqual(['e', 'other']);
     expect((await client.getInstanceInfo('e')).size.executions).toBe(6);
     await clock.advance('6d');
     expect((await client.getInstanceInfo('e')).size.executions).toBe(2);
     await clock.advance('30d');
-    expect(await idsLeft(client)).toEqual(['e', 'other']);
+    expect(await remainingIds(client)).toEqual(['e', 'other']);
   });
 
-  it('one record of a sweep is kept, with its counts and policies, and no ids', async () => {
+  it('a sweep writes one audit record with counts and policies, without ids', async () => {
     const { client, clock } = await openManaged({ retention });
     await complete(client, ['secret-1', 'secret-2']);
-    await makeRounds(client, 'secret-3', 1);
+    await runExecutions(client, 'secret-3', 1);
     const report = await sweepAfter(client, clock, '3h');
     await sweepAfter(client, clock, '61m');
     const { items } = await client.listAudit();
@@ -144,7 +149,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     expect(JSON.stringify(items)).not.toContain('secret');
   });
 
-  it('can be run by hand, with its own policies, paused or not, in any process', async () => {
+  it('retention.run() sweeps with the given policies, even while retention is paused', async () => {
     const { client, clock } = await openManaged();
     await complete(client, ['a', 'b']);
     await clock.advance('2d');
@@ -160,11 +165,11 @@ describeManaged('retention policies', ({ openManaged }) => {
       outcome: 'done',
       deleted: { instancesDeleted: 2 },
     });
-    expect(await idsLeft(client)).toEqual(['c']);
+    expect(await remainingIds(client)).toEqual(['c']);
     expect((await client.retention.status()).lastReport).toMatchObject({ sweeper: 'ops' });
   });
 
-  it('a run by hand stops when its signal says so, and reports it', async () => {
+  it("retention.run() with an aborted signal returns outcome 'stopped' and deletes nothing", async () => {
     const { client } = await openManaged();
     await complete(client, ['a']);
     const signal = AbortSignal.abort(new Error('enough'));
@@ -174,7 +179,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     });
   });
 
-  it('bad input to its controls is refused', async () => {
+  it('retention.run() and pause() with invalid options reject with INVALID_OPTION', async () => {
     const { client } = await openManaged();
     const invalid = { code: 'INVALID_OPTION' };
     await expect(client.retention.run({ policies: [] })).rejects.toMatchObject(invalid);
@@ -183,14 +188,14 @@ describeManaged('retention policies', ({ openManaged }) => {
     await expect(client.retention.pause({ who: 'me' } as never)).rejects.toMatchObject(invalid);
   });
 
-  it('a worker with bad retention options does not start', async () => {
+  it('startWorker() with invalid retention options rejects with INVALID_OPTION', async () => {
     const { startWorker } = await openManaged(null);
     await expect(
       startWorker({ retention: { policies: [{ statuses: 'running' as never, keepFor: 1 }] } }),
     ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  it('eternal runs are pruned while they go on', async () => {
+  it('retention.run() prunes executions of an instance that continues as new', async () => {
     const { client } = await openManaged();
     const handle = await client.start(eternal, 50, { id: 'e' });
     const policies = [{ keepExecutions: 1 }];

@@ -1,11 +1,11 @@
-/** Who sweeps, when, and what ends a sweep early, on a clock that skips time. */
+/** Which worker sweeps, when, and what ends a sweep early, on a fake clock. */
 import { expect, it } from 'vitest';
 import { Perdure, ProviderError, type Client, type Provider } from 'perdure';
-import { complete, describeManaged, idsLeft, orchestrations, until } from './managed-store.ts';
+import { complete, describeManaged, remainingIds, orchestrations, until } from './managed-store.ts';
 import { recorder, retention, sweepAfter } from './sweeps.ts';
 
-describeManaged('the sweeper', ({ openManaged }) => {
-  it('one of several workers sweeps, once in an interval', async () => {
+describeManaged('retention sweeper', ({ openManaged }) => {
+  it('one of three workers sweeps, once per interval', async () => {
     const { client, clock, startWorker } = await openManaged(null);
     const loggers = [recorder(), recorder(), recorder()];
     for (const logger of loggers) await startWorker({ orchestrations, retention, logger });
@@ -41,7 +41,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(logger.sweeps).toHaveLength(1);
   });
 
-  it('sweeps go on after one whose clock was a year ahead', async () => {
+  it('a worker sweeps although the last report is dated a year ahead', async () => {
     const { client, clock, provider, startWorker } = await openManaged();
     const report = await client.retention.run({ policies: [{ keepFor: '90m' }] });
     const startedAt = clock.now() + 365 * 86_400_000;
@@ -52,7 +52,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(now).toBeLessThanOrEqual(clock.now());
   });
 
-  it('when a sweeper dies another takes over once its lease is over', async () => {
+  it('another worker sweeps after the lease of a stuck sweeper expires', async () => {
     const stuck = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
     const { client, clock, provider, startWorker, sweeping } = await openManaged();
@@ -75,11 +75,11 @@ describeManaged('the sweeper', ({ openManaged }) => {
       await stuck.promise;
       await startWorker({ retention });
       await clock.advance('30s');
-      expect(await idsLeft(client)).toEqual(['a', 'b']);
+      expect(await remainingIds(client)).toEqual(['a', 'b']);
       expect((await client.retention.status()).lastReport).toBeNull();
       await clock.advance('2m');
       await until(async () => (await client.retention.status()).lastReport !== null);
-      expect(await idsLeft(client)).toEqual([]);
+      expect(await remainingIds(client)).toEqual([]);
       expect((await client.retention.status()).lastReport).toMatchObject({
         outcome: 'done',
         deleted: { instancesDeleted: 2 },
@@ -90,13 +90,13 @@ describeManaged('the sweeper', ({ openManaged }) => {
     }
   });
 
-  it('does not sweep while it is paused, and does soon after it is resumed', async () => {
+  it('a paused worker does not sweep, and sweeps within 70 s of resume()', async () => {
     const { client, clock } = await openManaged({ retention });
     await complete(client, ['a']);
     await client.retention.pause({ actor: 'ops' });
     expect((await client.retention.status()).paused).toEqual({ at: clock.now(), actor: 'ops' });
     await clock.advance('5h');
-    expect(await idsLeft(client)).toEqual(['a']);
+    expect(await remainingIds(client)).toEqual(['a']);
     expect((await client.retention.status()).lastReport).toBeNull();
     await client.retention.resume();
     expect((await client.retention.status()).paused).toBeNull();
@@ -105,7 +105,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
   });
 
-  it('a pause stops a sweep that is under way, and the rest goes after the resume', async () => {
+  it('pause() stops a running sweep, and resume() lets a sweep delete the rest', async () => {
     const pausing: { client?: Client } = {};
     const { client, clock } = await openManaged({ retention }, (store) => ({
       ...store,
@@ -123,11 +123,11 @@ describeManaged('the sweeper', ({ openManaged }) => {
     const report = await sweepAfter(client, clock, '3h');
     delete pausing.client;
     expect(report).toMatchObject({ outcome: 'paused', errors: [] });
-    const left = await idsLeft(client);
+    const left = await remainingIds(client);
     expect(left.length).toBe(60 - report.deleted.instancesDeleted);
     expect(left.length).toBeGreaterThan(0);
     await clock.advance('2h');
-    expect(await idsLeft(client)).toEqual(left);
+    expect(await remainingIds(client)).toEqual(left);
     await client.retention.resume();
     expect(await sweepAfter(client, clock, '70s')).toMatchObject({
       outcome: 'done',
@@ -135,7 +135,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
   });
 
-  it('a pause stops a sweep also while it finds nothing to delete', async () => {
+  it('pause() stops a sweep that has nothing to delete', async () => {
     const pausing: { client?: Client } = {};
     let walked = 0;
     const { client, clock } = await openManaged({ retention }, (store) => ({
@@ -152,7 +152,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(walked).toBe(1);
   });
 
-  it('a sweep that fails is reported, ends no worker, and is made good soon', async () => {
+  it('a failed sweep is reported and retried within 2 minutes', async () => {
     const logger = recorder();
     let broken = true;
     const { client, clock } = await openManaged({ retention, logger }, (store) => ({
@@ -176,11 +176,11 @@ describeManaged('the sweeper', ({ openManaged }) => {
     await complete(client, ['b']);
     broken = false;
     await clock.advance('2m');
-    await until(async () => (await idsLeft(client)).length === 1);
+    await until(async () => (await remainingIds(client)).length === 1);
     expect((await client.retention.status()).lastReport).toMatchObject({ outcome: 'done' });
   });
 
-  it('a store that cannot be asked is logged, ends no worker, and is asked again', async () => {
+  it('a failed lease request is logged and retried', async () => {
     const logger = recorder();
     let broken = true;
     const { client, clock } = await openManaged({ retention, logger }, (store) => ({
@@ -197,7 +197,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(await sweepAfter(client, clock, '2m')).toMatchObject({ outcome: 'done' });
   });
 
-  it('a worker that stops ends its sweep at once, and another takes it up soon', async () => {
+  it('worker.stop() stops its sweep, and another worker deletes the rest', async () => {
     const begun = Promise.withResolvers<void>();
     const mayGoOn = Promise.withResolvers<void>();
     const { client, clock, startWorker, sweeping } = await openManaged({}, (store) => ({
@@ -221,7 +221,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     sweeping.isStuck = false;
     const { lastReport } = await client.retention.status();
     expect(lastReport).toMatchObject({ outcome: 'stopped', errors: [] });
-    const left = (await idsLeft(client)).length;
+    const left = (await remainingIds(client)).length;
     expect(left).toBeGreaterThan(0);
     expect(left).toBe(200 - (lastReport?.deleted.instancesDeleted ?? 0));
     await startWorker({ retention });
@@ -231,14 +231,14 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
   });
 
-  it('leaves no alarm behind when its worker has stopped', async () => {
+  it('a closed worker leaves no sweep alarm on the clock', async () => {
     const { clock, perdure } = await openManaged({ retention });
     await clock.advance('3h');
     await perdure.close();
     expect(clock.alarmCount).toBe(0);
   });
 
-  it('sweeps end where instances are too young to be due, but once a day they look at all', async () => {
+  it('sweeps scan only instances old enough to be due, and all instances once a day', async () => {
     const walks: boolean[] = [];
     const { client, clock } = await openManaged({ retention }, (store) => ({
       ...store,
@@ -256,7 +256,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     );
   });
 
-  it('is not run by hand while another sweep is under way, except dry', async () => {
+  it('retention.run() returns null while another sweep holds the lease, except for dry runs', async () => {
     const { client, clock, provider, sweeping } = await openManaged();
     sweeping.isStuck = true;
     const policies = [{ keepFor: 0 }];
@@ -269,10 +269,10 @@ describeManaged('the sweeper', ({ openManaged }) => {
     });
     await clock.advance('61s');
     expect(await client.retention.run({ policies })).toMatchObject({ outcome: 'done' });
-    expect(await idsLeft(client)).toEqual([]);
+    expect(await remainingIds(client)).toEqual([]);
   });
 
-  /** A store in which each step of a walk looks at one instance, after something else has happened. */
+  /** A store in which each scan returns one instance, after `meanwhile` has run. */
   async function openSlow(meanwhile: (store: Provider) => Promise<void>) {
     const managed = await openManaged({}, (store) => ({
       ...store,
@@ -286,7 +286,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     return managed;
   }
 
-  it('a long sweep keeps its lease', async () => {
+  it('a sweep longer than its lease renews the lease', async () => {
     const taken: boolean[] = [];
     const { client, clock } = await openSlow(async (store) => {
       await clock.advance('50s');
@@ -301,7 +301,7 @@ describeManaged('the sweeper', ({ openManaged }) => {
     expect(taken).not.toContain(true);
   });
 
-  it('a sweep that has lost its lease ends', async () => {
+  it("a sweep that loses its lease ends with outcome 'lostLease' and deletes nothing", async () => {
     const { client, clock } = await openSlow(async (store) => {
       await clock.advance('61s');
       await store.takeLease({ name: 'retention', owner: 'thief', leaseMs: 600_000 });
@@ -311,26 +311,26 @@ describeManaged('the sweeper', ({ openManaged }) => {
       outcome: 'lostLease',
       deleted: { instancesDeleted: 0 },
     });
-    expect(await idsLeft(client)).toHaveLength(4);
+    expect(await remainingIds(client)).toHaveLength(4);
     expect((await client.retention.status()).lastReport).toBeNull();
   });
 
-  it('damaged records are told, keep nothing from being deleted but a pause, and can be mended', async () => {
+  it('a corrupt report does not stop sweeps; a corrupt pause does until resume()', async () => {
     const logger = recorder();
     const { client, clock, provider } = await openManaged({ retention, logger });
     await complete(client, ['a']);
     await provider.writeRecord('retention.report', '{');
     await expect(client.retention.status()).rejects.toMatchObject({ code: 'UNDECODABLE' });
     await clock.advance('3h');
-    await until(async () => (await idsLeft(client)).length === 0);
+    await until(async () => (await remainingIds(client)).length === 0);
     await until(() => client.retention.status().then(Boolean, () => false));
     expect(logger.errors).toContain('cannot read the last retention report');
     await provider.writeRecord('retention.paused', '{');
     await complete(client, ['b']);
     await clock.advance('3h');
-    expect(await idsLeft(client)).toEqual(['b']);
+    expect(await remainingIds(client)).toEqual(['b']);
     await client.retention.resume();
     await clock.advance('2m');
-    await until(async () => (await idsLeft(client)).length === 0);
+    await until(async () => (await remainingIds(client)).length === 0);
   });
 });

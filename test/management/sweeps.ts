@@ -1,10 +1,10 @@
 import type { Client, Logger, RetentionReport } from 'perdure';
 import type { FakeClock } from 'perdure/testing';
 
-/** What most tests of sweeps tell their workers. */
+/** The retention options of most sweep tests. */
 export const retention = { policies: [{ keepFor: '90m' }], interval: '1h' } as const;
 
-/** Lets time pass, and the sweeps that fall into it; answers the report of the last. */
+/** Advances the clock and returns the report of the last sweep in that time. */
 export async function sweepAfter(
   client: Client,
   clock: FakeClock,
@@ -14,12 +14,12 @@ export async function sweepAfter(
   await clock.advance(advance);
   const { lastReport } = await client.retention.status();
   if (lastReport === null || lastReport.startedAt === before?.startedAt) {
-    throw new Error('There was no sweep.');
+    throw new Error('No sweep ran in that time.');
   }
   return lastReport;
 }
 
-/** Keeps what is logged: sweeps that are over, and what went wrong. */
+/** Records completed sweeps and errors from the log. */
 export function recorder(): Logger & { readonly sweeps: string[]; readonly errors: string[] } {
   const [sweeps, errors]: [string[], string[]] = [[], []];
   return {

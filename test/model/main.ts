@@ -1,7 +1,7 @@
-/** `npm run model -- --runs 100000`: the model check for as long as you like. */
+/** `npm run model -- --runs 100000`: the model check with any number of runs. */
 import { parseArgs } from 'node:util';
-import { checkModel } from './check-model.ts';
-import type { Profile } from './scenario.ts';
+import { checkModel } from './helpers/check-model.ts';
+import type { Profile } from './helpers/scenario.ts';
 
 const { values } = parseArgs({
   options: {
@@ -30,8 +30,8 @@ for (const profile of profiles) {
   console.log(
     `${profile}: ${report.runs} runs in ${seconds.toFixed(1)} s (${Math.round(report.runs / seconds)} a second), seed ${report.seed}.`,
   );
-  for (const [meeting, count] of report.coverage.counts) {
-    console.log(`${String(count).padStart(8)} ${meeting}`);
+  for (const [situation, count] of report.coverage.counts) {
+    console.log(`${String(count).padStart(8)} ${situation}`);
   }
   if (failure === undefined) console.log('No divergence.');
   else {

@@ -1,41 +1,46 @@
 /**
- * The race list: cancel × complete × fail × retry × terminate × delete × continue-as-new. Each pair meets at the store in both
- * orders, one commit right after the other, before anybody has heard of either.
+ * The race list: cancel × complete × fail × retry × terminate × delete × continue-as-new. Each pair commits in both
+ * orders, with nothing between the two commits.
  */
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { RaceRing, type Act, type RaceEnd } from './race-ring.ts';
+import { RaceHarness, type Act, type RaceOutcome } from './helpers/race-harness.ts';
 
-type Expected = Partial<RaceEnd>;
+type Expected = Partial<RaceOutcome>;
 
 const over = { executions: 1, terminalEvents: 1, attempts: { first: 1, second: 1 } } as const;
 const completed = (output: string) =>
-  ({ ...over, status: 'completed', output, ends: ['executionCompleted'] }) as const;
-const failed = { ...over, status: 'failed', ends: ['executionFailed'] } as const;
+  ({ ...over, status: 'completed', output, lastEvents: ['executionCompleted'] }) as const;
+const failed = { ...over, status: 'failed', lastEvents: ['executionFailed'] } as const;
 const canceled = {
   ...over,
   status: 'canceled',
-  isAsked: true,
-  ends: ['executionCanceled'],
+  isCancelRequested: true,
+  lastEvents: ['executionCanceled'],
 } as const;
-const terminated = { ...over, status: 'terminated', ends: ['executionTerminated'] } as const;
+const terminated = { ...over, status: 'terminated', lastEvents: ['executionTerminated'] } as const;
 const inNext = (end: Expected, last: string) =>
-  ({ ...end, executions: 2, terminalEvents: 2, ends: ['executionContinuedAsNew', last] }) as const;
-const next = { ...inNext(completed('next'), 'executionCompleted'), isAsked: false };
-const asked = { isAsked: true };
-const unasked = { isAsked: false };
+  ({
+    ...end,
+    executions: 2,
+    terminalEvents: 2,
+    lastEvents: ['executionContinuedAsNew', last],
+  }) as const;
+const next = { ...inNext(completed('next'), 'executionCompleted'), isCancelRequested: false };
+const asked = { isCancelRequested: true };
+const unasked = { isCancelRequested: false };
 
 const deletedWhole = { instancesDeleted: 1, executionsDeleted: 1 };
 const gone = {
   status: 'gone',
-  remains: [],
-  ends: [],
+  remainingRows: [],
+  lastEvents: [],
   attempts: { first: 1, second: 1 },
-  answers: { delete: deletedWhole },
+  results: { delete: deletedWhole },
 } as const;
 const missing = { found: false, changed: false, status: null };
 
 const races: readonly (readonly [first: Act, second: Act, expected: Expected])[] = [
-  // Both reach the code together: work counts that ran to its end before the request.
+  // Both reach the code in one turn: work that ended before the cancel counts.
   ['cancel', 'complete', canceled],
   ['complete', 'cancel', { ...completed('first'), ...asked }],
   ['cancel', 'fail', canceled],
@@ -50,7 +55,7 @@ const races: readonly (readonly [first: Act, second: Act, expected: Expected])[]
   ['fail', 'complete', { ...failed, ...unasked }],
   ['complete', 'retry', completed('first')],
   ['retry', 'complete', completed('first')],
-  // The completion was only on its way to the code when the instance ended.
+  // The completion had not reached the code when the instance ended.
   ['complete', 'terminate', terminated],
   ['terminate', 'complete', terminated],
   ['complete', 'continue as new', next],
@@ -67,7 +72,7 @@ const races: readonly (readonly [first: Act, second: Act, expected: Expected])[]
   ['continue as new', 'retry', next],
   ['terminate', 'continue as new', terminated],
   ['continue as new', 'terminate', inNext(terminated, 'executionTerminated')],
-  ['delete', 'cancel', { ...gone, answers: { delete: deletedWhole, cancel: missing } }],
+  ['delete', 'cancel', { ...gone, results: { delete: deletedWhole, cancel: missing } }],
   ['cancel', 'delete', gone],
   ['delete', 'complete', gone],
   ['complete', 'delete', gone],
@@ -75,34 +80,34 @@ const races: readonly (readonly [first: Act, second: Act, expected: Expected])[]
   ['fail', 'delete', gone],
   ['delete', 'retry', gone],
   ['retry', 'delete', gone],
-  ['delete', 'terminate', { ...gone, answers: { delete: deletedWhole, terminate: missing } }],
+  ['delete', 'terminate', { ...gone, results: { delete: deletedWhole, terminate: missing } }],
   ['terminate', 'delete', gone],
   ['delete', 'continue as new', gone],
   [
     'continue as new',
     'delete',
-    { ...gone, answers: { delete: { ...deletedWhole, executionsDeleted: 2 } } },
+    { ...gone, results: { delete: { ...deletedWhole, executionsDeleted: 2 } } },
   ],
 ];
 
-async function openRing(fastPaths: boolean): Promise<RaceRing> {
-  const ring = await RaceRing.open(fastPaths);
-  onTestFinished(() => ring.close());
-  return ring;
+async function openHarness(fastPaths: boolean): Promise<RaceHarness> {
+  const harness = await RaceHarness.open(fastPaths);
+  onTestFinished(() => harness.close());
+  return harness;
 }
 
-async function race(first: Act, second: Act, fastPaths: boolean): Promise<RaceEnd> {
-  const ring = await openRing(fastPaths);
-  await ring.meet(first, second);
-  return ring.finish();
+async function race(first: Act, second: Act, fastPaths: boolean): Promise<RaceOutcome> {
+  const harness = await openHarness(fastPaths);
+  await harness.commitInOrder(first, second);
+  return harness.finish();
 }
 
-describe('race list: two commits, one right after the other', () => {
-  it.each(races)('%s, then %s', async (first, second, expected) => {
+describe('race of two consecutive commits', () => {
+  it.each(races)('%s commits before %s', async (first, second, expected) => {
     expect(await race(first, second, false)).toMatchObject(expected);
   });
 
-  it('has every pair in both orders', () => {
+  it('the race list contains every pair of acts in both orders', () => {
     const acts = new Set(races.map(([first]) => first));
     expect(new Set(races.map(([first, second]) => `${first}/${second}`)).size).toBe(
       acts.size * (acts.size - 1),
@@ -110,9 +115,9 @@ describe('race list: two commits, one right after the other', () => {
   });
 });
 
-describe('race list: a turn in memory that settles its activity in the same commit', () => {
+describe('race with a fast-path turn that acks its activity in the same commit', () => {
   it.each([
-    // The turn in memory is refused, and the activity acked: by then the code has heard of the request.
+    // The fast-path turn is rejected and the activity is acked separately, after the cancel reached the code.
     ['cancel', 'complete', canceled],
     ['complete', 'cancel', { ...completed('first'), ...unasked }],
     ['cancel', 'fail', canceled],
@@ -125,40 +130,37 @@ describe('race list: a turn in memory that settles its activity in the same comm
     ['complete', 'delete', gone],
     ['delete', 'fail', gone],
     ['fail', 'delete', gone],
-  ] as const)('%s, then %s', async (first, second, expected) => {
+  ] as const)('%s commits before %s in the fast path', async (first, second, expected) => {
     expect(await race(first, second, true)).toMatchObject(expected);
   });
 });
 
-/** After these, only the other activity is still running. */
+/** After these, only the other activity is running. */
 const settling: ReadonlySet<Act> = new Set(['complete', 'fail', 'retry']);
 
-/** Says whether handlers hear of an act at once: of a request, and of the end of their execution if it comes with it. */
-function hears(act: Act, fastPaths: boolean): boolean {
+/** Whether an act aborts the handlers immediately: cancels do, and acts that end the execution in the same commit. */
+function isAbortedImmediately(act: Act, fastPaths: boolean): boolean {
   if (act === 'complete' || act === 'fail') return fastPaths;
   return act === 'cancel' || act === 'terminate' || act === 'continue as new';
 }
 
-describe.each([true, false])(
-  'race list: the id of what was deleted (fast paths: %s)',
-  (fastPaths) => {
-    const others = ['cancel', 'complete', 'fail', 'retry', 'terminate', 'continue as new'] as const;
-    const pairs = others.flatMap((act) => [['delete', act] as const, [act, 'delete'] as const]);
+describe.each([true, false])('reuse of a deleted id after a race (fast paths: %s)', (fastPaths) => {
+  const others = ['cancel', 'complete', 'fail', 'retry', 'terminate', 'continue as new'] as const;
+  const pairs = others.flatMap((act) => [['delete', act] as const, [act, 'delete'] as const]);
 
-    it.each(pairs)(
-      '%s, then %s: begins a new life without a trace of the former one',
-      async (...acts) => {
-        const ring = await openRing(fastPaths);
-        await ring.meet(...acts);
-        const { told } = await ring.finish();
-        const running = acts.some((act) => settling.has(act)) ? 1 : 2;
-        const reason = hears(acts[0], fastPaths) ? 'cancel' : 'deleted';
-        expect(told).toEqual(Array.from({ length: running }, () => reason));
-        expect(await ring.startAgain()).toMatchObject({
-          ...completed('second'),
-          isAsked: false,
-        });
-      },
-    );
-  },
-);
+  it.each(pairs)(
+    '%s before %s: a new instance with the deleted id inherits nothing',
+    async (...acts) => {
+      const harness = await openHarness(fastPaths);
+      await harness.commitInOrder(...acts);
+      const { abortTriggers } = await harness.finish();
+      const running = acts.some((act) => settling.has(act)) ? 1 : 2;
+      const reason = isAbortedImmediately(acts[0], fastPaths) ? 'cancel' : 'deleted';
+      expect(abortTriggers).toEqual(Array.from({ length: running }, () => reason));
+      expect(await harness.startAgain()).toMatchObject({
+        ...completed('second'),
+        isCancelRequested: false,
+      });
+    },
+  );
+});

@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkModel, runScenario, Stores } from './check-model.ts';
-import { meetings } from './coverage.ts';
-import { modelRuns } from './model-runs.ts';
-import { scenarios } from './scenario.ts';
+import { checkModel, runScenario, Stores } from './helpers/check-model.ts';
+import { situations } from './helpers/coverage.ts';
+import { modelRuns } from './helpers/model-runs.ts';
+import { scenarios } from './helpers/scenario.ts';
 
-test('the store and the runtime never diverge from the model, whatever meets whatever at the store', async () => {
+test('the engine matches the model in every race between store calls', async () => {
   const { failure, coverage, runs } = await checkModel({ profile: 'races', runs: modelRuns });
   expect(failure).toBeUndefined();
   expect(runs).toBe(modelRuns);
-  // A check that meets nothing finds nothing.
-  expect(meetings.filter((meeting) => coverage.counts.get(meeting) === 0)).toEqual([]);
+  // A check that reaches no situation cannot fail.
+  expect(situations.filter((situation) => coverage.counts.get(situation) === 0)).toEqual([]);
 }, 240_000);
 
-test('a scenario that runs again happens again', async () => {
+test('a scenario that runs twice produces the same trace', async () => {
   const stores = new Stores();
   try {
     for (const profile of ['races', 'crashes'] as const) {
@@ -30,7 +30,7 @@ test('a scenario that runs again happens again', async () => {
   }
 }, 60_000);
 
-/** Tokens, ids and times are new in every run. */
+/** Tokens, ids and times differ in every run. */
 function withoutNames(line: string): string {
   return line
     .replaceAll(/\d+\.[\w-]{22}/g, 'token')

@@ -8,8 +8,8 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { PostgresDatabases } from '../conformance/postgres-databases.ts';
 import { SqliteFiles } from '../conformance/sqlite-files.ts';
 import { watchDriver } from '../postgres/helpers/driver-activity.ts';
-import { sizeOf, treeScenarios, type TreeScenario } from './tree-scenario.ts';
-import { TreeWorld } from './tree-world.ts';
+import { sizeOf, treeScenarios, type TreeScenario } from './helpers/tree-scenario.ts';
+import { TreeWorld } from './helpers/tree-world.ts';
 
 const runs = 100;
 // A run takes hundreds of round trips.
@@ -23,7 +23,7 @@ type OpenStore = (clock: Clock) => Promise<Provider>;
 
 const openInMemory: OpenStore = (clock) => openSqlite({ path: ':memory:', clock });
 
-/** Lets a deletion pass that leaves children without their parent. */
+/** A store that lets a deletion orphan children. */
 const openWithoutOrphanCheck: OpenStore = async (clock) => {
   const provider = await files.create({ clock });
   const db = new Database(files.pathOf(provider));
@@ -70,7 +70,7 @@ async function runTrees(
   }
 }
 
-/** Runs random scenarios; answers what deletions came to, and how large the largest was. */
+/** Runs random scenarios. Returns the kinds of deletion results and the size of the largest tree deleted. */
 async function checkTrees(run: (scenario: TreeScenario) => Promise<TreeWorld>, numRuns: number) {
   let largest = 0;
   const seen = new Set<string>();
@@ -87,14 +87,14 @@ async function checkTrees(run: (scenario: TreeScenario) => Promise<TreeWorld>, n
   return { largest, seen: [...seen] };
 }
 
-test('whatever happens to random trees, no child outlives its root, nothing is stuck, and every count is exact', async () => {
+test('deletions of random trees leave no orphan or stuck instance and return exact counts', async () => {
   const { largest, seen } = await checkTrees((scenario) => runTrees(scenario, openInMemory), runs);
-  // A check that deletes little shows little.
+  // Guards against scenarios that delete too little.
   expect(largest).toBeGreaterThan(20);
   expect(seen).toEqual(expect.arrayContaining(['deleted', 'orphan', 'running']));
 }, 240_000);
 
-test('the same holds on PostgreSQL', async () => {
+test('on PostgreSQL, deletions of random trees leave no orphan and return exact counts', async () => {
   const isBusy = watchDriver();
   const { largest, seen } = await checkTrees(
     (scenario) => runTrees(scenario, (clock) => databases.create({ clock }), isBusy),
@@ -104,7 +104,7 @@ test('the same holds on PostgreSQL', async () => {
   expect(seen).toContain('deleted');
 }, 240_000);
 
-test('within as many runs, a store that does not look for orphans is found out', async () => {
+test('the random-tree check detects a store that lets a deletion orphan children', async () => {
   const { failed } = await fc.check(
     fc.asyncProperty(treeScenarios, async (scenario) => {
       const { violations } = await runTrees(scenario, openWithoutOrphanCheck);

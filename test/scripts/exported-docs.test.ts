@@ -9,7 +9,7 @@ function check(files: Readonly<Record<string, string>>) {
   });
 }
 
-test('a re-exported name is judged where it is declared, under its own name there', () => {
+test('a re-exported name is checked at its declaration, under its declared name', () => {
   const names = check({
     'src/index.ts': `export { b as c } from './x/b.ts'; export type { T } from './x/t.ts';`,
     'src/x/b.ts': `/** Says b. */\nexport function b(): void {}`,
@@ -21,7 +21,7 @@ test('a re-exported name is judged where it is declared, under its own name ther
   ]);
 });
 
-test('export * and an import that is exported below are followed', () => {
+test('export * and exports of imported names are followed to their declarations', () => {
   const names = check({
     'src/index.ts': `import { a } from './a.ts'; export * from './b.ts'; export { a };`,
     'src/a.ts': `/** A. */\nexport const a = 1;`,
@@ -34,21 +34,21 @@ test('export * and an import that is exported below are followed', () => {
   ]);
 });
 
-test('a doc comment of the statement before does not count', () => {
+test('the doc comment of a previous statement does not count', () => {
   const names = check({
     'src/index.ts': `/** One. */\nexport const one = 1;\nexport const two = 2;`,
   });
   expect(names.map(({ documented }) => documented)).toEqual([true, false]);
 });
 
-test('one comment serves all overloads', () => {
+test('one doc comment covers all overloads', () => {
   const names = check({
     'src/index.ts': `/** F. */\nexport function f(a: string): void;\nexport function f(): void {}`,
   });
   expect(new Set(names.map(({ documented }) => documented))).toEqual(new Set([true]));
 });
 
-test('a name that nothing declares is an error, never a success', () => {
+test('an exported name without a declaration is reported', () => {
   expect(() => check({ 'src/index.ts': `export { a } from './a.ts';`, 'src/a.ts': '' })).toThrow(
     'src/a.ts: no declaration of a found',
   );

@@ -8,7 +8,7 @@ const files = {
 };
 const release = { version: '0.2.0', today: '2026-12-01' };
 
-it('a release sets the version of the package, and of no dependency', () => {
+it('prepareRelease() sets the package version and no dependency version', () => {
   const { manifest, lock } = prepareRelease(files, release);
   expect(JSON.parse(manifest)).toMatchObject({ version: '0.2.0' });
   expect(JSON.parse(lock)).toMatchObject({
@@ -17,21 +17,24 @@ it('a release sets the version of the package, and of no dependency', () => {
   });
 });
 
-it('a release moves the unreleased changes under a dated heading', () => {
+it('prepareRelease() moves unreleased changes under a dated heading', () => {
   const { changelog } = prepareRelease(files, release);
   expect(changelog).toContain('## [Unreleased]\n\n## [0.2.0] - 2026-12-01\n\n### Added');
 });
 
-it('a prepared release has no problems, and the files before it do', () => {
+it('findReleaseProblems() accepts a prepared release and reports an unprepared one', () => {
   expect(findReleaseProblems(prepareRelease(files, release), '0.2.0')).toEqual([]);
   expect(findReleaseProblems(files, '0.2.0')).toHaveLength(2);
 });
 
-it.each(['', '2', 'v0.2.0', '0.2'])('the invalid version %j is rejected', (version) => {
-  expect(() => prepareRelease(files, { ...release, version })).toThrow('Invalid version');
-});
+it.each(['', '2', 'v0.2.0', '0.2'])(
+  'prepareRelease() rejects the invalid version %j',
+  (version) => {
+    expect(() => prepareRelease(files, { ...release, version })).toThrow('Invalid version');
+  },
+);
 
-it('a release without changes, or of a version that exists, is rejected', () => {
+it('prepareRelease() rejects a release without changes or with an existing version', () => {
   const released = prepareRelease(files, release);
   expect(() => prepareRelease(released, { ...release, version: '0.3.0' })).toThrow('no unreleased');
   const again = { ...released, changelog: `${released.changelog}\n## [Unreleased]\n\n- More.\n` };

@@ -9,21 +9,21 @@ const green: VitestReport = {
   testResults: [{ status: 'passed', assertionResults: [{ status: 'passed' }] }],
 };
 
-test('a green run counts its tests, pending and todo ones as skipped', () => {
+test('countTests() counts pending and todo tests as skipped', () => {
   expect(countTests(green, 0)).toEqual({ passed: 5, failed: 0, skipped: 2 });
 });
 
-test('a failed test counts once, though its file failed too', () => {
+test('countTests() counts a failed test once, not also its file', () => {
   const testResults = [{ status: 'failed', assertionResults: [{ status: 'failed' }] }];
   expect(countTests({ ...green, numFailedTests: 1, testResults }, 1).failed).toBe(1);
 });
 
-test('a file that could not be loaded counts as a failure', () => {
+test('countTests() counts a file that could not be loaded as one failure', () => {
   const testResults = [{ status: 'failed', assertionResults: [] }];
   expect(countTests({ ...green, testResults }, 1).failed).toBe(1);
 });
 
-test('a run that failed outside of its tests never reads as 0 failed', () => {
+test('countTests() never returns 0 failed for a run that failed outside its tests', () => {
   expect(countTests(green, 1).failed).toBe(1);
   expect(countTests(undefined, 0).failed).toBe(1);
 });

@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses at the client; `tsc` is the test, nothing here runs. */
+/** What the compiler accepts and rejects at the client. `tsc` is the test; nothing here runs. */
 import type {
   ActivityClient,
   EventToken,
@@ -18,7 +18,7 @@ declare const anything: OrchestrationRef;
 declare const approved: EventToken<{ by: string }>;
 declare const stop: EventToken<undefined>;
 
-// The input has the type of the definition, and the result comes back with its type.
+// The input has the type of the definition, and so has the result.
 exactly<Promise<Handle<{ total: number }>>>()(client.start(order, { sku: 'a' }));
 exactly<Promise<Handle<{ total: number }>>>()(
   client.start(order, { sku: 'a', qty: 1 }, { id: 'o-1' }),
@@ -45,7 +45,7 @@ void client.start(order, { sku: 'a' }, { id: 1 });
 // @ts-expect-error there are no more arguments
 void client.start(order, { sku: 'a' }, {}, {});
 
-// An orchestration without an input needs none, and takes none.
+// An orchestration without an input needs none and accepts none.
 exactly<Promise<Handle<string>>>()(client.start(cleanUp));
 void client.start(cleanUp, undefined, { id: 'c-1' });
 void client.start(tick);
@@ -56,7 +56,7 @@ void client.start(cleanUp, 'everything');
 // @ts-expect-error it takes text or nothing
 void client.start(greet, 5);
 
-// By a plain name, or a definition without types, everything goes in and `unknown` comes out.
+// For a plain name or an untyped definition, any input is accepted and the output is `unknown`.
 exactly<Promise<Handle>>()(client.start('order', { whatever: 1 }, { id: 'o-1', version: '2' }));
 exactly<Promise<Handle>>()(client.start('order'));
 exactly<Promise<Handle>>()(client.start(anything, 5));
@@ -71,7 +71,7 @@ void client.start({ kind: 'activity', name: 'order' }, 1);
 // @ts-expect-error nothing is no definition
 void client.start(undefined);
 
-// A handle by id alone is of unknown output, unless the caller claims to know better.
+// A handle by id alone has an unknown output, unless the caller gives its type.
 exactly<Handle>()(client.handle('o-1'));
 exactly<Handle<number>>()(client.handle<number>('o-1'));
 exactly<Handle<string>>()(client.handle(cleanUp, 'c-1'));
@@ -105,7 +105,7 @@ void handle.raiseEvent(approved, { by: 5 });
 // @ts-expect-error an orchestration is no event
 void client.raiseEvent('o-1', order, {});
 
-// Filters and pages know their conditions.
+// Filters and pages accept only known conditions.
 void client.list();
 void client.list({ status: 'failed' });
 void client.list(
@@ -129,6 +129,6 @@ const info = await client.get('o-1');
 void info.status;
 exactly<unknown>()(info?.output);
 
-// Activities are given a client.
+// Activities get a client.
 const activityClient: ActivityClient = client;
 void activityClient;

@@ -1,4 +1,4 @@
-/** The type tests are worth as much as their measure: it has to refuse everything but the same type. */
+/** Tests the helper of the type tests: it must reject everything but the same type. */
 import { exactly } from './exactly.ts';
 
 declare const text: string;

@@ -1,4 +1,4 @@
-/** Compiles only when the value's type is exactly the one asked for: `any` and wider or narrower types are refused. */
+/** Compiles only if the value has exactly this type: rejects `any` and wider or narrower types. */
 export function exactly<Expected>() {
   return <Actual>(
     _value: Actual,
@@ -6,7 +6,8 @@ export function exactly<Expected>() {
   ): void => undefined;
 }
 
-// Two invariant boxes fit both ways only when what they hold is the same; `any` fits everywhere and is asked for apart.
+// Two invariant boxes are assignable both ways only if their types are equal. `any` is always assignable, so it is
+// checked separately.
 type Same<A, B> = IsAny<A> extends IsAny<B> ? ([Box<A>] extends [Box<B>] ? true : false) : false;
 
 interface Box<T> {

@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses in flows; `tsc` is the test, nothing runs. */
+/** What the compiler accepts and rejects in flows. `tsc` is the test; nothing here runs. */
 import { event, type Client, type Handle, type Perdure } from 'perdure';
 import { and, contains, eq, flow, gt, oneOf, signalFlow, type FlowDefinition } from 'perdure/flows';
 import { exactly } from './exactly.ts';
@@ -14,7 +14,7 @@ interface Order {
 
 const approved = event<{ readonly by: string }>('approved');
 
-// Outputs are typed into those who depend on them.
+// Steps get the typed outputs of their dependencies.
 const order = flow('order')
   .input<Order>()
   .step('charge', async (_ctx, { input }) => {
@@ -65,7 +65,7 @@ const order = flow('order')
     );
   });
 
-// The output is that of the steps that nobody depends on, or of those that are named.
+// The output is that of the steps without dependents, or of the named ones.
 exactly<FlowDefinition<Order, Date>>()(order.output());
 exactly<FlowDefinition<Order, number | string>>()(order.output('discount', 'label'));
 exactly<FlowDefinition<undefined, string | number>>()(
@@ -84,7 +84,7 @@ exactly<FlowDefinition<undefined, string | boolean>>()(
     .output(),
 );
 
-// Clients and workers take flows as they are.
+// Clients and workers accept flows.
 exactly<Promise<Handle<Date>>>()(
   client.runFlow(order.output(), { euros: 1, country: 'NL', lines: [] }),
 );

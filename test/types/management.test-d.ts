@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses where things are deleted; `tsc` is the test, nothing runs. */
+/** What the compiler accepts and rejects in deletion calls. `tsc` is the test; nothing here runs. */
 import type {
   AuditRecord,
   Client,
@@ -26,7 +26,7 @@ exactly<Promise<DeleteInstanceResult>>()(client.deleteInstance('a'));
 exactly<Promise<DeleteInstanceResult>>()(handle.delete({ force: true, actor: 'ops' }));
 // @ts-expect-error force is an option, so that it is read where it stands
 void client.deleteInstance('a', true);
-// @ts-expect-error one instance is deleted at once, there is no dry run of it
+// @ts-expect-error deleteInstance() has no dry run
 void client.deleteInstance('a', { dryRun: true });
 
 const filter: InstanceFilter = {

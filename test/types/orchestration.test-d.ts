@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses in definitions and inside orchestrations; `tsc` is the test, nothing runs. */
+/** What the compiler accepts and rejects in definitions and orchestrations. `tsc` is the test; nothing here runs. */
 import {
   activity,
   event,
@@ -18,7 +18,7 @@ import { exactly } from './exactly.ts';
 declare const client: Client;
 declare const perdure: Perdure;
 
-// Definitions take their types from their functions.
+// Definitions infer their types from their functions.
 const charge = activity(
   'charge',
   async (_ctx, order: { sku: string; qty?: number }) => order.sku.length,
@@ -47,7 +47,7 @@ const nightly = orchestration('nightly', async (ctx) => {
 });
 exactly<OrchestrationDefinition<readonly string[], { total: number; skus: number }>>()(checkout);
 
-// A worker takes definitions of all types together.
+// A worker accepts definitions of different types together.
 void perdure.startWorker({ orchestrations: [checkout, nightly], activities: [charge, ping] });
 // @ts-expect-error an activity is no orchestration
 void perdure.startWorker({ orchestrations: [charge] });
@@ -56,7 +56,7 @@ void perdure.startWorker({ activities: [checkout] });
 // @ts-expect-error a function is no definition
 void perdure.startWorker({ activities: [async () => 1] });
 
-// The client is as strict with real definitions as with references.
+// The client is as strict with definitions as with references.
 exactly<Promise<Handle<{ total: number; skus: number }>>>()(client.start(checkout, ['a']));
 void client.start(nightly);
 void client.raiseEvent('c-1', stop);
@@ -153,7 +153,7 @@ export const inside = orchestration('inside', async (ctx, input: { depth: number
   if (input.depth < 3) await ctx.continueAsNew({ depth: input.depth + 1 });
   // @ts-expect-error the next input has the type of this one
   await ctx.continueAsNew({ deep: 1 });
-  // Another version may take another input.
+  // Another version may have another input type.
   await ctx.continueAsNew('anything', { version: '2' });
 });
 

@@ -1,4 +1,4 @@
-/** A remote client is as good as a local one to whoever takes a client; `tsc` is the test, nothing here runs. */
+/** A remote client can replace a local one. `tsc` is the test; nothing here runs. */
 import type { Client, Perdure } from 'perdure';
 import type { RemoteClient } from 'perdure/remote';
 import { exactly } from './exactly.ts';
@@ -8,16 +8,16 @@ type LocalClient = Perdure['client'];
 declare const local: LocalClient;
 declare const remote: RemoteClient;
 
-// Both can be passed where a client is wanted.
+// Both are assignable to a parameter of type `Client`.
 function takesClient(_client: Client): void {}
 takesClient(local);
 takesClient(remote);
 
-// Neither has anything that the other has not.
+// Neither has a member that the other lacks.
 declare const names: keyof LocalClient;
 exactly<keyof RemoteClient>()(names);
 
-// What they are asked and what they answer is the same, method by method.
+// Parameters and results are the same, method by method.
 type Method = Exclude<keyof LocalClient, 'schedules' | 'retention' | 'withTransaction' | 'runFlow'>;
 declare const remoteMethods: Pick<RemoteClient, Method>;
 exactly<Pick<LocalClient, Method>>()(remoteMethods);
@@ -28,5 +28,5 @@ exactly<Pick<LocalClient['retention'], keyof LocalClient['retention']>>()(
   remote.retention as Pick<RemoteClient['retention'], keyof RemoteClient['retention']>,
 );
 
-// Of what cannot be remote nothing comes back.
+// Members that cannot be remote return `never`.
 exactly<never>()(remote.withTransaction());

@@ -1,4 +1,4 @@
-/** Callers pass what a schema takes, handlers get what it returns; `tsc` is the test, nothing here runs. */
+/** Callers pass the input type of a schema, handlers get its output type. `tsc` is the test; nothing here runs. */
 import {
   activity,
   event,
@@ -56,7 +56,7 @@ const mail = task('mail', (_ctx, input) => exactly<Parsed>()(input), {
     exactly<Parsed>()(input);
     return true;
   },
-  // The handler for failures sees what was stored, which the schema may have refused.
+  // `onFail` gets the stored input, which the schema may have rejected.
   onFail: {
     handler: (_ctx, failed) => {
       exactly<FailedRun<{ currency?: string | undefined; cents: string }>>()(failed);
@@ -73,7 +73,7 @@ const shop = flow('shop')
   })
   .output();
 
-// Clients leave out what has a default.
+// Clients can omit properties with a default.
 exactly<Promise<string>>()((await client.start(buy, { cents: '5' })).result());
 void client.runTask(mail, { cents: '5' });
 void client.runTasks([{ task: mail, input: { cents: '5' } }]);
@@ -102,17 +102,17 @@ void signalFlow(client, 's-1', paid, { cents: 5 });
 // @ts-expect-error the handler gets a number
 activity('wrong', (_ctx, input: { cents: string }) => input.cents, { input: order });
 
-// An input with a default as a whole can be left out.
+// An input with a default can be omitted.
 const greet = orchestration('greet', async (_ctx, name) => exactly<string>()(name), {
   input: z.string().default('you'),
 });
 void client.start(greet);
 
-// Types given in full: what the handler gets, its output, what callers pass.
+// Explicit types: what the handler gets, its output, what callers pass.
 declare const day: StandardSchema<string, Date>;
 const report = task<Date, number, string>('report', (_ctx, date) => date.getTime(), { input: day });
 void client.runTask(report, '2030-01-01');
-// A worker takes all of them together.
+// A worker accepts all of them together.
 void perdure.startWorker({
   orchestrations: [buy, greet],
   activities: [charge, annotated],

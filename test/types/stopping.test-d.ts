@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses where things are stopped; `tsc` is the test, nothing runs. */
+/** What the compiler accepts and rejects in cancel and terminate calls. `tsc` is the test; nothing here runs. */
 import {
   activity,
   isolatedActivity,
@@ -16,7 +16,7 @@ import { exactly } from './exactly.ts';
 declare const client: Client;
 declare const handle: Handle<string>;
 
-// Requests answer what they found, whatever the instance is.
+// The result type does not depend on the instance.
 exactly<Promise<StopResult>>()(client.cancel('a'));
 exactly<Promise<StopResult>>()(client.cancel('a', { reason: 'why', actor: 'jo', wait: true }));
 exactly<Promise<StopResult>>()(handle.cancel({ cleanupTimeout: '5m' }));
@@ -33,7 +33,7 @@ exactly<CancelRequest | undefined>()(info.cancel);
 exactly<readonly RunningItem[] | undefined>()(info.running);
 exactly<true | undefined>()(info.cleanupSkipped);
 
-// A scope or a shield is a durable promise of what its code returns.
+// A scope or a shield returns a durable promise of its code's result.
 const greet = activity('greet', async (ctx, name: string) => {
   exactly<Promise<void>>()(ctx.pointOfNoReturn());
   return `Hello, ${name}!`;
@@ -55,7 +55,7 @@ orchestration('stops', async (ctx) => {
   void ctx.shield(() => 1, { name: 'x' });
 });
 
-// The types of an isolated activity cannot come from its function, which is elsewhere.
+// An isolated activity cannot infer its types: its function is in another module.
 const resize = isolatedActivity<{ file: string }, number>('resize', {
   module: new URL('file:///handlers.js'),
 });

@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses of tasks and schedules; `tsc` is the test, nothing here runs. */
+/** What the compiler accepts and rejects for tasks and schedules. `tsc` is the test; nothing here runs. */
 import * as z from 'zod';
 import {
   task,
@@ -19,7 +19,7 @@ const sweep = task('sweep', () => 'swept');
 exactly<TaskDefinition<{ to: string }, number>>()(mail);
 exactly<TaskDefinition<void, string>>()(sweep);
 
-// The input has the type of the handler, and the result comes back with its type.
+// The input has the type of the handler, and so has the result.
 exactly<Promise<TaskHandle<number>>>()(client.runTask(mail, { to: 'a' }, { priority: 3 }));
 exactly<Promise<number>>()((await client.runTask(mail, { to: 'a' })).result());
 exactly<Promise<TaskHandle<string>>>()(client.runTask(sweep));
@@ -57,7 +57,7 @@ void client.runTasks([{ task: sweep }, { task: mail, input: { to: 5 } }]);
 // @ts-expect-error the input is missing
 void client.runTasks([{ task: mail }]);
 
-// Conditions and handlers for failures see the input of the task, and a schema decides its type.
+// Conditions and failure handlers get the input of the task; a schema decides its type.
 task('typed', (_ctx, input: { n: number }) => input.n, {
   condition: (input) => {
     exactly<{ n: number }>()(input);
@@ -72,7 +72,7 @@ task('vague', (_ctx, _input: string) => 1, { condition: () => 'yes' });
 // @ts-expect-error a handler for failures cannot cancel the run, which is over
 task('over', () => 1, { onFail: { handler: (ctx) => ctx.cancel() } });
 
-// What a schedule starts has the type of its input.
+// A schedule checks the input type of what it starts.
 void client.schedules.put('nightly', { cron: '0 3 * * *', task: mail, input: { to: 'ops' } });
 void client.schedules.put('hourly', { every: '1h', task: sweep, catchUp: 'skip' });
 void client.schedules.put('daily', { cron: '@daily', orchestration: report, input: { day: 'x' } });

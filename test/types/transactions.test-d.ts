@@ -1,4 +1,4 @@
-/** Transactions of `pg`, drizzle and kysely are taken as they are; `tsc` is the test, nothing here runs. */
+/** Transactions of `pg`, drizzle and kysely are accepted. `tsc` is the test; nothing here runs. */
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Kysely } from 'kysely';
 import { orchestration, type Handle, type Perdure } from 'perdure';

@@ -42,7 +42,7 @@ const seek = flow('seek')
   .step('a', () => user)
   .output();
 
-// What may be undefined is typed so where it arrives.
+// A value that may be undefined has that type on arrival.
 orchestration('outer', async (ctx) => {
   exactly<DurablePromise<Maybe>>()(ctx.call(find, 'a'));
   exactly<DurablePromise<Maybe>>()(ctx.call(findAway, 'a'));
@@ -64,7 +64,7 @@ exactly<Job<Maybe>>()(client.submit(seek, 'a'));
 const [first] = await client.runTasks([{ task: search }]);
 exactly<TaskHandle<Maybe>>()(first);
 
-// What may be undefined can be left out.
+// An input that may be undefined can be omitted.
 orchestration('callers', async (ctx) => {
   void ctx.call(find);
   void ctx.call(find, undefined, { timeout: '1m' });

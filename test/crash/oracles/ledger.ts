@@ -1,6 +1,6 @@
 /**
- * The independent account of what really happened: one append-only file per process. A line is one small write
- * to a file opened for appending, so it survives a SIGKILL of its writer.
+ * An independent record of what happened: one append-only file per process. Each line is one small write in append
+ * mode, so it survives a SIGKILL of its writer.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 
@@ -28,7 +28,7 @@ export type LedgerLine =
   | BeginLine
   | { readonly line: 'end'; readonly run: string; readonly failed: boolean; readonly at: number }
   | { readonly line: 'turnClaim'; readonly token: string }
-  /** The claim is on its way to be settled: the answer of the store is still out. */
+  /** The claim is being settled: the response of the store is pending. */
   | { readonly line: 'settling'; readonly token: string }
   | {
       readonly line: 'settled';
@@ -36,11 +36,11 @@ export type LedgerLine =
       readonly how: 'acked' | 'refused' | 'retried' | 'abandoned';
       readonly at: number;
     }
-  /** A lease was extended; `since` is before the store was asked. */
+  /** A lease was extended; `since` is before the call. */
   | { readonly line: 'renewed'; readonly token: string; readonly since: number }
-  /** The process did not run between these times, whoever's fault that was. */
+  /** The process did not run between these times, for any reason. */
   | { readonly line: 'stalled'; readonly from: number; readonly to: number }
-  /** A renewal was sent, and the store did not answer for this long: others kept it busy. */
+  /** A renewal got no response from the busy store for this long. */
   | { readonly line: 'waited'; readonly from: number; readonly to: number }
   /** The store acknowledged a start. */
   | { readonly line: 'started'; readonly id: string }
@@ -65,7 +65,7 @@ export function readLedger(path: string): readonly LedgerLine[] {
   return parseLines(readFrom(path, 0));
 }
 
-/** The tokens that a process holds by its own account, and those that it was just about to settle; read as they come. */
+/** The tokens that a process holds by its ledger, and those that it is settling. Read incrementally. */
 export class OpenClaims {
   readonly #path: string;
   readonly #held = new Set<string>();
@@ -76,7 +76,7 @@ export class OpenClaims {
     this.#path = path;
   }
 
-  /** What it has written since the last time is read first. */
+  /** Reads the new lines first. */
   read(): { readonly held: ReadonlySet<string>; readonly settling: ReadonlySet<string> } {
     for (const entry of this.#readNewLines()) this.#apply(entry);
     return { held: this.#held, settling: this.#settling };
@@ -87,7 +87,7 @@ export class OpenClaims {
     else if (entry.line === 'settling') this.#settling.add(entry.token);
     else if (entry.line === 'settled') {
       this.#settling.delete(entry.token);
-      // After a refusal the slow path may settle the same claim in another way.
+      // After a rejected ack, the slow path may settle the same claim in another way.
       this.#held.delete(entry.token);
     }
   }
@@ -114,7 +114,7 @@ function readFrom(path: string, offset: number): string {
 
 function parseLines(text: string): readonly LedgerLine[] {
   const lines = text.split('\n');
-  // A last line that was cut off does not count.
+  // An incomplete last line does not count.
   lines.pop();
   return lines.map((line) => JSON.parse(line) as LedgerLine);
 }

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import type { EffectOutput } from '../scenarios.ts';
+import type { EffectOutput } from '../helpers/scenarios.ts';
 import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
 const ends = `('executionCompleted', 'executionFailed', 'executionContinuedAsNew')`;
 
-/** What a database of PostgreSQL says; while its server is away, the answer takes longer. */
+/** Reads a PostgreSQL database. Retries while its server is unavailable. */
 export class PostgresState implements StoredState {
   readonly #pool: pg.Pool;
 
@@ -29,7 +29,7 @@ export class PostgresState implements StoredState {
     return rows.length > 0;
   }
 
-  // A process that sleeps inside a transaction holds a few rows, never everybody.
+  // A process that is stopped inside a transaction locks a few rows, never all.
   async isWritable(): Promise<boolean> {
     return true;
   }
@@ -109,7 +109,7 @@ export class PostgresState implements StoredState {
         const { rows } = await this.#pool.query<Row>(sql, values);
         return rows;
       } catch (error) {
-        // The loop restarts the server below us; what is wrong with the statement stays wrong.
+        // The loop restarts the server. Any other error is permanent.
         const isOurs = error instanceof pg.DatabaseError && error.code?.startsWith('57P') !== true;
         if (isOurs || Date.now() > deadline) throw error;
         await delay(20);

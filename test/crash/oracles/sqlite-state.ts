@@ -1,8 +1,8 @@
 import Database from 'better-sqlite3';
-import type { EffectOutput } from '../scenarios.ts';
+import type { EffectOutput } from '../helpers/scenarios.ts';
 import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
-/** What a database file of SQLite says. */
+/** Reads an SQLite file. */
 export class SqliteState implements StoredState {
   readonly #db: Database.Database;
   readonly #unfinished;

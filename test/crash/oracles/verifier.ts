@@ -1,28 +1,28 @@
 /**
- * Compares three independent accounts: the ledgers of the processes, what was done to them, and the database.
+ * Compares three independent records: the ledgers of the processes, the injected faults, and the database.
  *
- * V1. No start that was acknowledged is lost.
- * V2. Every instance is over and has the right result; the client got each result that it asked for.
- * V3. Histories are dense and end with their only terminal event; every completion comes from one real execution.
- * V4. An operation is claimed again only after the earlier lease has run out, because its process stood still or was
- *     cut off from the store between claim and ack, or after its process was killed, or after a failed attempt.
- * V5. A recorded completion comes from the last claim: a lease that was lost changes nothing, and nothing is claimed
- *     once its completion has committed. An operation is acked at most once.
- * V6. Every execution of an effect has its own claim, and one that began after the completion comes from a process
- *     that stood still between the two.
+ * V1. No acknowledged start is lost.
+ * V2. Every instance has ended with the right result, and the client got each result that it requested.
+ * V3. Histories have no gaps and end with their only terminal event. Every completion comes from one real execution.
+ * V4. An operation is claimed again only after one of these: its lease expired because its process did not run or could
+ * not reach the store between claim and ack; its process was killed; an attempt failed.
+ * V5. A recorded completion comes from the last claim: a lost lease changes nothing, and nothing is claimed after its
+ * completion has committed. An operation is acked at most once.
+ * V6. Every execution of an effect has its own claim. One that began after the completion comes from a process that did
+ * not run between the two.
  */
 import {
   collectOperations,
-  stoodStill,
+  wasStopped,
   wasCutOff,
   type Claim,
-  type OperationAccount,
-  type ProcessAccount,
-} from './accounts.ts';
-import { expectedResult } from '../scenarios.ts';
+  type OperationRecord,
+  type ProcessRecord,
+} from './operation-records.ts';
+import { expectedResult } from '../helpers/scenarios.ts';
 import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
-export interface Verdict {
+export interface VerifierReport {
   readonly violations: readonly string[];
   /** Not counting children. */
   readonly instances: number;
@@ -30,27 +30,27 @@ export interface Verdict {
   readonly executions: number;
   /** Executions beyond one per attempt, by what explains them. */
   readonly extra: Readonly<Record<'killed' | 'stoodStill' | 'cutOff', number>>;
-  /** Effects begun by a process that woke up after somebody else had completed them. */
+  /** Effects begun by a process that resumed after another worker had completed them. */
   readonly zombies: number;
 }
 
 export async function verify(
   state: StoredState,
-  accounts: readonly ProcessAccount[],
+  accounts: readonly ProcessRecord[],
   leaseMs: number,
-): Promise<Verdict> {
+): Promise<VerifierReport> {
   const operations = collectOperations(accounts, leaseMs);
   const completions = await state.completions();
-  const effects = [...operations.values()].map((operation) => judgeClaims(operation, leaseMs));
+  const effects = [...operations.values()].map((operation) => checkClaims(operation, leaseMs));
   const results = completions.map((completion) =>
-    judgeCompletion(completion, operations.get(completion.key), leaseMs),
+    checkCompletion(completion, operations.get(completion.key), leaseMs),
   );
   const instances = await state.instances();
   return {
     violations: [
-      ...judgeStarts(instances, accounts),
-      ...judgeInstances(instances),
-      ...judgeResults(accounts),
+      ...checkStarts(instances, accounts),
+      ...checkInstances(instances),
+      ...checkResults(accounts),
       ...(await state.brokenHistories()),
       ...(await state.leftovers()),
       ...duplicates(completions.map(({ key }) => key)).map((key) => `${key} completed twice`),
@@ -69,9 +69,9 @@ export async function verify(
   };
 }
 
-function judgeStarts(
+function checkStarts(
   instances: readonly StoredInstance[],
-  accounts: readonly ProcessAccount[],
+  accounts: readonly ProcessRecord[],
 ): readonly string[] {
   const stored = new Set(instances.map(({ instanceId }) => instanceId));
   return accounts.flatMap(({ name, lines }) =>
@@ -83,7 +83,7 @@ function judgeStarts(
   );
 }
 
-function judgeInstances(instances: readonly StoredInstance[]): readonly string[] {
+function checkInstances(instances: readonly StoredInstance[]): readonly string[] {
   return instances.flatMap(({ instanceId, status, isRoot, output, failure }) => {
     if (status !== 'completed') return [`${instanceId} is ${status} ${failure ?? ''}`];
     const expected = expectedResult(instanceId);
@@ -92,7 +92,7 @@ function judgeInstances(instances: readonly StoredInstance[]): readonly string[]
   });
 }
 
-function judgeResults(accounts: readonly ProcessAccount[]): readonly string[] {
+function checkResults(accounts: readonly ProcessRecord[]): readonly string[] {
   return accounts.flatMap(({ name, killedAt, lines }) => {
     const waiting = new Set<string>();
     const violations: string[] = [];
@@ -102,7 +102,7 @@ function judgeResults(accounts: readonly ProcessAccount[]): readonly string[] {
       else if (entry.line === 'result') {
         waiting.delete(entry.id);
         if (entry.value !== expectedResult(entry.id)) {
-          violations.push(`${name} was told that ${entry.id} returned ${String(entry.value)}`);
+          violations.push(`${name} got ${String(entry.value)} as the result of ${entry.id}`);
         }
       }
     }
@@ -115,7 +115,7 @@ function judgeResults(accounts: readonly ProcessAccount[]): readonly string[] {
 }
 
 /** V4, the second half of V5, and the first half of V6. */
-function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: number) {
+function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: number) {
   const violations: string[] = [];
   let killed = 0;
   let slept = 0;
@@ -123,10 +123,10 @@ function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: num
   for (const [index, claim] of claims.entries()) {
     const next = claims[index + 1];
     if (next === undefined || claim.settled === 'abandoned') continue;
-    // Others on its host need not wait for its leases.
+    // Other workers on its host take over before its leases expire.
     const wasKilled = (claim.account.killedAt ?? Infinity) <= next.until;
     const ran = executions.some(({ account }) => account === claim.account);
-    const isStill = stoodStill(claim.account, {
+    const isStill = wasStopped(claim.account, {
       from: claim.heldUntil - leaseMs,
       to: next.until,
       leaseMs,
@@ -155,7 +155,7 @@ function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: num
     violations.push(`${key} was acked twice`);
   }
   for (const account of new Set(executions.map((execution) => execution.account))) {
-    const ofAccount = (one: { readonly account: ProcessAccount }): boolean =>
+    const ofAccount = (one: { readonly account: ProcessRecord }): boolean =>
       one.account === account;
     if (executions.filter(ofAccount).length > claims.filter(ofAccount).length) {
       violations.push(`${key} ran more often in ${account.name} than it was claimed there`);
@@ -165,9 +165,9 @@ function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: num
 }
 
 /** The rest of V3, V5 and V6. */
-function judgeCompletion(
+function checkCompletion(
   { key, run, at }: StoredCompletion,
-  operation: OperationAccount | undefined,
+  operation: OperationRecord | undefined,
   leaseMs: number,
 ) {
   const execution = operation?.executions.find((one) => one.run === run);
@@ -188,19 +188,19 @@ function judgeCompletion(
   for (const late of operation.executions.filter((one) => one.at > at && one !== execution)) {
     const since = claimOf(operation.claims, late)?.since;
     if (since === undefined) violations.push(ranWithoutClaim(late));
-    else if (stoodStill(late.account, { from: since, to: late.at, leaseMs })) zombies += 1;
+    else if (wasStopped(late.account, { from: since, to: late.at, leaseMs })) zombies += 1;
     else violations.push(`${key} began in ${late.account.name} after its completion had committed`);
   }
   return { violations, zombies };
 }
 
 interface Execution {
-  readonly account: ProcessAccount;
+  readonly account: ProcessRecord;
   readonly at: number;
   readonly key: string;
 }
 
-/** The claim under which an execution ran: the last one of its process before it. */
+/** The claim of an execution: the last one of its process before it. */
 function claimOf(claims: readonly Claim[], execution: Execution): Claim | undefined {
   return claims.findLast(
     ({ account, since }) => account === execution.account && since <= execution.at,

@@ -6,14 +6,14 @@ function spin(): never {
 
 const step = activity('step', async () => 'done');
 
-/** Code that blocks the event loop for ever, or not any more. */
+/** Code that blocks the event loop forever, unless it is fixed. */
 export function createBlocking(isMended: boolean) {
   const loop = (): string => (isMended ? 'continued' : spin());
   return {
     orchestrations: [
-      /** Loops in its first turn, which is claimed when a client without a worker has started it. */
+      /** Loops in its first turn, which a worker claims after a client without a worker has started it. */
       orchestration('loops-at-first', async () => loop()),
-      /** Loops after an activity: in memory, where the worker that ran the activity keeps the instance. */
+      /** Loops after an activity: in memory, in the worker that ran the activity. */
       orchestration('loops-later', async (ctx) => {
         await ctx.call(step);
         return loop();

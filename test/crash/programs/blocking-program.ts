@@ -1,4 +1,4 @@
-/** A worker of a fleet whose code may block its event loop; answers while it does not. */
+/** A worker whose code may block its event loop. It replies to messages while it is not blocked. */
 import { Perdure } from '../../../src/index.ts';
 import { createBlocking } from './blocking-definitions.ts';
 

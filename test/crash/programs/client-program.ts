@@ -1,10 +1,10 @@
-/** Starts instances and takes their results from a process that runs none of them. */
+/** Starts instances and reads their results, in a process without a worker. */
 import { Perdure } from '../../../src/index.ts';
-import { InstanceStarter } from '../instance-starter.ts';
+import { InstanceStarter } from '../helpers/instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
-import { openStore } from '../open-store.ts';
-import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
-import { kindOf } from '../scenarios.ts';
+import { openStore } from '../helpers/open-store.ts';
+import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
+import { kindOf } from '../helpers/scenarios.ts';
 
 const { store, ledger: path, name, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);
@@ -15,14 +15,14 @@ const starter = new InstanceStarter({
   name,
   inFlight,
   outages,
-  // Nobody knows whether an event was raised when the answer to that is lost.
+  // If the response is lost, it is unknown whether the event was raised.
   kindOf: (n) => kindOf(n, { events: !outages }),
 });
 
 async function end(): Promise<void> {
   await starter.finish();
   await perdure.close();
-  leave();
+  disconnect();
 }
 
 onCommand((command) => {

@@ -1,4 +1,7 @@
-/** A worker whose activity never ends, unless it is the second attempt; reports when it runs. Ends with its parent. */
+/**
+ * A worker whose activity ends only on its second attempt. It reports when the activity runs, and exits with its
+ * parent.
+ */
 import { activity, orchestration, Perdure } from '../../../src/index.ts';
 
 const [, , store = ''] = process.argv;

@@ -1,4 +1,4 @@
-/** A worker with an activity that ends the process, and one that does not. Runs until it is killed or dies of it. */
+/** A worker with an activity that exits the process, and one that does not. */
 import { activity, orchestration, Perdure } from '../../../src/index.ts';
 
 const explode = activity('explode', () => process.exit(7));

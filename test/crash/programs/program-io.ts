@@ -1,16 +1,16 @@
-/** What a program of the crash loop is told on its command line. */
+/** The settings of a program of the crash loop, passed on its command line. */
 export interface ProgramOptions {
   /** The path of the database file, or the URL of the database. */
   readonly store: string;
   readonly ledger: string;
-  /** Unique among the programs of a loop; begins the ids of the instances that it starts. */
+  /** Unique among the programs of a loop; prefix of the ids of its instances. */
   readonly name: string;
   readonly leaseMs: number;
-  /** Without: every lock token counts as valid. */
+  /** If false, every lock token counts as valid. */
   readonly fencing: boolean;
-  /** How many of its own instances it keeps under way. */
+  /** How many of its own instances it keeps active. */
   readonly inFlight: number;
-  /** The store may be away for a while: that it fails then is no trouble. */
+  /** The store may be unavailable for a while: its errors are then expected. */
   readonly outages: boolean;
 }
 
@@ -21,23 +21,23 @@ export function readOptions(): ProgramOptions {
   return JSON.parse(process.argv[2] ?? '') as ProgramOptions;
 }
 
-/** Tells the harness that this program is at work. */
+/** Reports to the harness that this program is running. */
 export function reportReady(): void {
   process.send?.('ready');
 }
 
-function endAlone(): void {
+function exitWithoutParent(): void {
   process.exit(1);
 }
 
-/** Calls back on a command; without its harness a program has nothing to live for. */
+/** Calls back on a command. Exits when the harness exits. */
 export function onCommand(listener: (command: Command) => void): void {
   process.on('message', (message) => listener(message as Command));
-  process.on('disconnect', endAlone);
+  process.on('disconnect', exitWithoutParent);
 }
 
-/** Lets the process end once nothing else keeps it. */
-export function leave(): void {
-  process.off('disconnect', endAlone);
+/** Closes the channel, so that the process can exit. */
+export function disconnect(): void {
+  process.off('disconnect', exitWithoutParent);
   process.disconnect();
 }

@@ -1,29 +1,29 @@
-/** A worker whose activity holds out: it ignores its signal, or keeps the event loop, until it is killed or done. */
+/** A worker whose activity does not stop: it ignores its signal or blocks the event loop. */
 import { activity, orchestration, Perdure } from '../../../src/index.ts';
 import type { CommitResult } from '../../../src/providers/contract/turn.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { overrideProvider } from '../override-provider.ts';
 
-/** What the program is told on its command line. */
+/** The settings of the program, passed on its command line. */
 export interface StubbornOptions {
   readonly store: string;
   readonly name: string;
   readonly leaseMs: number;
-  /** `ignore`: never ends, whatever it is told. `block`: computes for a time without a pause. `answer`: at once. */
+  /** `ignore`: never ends. `block`: computes without a pause. `answer`: returns immediately. */
   readonly how: 'ignore' | 'block' | 'answer';
   readonly blockMs?: number;
-  /** Does not have the activity. */
+  /** Registers no activity. */
   readonly withoutActivity?: boolean;
 }
 
-/** What it tells. */
+/** A message to the test. */
 export type StubbornReport =
   { readonly kind: 'ready' | 'running' } | { readonly kind: 'acked'; readonly accepted: boolean };
 
 const options = JSON.parse(process.argv[2] ?? '') as StubbornOptions;
 const { store, name, leaseMs, how, blockMs = 0 } = options;
 
-// Resolves when the report has left the process, also when nothing else gets a turn afterwards.
+// Resolves when the report has left the process, even if the event loop blocks afterwards.
 function report(what: StubbornReport): Promise<void> {
   return new Promise((resolve) => process.send?.(what, () => resolve()));
 }

@@ -1,20 +1,20 @@
-/** Runs orchestrations and activities, and starts some instances itself, until it is killed or told to stop. */
+/** Runs orchestrations and activities, and starts some instances itself, until it is killed or stopped. */
 import { Perdure } from '../../../src/index.ts';
 import { ProviderError } from '../../../src/model/failures/errors.ts';
-import { ClaimBook } from '../oracles/claim-book.ts';
-import { InstanceStarter } from '../instance-starter.ts';
+import { ClaimRegistry } from '../oracles/claim-registry.ts';
+import { InstanceStarter } from '../helpers/instance-starter.ts';
 import { Ledger } from '../oracles/ledger.ts';
-import { openStore } from '../open-store.ts';
-import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
-import { createScenarios, kindOf } from '../scenarios.ts';
-import { withoutFencing } from '../unfenced-provider.ts';
-import { watchProvider } from '../watched-provider.ts';
+import { openStore } from '../helpers/open-store.ts';
+import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
+import { createScenarios, kindOf } from '../helpers/scenarios.ts';
+import { withoutFencing } from '../helpers/unfenced-provider.ts';
+import { recordClaims } from '../helpers/recording-provider.ts';
 
 const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);
-const book = new ClaimBook();
+const book = new ClaimRegistry();
 
-// A gap between two ticks is time in which nothing ran here, leases included. From the start: a young process is slow.
+// A gap between two ticks is time in which this process did not run. Measured from the start: a new process is slow.
 let seenAt = Date.now();
 const ticking = setInterval(() => {
   const now = Date.now();
@@ -24,7 +24,7 @@ const ticking = setInterval(() => {
 
 const fenced = await openStore(store);
 const provider = fencing ? fenced : withoutFencing(fenced, book, store);
-const perdure = await Perdure.open(watchProvider(provider, book, ledger));
+const perdure = await Perdure.open(recordClaims(provider, book, ledger));
 
 const trouble = (fields: object, message: string): void => {
   const { error } = fields as { readonly error?: unknown };
@@ -35,12 +35,12 @@ const worker = await perdure.startWorker({
   ...createScenarios(ledger, leaseMs),
   activityLease: leaseMs,
   orchestrationLease: leaseMs,
-  // Here it is the loop that crashes workers, and never the fault of an item.
+  // Workers crash because of the loop, never because of an item.
   maxClaims: 1_000_000,
-  // Refused turns are what a lost lease looks like; only what nobody expects is trouble.
+  // A rejected turn is expected after a lost lease. Only unexpected errors are reported.
   logger: { debug: () => {}, info: () => {}, warn: () => {}, error: trouble },
 });
-// Nobody would raise the events of an instance whose starter was killed.
+// The events of an instance whose starter was killed would never be raised.
 const starter = new InstanceStarter({
   perdure,
   ledger,
@@ -54,7 +54,7 @@ async function stop(): Promise<void> {
   clearInterval(ticking);
   await worker.stop();
   await perdure.close();
-  leave();
+  disconnect();
 }
 
 onCommand((command) => {

@@ -1,6 +1,6 @@
 import { golden, type GoldenProgram } from '../golden-program.ts';
 
-/** Calls of activities: one by one, with options, failing, timing out, with compensation. */
+/** Activity calls: in sequence, with options, failing, timing out, with compensation. */
 export const activities: readonly GoldenProgram[] = [
   golden('hello', {
     code: (ctx, name: string) => ctx.call('greet', name),

@@ -13,7 +13,7 @@ async function withUndo(ctx: Context, name: string): Promise<unknown> {
   }
 }
 
-/** The cancel of an instance: what it rejects, how code cleans up, and how it ends. */
+/** Cancels of an instance: what they reject, how code cleans up, and how it ends. */
 export const cancelling: readonly GoldenProgram[] = [
   golden('cancel-instance', {
     code: (ctx) => ctx.all([ctx.call('a'), ctx.sleep('1h'), ctx.waitFor('e'), ctx.child('c', 1)]),

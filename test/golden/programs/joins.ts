@@ -6,7 +6,7 @@ type Context = OrchestrationContext;
 const fanOut = (ctx: Context, width: number) =>
   Array.from({ length: width }, (_, i) => ctx.call('work', i));
 
-/** Several operations at once: native and durable combinators, nested and in branches. */
+/** Concurrent operations: native and durable combinators, nested and in branches. */
 export const joins: readonly GoldenProgram[] = [
   golden('native-all', {
     code: (ctx) => Promise.all(fanOut(ctx, 5)),

@@ -2,7 +2,7 @@ import { golden, type GoldenProgram } from '../golden-program.ts';
 
 const triggerOf = (error: { trigger?: string }) => error.trigger;
 
-/** Scopes and shields, their timeouts, losers of races, and ends that have to wait. */
+/** Scopes and shields, their timeouts, race losers, and ends that wait. */
 export const scopes: readonly GoldenProgram[] = [
   golden('scope', {
     code: async (ctx) => {
