@@ -51,7 +51,7 @@ const cases: readonly string[] = [
   'lock/an-expired-claim-of-work-is-handed-out-again',
   'timer/that-is-withdrawn-never-fires',
   'message/to-an-instance-that-is-over-is-refused',
-  'message/wakes-nobody-else',
+  'message/wakes-no-other-instance',
   'message/beyond-the-limit-is-full',
   'child/outlives-the-turn-that-ends-its-parent',
   'continue/old-completions-are-dropped',

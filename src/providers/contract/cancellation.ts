@@ -57,7 +57,7 @@ export interface CancellationStore {
    *
    * A provider must, per instance:
    * - return `found: false` for an unknown instance or another incarnation, and `changed: false` for one that is
-   *   canceling or has ended, changing nothing (stop/nobody-is-not-found, stop/another-life-is-not-found,
+   *   canceling or has ended, changing nothing (stop/a-missing-instance-is-not-found, stop/another-life-is-not-found,
    *   stop/what-is-over-stays-as-it-is, stop/answers-each-of-a-batch, canceled/never-changes-again)
    * - end a pending one as `canceled`, claimed or not: delete its start message, record `executionCanceled` as its
    *   only event, and notify its parent (stop/a-pending-instance-ends-at-once, stop/a-first-turn-under-way-is-lost,
@@ -88,7 +88,7 @@ export interface CancellationStore {
    *
    * A provider must, per instance:
    * - return `found: false` for an unknown instance, `changed: false` for an ended one, changing nothing
-   *   (terminate/nobody-is-not-found, terminate/what-is-over-stays-as-it-is, terminate/answers-each-of-a-batch)
+   *   (terminate/a-missing-instance-is-not-found, terminate/what-is-over-stays-as-it-is, terminate/answers-each-of-a-batch)
    * - make it `terminated`, with `executionTerminated` as the last event of its history (terminate/ends-at-once,
    *   terminate/a-pending-instance-ends-too, terminate/time-does-not-go-back,
    *   terminate/a-canceling-instance-keeps-its-request)

@@ -162,10 +162,10 @@ export interface InstanceStore {
    * Enqueues messages to instances.
    *
    * A provider must, per message:
-   * - make the instance claimable, and no other (message/wakes-nobody-else)
+   * - make the instance claimable, and no other (message/wakes-no-other-instance)
    * - return `missing` or `over`, storing nothing, if the instance is unknown or has ended
-   *   (message/to-nobody-is-missing-and-kept-nowhere, message/to-an-instance-that-is-over-is-refused,
-   *   message/to-a-missing-instance-blocks-nobody, batch/messages-are-answered-each)
+   *   (message/to-a-missing-instance-is-not-kept, message/to-an-instance-that-is-over-is-refused,
+   *   message/to-a-missing-instance-blocks-no-other, batch/messages-are-answered-each)
    * - return `full` if `maxPending` messages of the kind are pending, including claimed ones
    *   (message/beyond-the-limit-is-full, message/the-limit-counts-one-kind-of-one-instance)
    * - keep the order of messages to one instance (order/messages-come-in-the-order-of-their-arrival)
@@ -221,7 +221,7 @@ export interface InstanceStore {
    *
    * A provider must:
    * - return the events after a position in order, at most `limit`; return none for a missing instance or execution
-   *   (read/history-comes-in-pages, read/history-of-nobody-is-empty)
+   *   (read/history-comes-in-pages, read/history-of-a-missing-instance-is-empty)
    * - with `maxBytes`, end the page with the first event that would exceed this size, unless it is the first of the
    *   page; that event is `withheld`, with empty `data` and no payload (read/history-ends-at-its-bytes)
    */

@@ -192,7 +192,7 @@ export interface ManagementStore {
    * A provider must, per tree:
    * - delete history, executions, messages, timers, work items, locks and rows of every instance in it, and of no
    *   other (delete/takes-everything, delete/a-tree-goes-whole, delete/a-large-tree-goes-at-one-moment,
-   *   delete/nobody-is-left-to-tell)
+   *   delete/leaves-no-message-to-a-parent)
    * - check inside the transaction: without `force`, an instance that is pending, running, canceling or between two
    *   executions is `running`, and so is a task run whose `onFail` handler has not finished
    *   (delete/what-is-not-over-needs-force, delete/between-two-executions-is-running,
@@ -209,11 +209,11 @@ export interface ManagementStore {
    * - make every later write with a token of the deleted incarnation fail (former-life/a-turn-is-lost,
    *   former-life/a-first-turn-is-lost, former-life/a-result-is-lost, former-life/a-fast-turn-is-lost,
    *   former-life/a-renewal-is-lost, former-life/work-cannot-be-handed-back, former-life/has-no-point-of-no-return,
-   *   former-life/a-claim-cannot-be-handed-back, former-life/a-child-tells-nobody,
+   *   former-life/a-claim-cannot-be-handed-back, former-life/a-child-sends-no-message,
    *   former-life/a-canceling-instance-stays-gone, former-life/a-race-ends-one-way)
    * - make the id available immediately (delete/leaves-the-id-free, delete/a-start-at-the-same-time-is-whole)
    * - send `finished` for the ids and `cancelRequested` for claimed items; a renewal of such an item then returns
-   *   `deleted` (delete/tells-whoever-waits, delete/tells-whoever-runs-its-work,
+   *   `deleted` (delete/notifies-waiting-clients, delete/notifies-running-handlers,
    *   delete/tells-of-work-that-outlived-its-instance, shared/a-deletion-elsewhere-is-told)
    * - record the audit entry in the same transaction, or add to the counts of the one with its id; do not record an
    *   operation that deleted nothing (audit/keeps-who-what-and-how-much, audit/one-operation-has-one-record,
@@ -244,7 +244,7 @@ export interface ManagementStore {
    *   prune/all-conditions-must-hold)
    * - delete the history and the outstanding items of the execution too, and report claimed ones as a deletion does
    *   (prune/takes-executions-with-their-history, prune/takes-outstanding-items, prune/lets-a-canceled-end-come,
-   *   prune/tells-whoever-runs-its-work)
+   *   prune/notifies-running-handlers)
    * - delete at most `max`, oldest first, and return whether some are left (prune/goes-on-in-steps)
    * - count, audit and `dryRun` as a deletion does (prune/each-of-a-batch-by-its-own-conditions,
    *   prune/a-dry-run-changes-nothing)

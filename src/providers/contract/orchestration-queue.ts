@@ -152,7 +152,7 @@ export interface OrchestrationQueue {
    * A provider must, per instance:
    * - return only events of that execution, in order, at most `limit` (read/histories-of-several-instances,
    *   continue/keeps-histories-apart)
-   * - return none for a missing one (read/history-of-nobody-is-empty)
+   * - return none for a missing one (read/history-of-a-missing-instance-is-empty)
    * - return undecodable events unchanged (data/events-come-back-as-they-are, data/corrupt-events-harm-no-neighbour)
    */
   readHistory(params: readonly ReadHistoryParams[]): Promise<readonly (readonly StoredEvent[])[]>;
@@ -216,7 +216,7 @@ export interface OrchestrationQueue {
    *   child/outlives-the-turn-that-ends-its-parent)
    * - then deliver messages in order to instances that have not ended, and drop the others
    *   (message/of-a-turn-is-delivered-in-order, message/of-a-turn-to-itself-brings-the-next-turn,
-   *   message/of-a-turn-to-nobody-is-dropped, message/to-a-new-child-follows-its-start)
+   *   message/of-a-turn-to-a-missing-instance-is-dropped, message/to-a-new-child-follows-its-start)
    * - set status, output, custom status, version, `lastTurn`, and the end time for the status
    *   (ack/makes-an-instance-running, ack/completes-an-instance, ack/fails-an-instance,
    *   ack/sets-keeps-and-clears-the-custom-status)

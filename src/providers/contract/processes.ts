@@ -52,7 +52,7 @@ export interface ProcessStore {
    * - expire every lease on instances and work items that they hold: the work can be claimed again, its claims count,
    *   and the tokens are invalid (takeover/ends-the-claims-of-the-dead, takeover/counts-as-an-expired-lease,
    *   takeover/takes-claims-made-with-a-turn, takeover/takes-renewed-claims,
-   *   takeover/lets-anyone-end-what-was-canceled)
+   *   takeover/lets-any-worker-end-what-was-canceled)
    * - change no claim of another process, on any host (takeover/spares-the-living)
    * - leave sessions and named leases unchanged (takeover/leaves-sessions-and-leases)
    * - wake waiting fetches, also in this process (takeover/wakes-waiting-fetches)

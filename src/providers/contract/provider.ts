@@ -17,7 +17,7 @@
  *   (retry/counts-a-failure-and-resets-the-claims, retry/waits-its-delay)
  * P8. Operations take batches, and one bad item does not affect the others. (batch/empty-batches-answer-empty,
  *   batch/a-bad-turn-spares-its-neighbours, large/instances, large/turn, large/work)
- * P9. Hints are best-effort: everything stays correct if all of them are lost. (hint/nobody-has-to-listen)
+ * P9. Hints are best-effort: everything stays correct if all of them are lost. (hint/needs-no-listener)
  * P10. Text is opaque: ids, names, tokens and payloads with any characters are returned unchanged.
  *   (hostile/ids-are-only-text, hostile/names-and-versions-are-only-text, hostile/stored-text-is-not-touched,
  *   hostile/look-alikes-are-different-ids, hostile/tokens-are-only-text,
@@ -117,7 +117,7 @@ export interface Provider
    *
    * A provider must:
    * - report instances that ended or were deleted, after the commit, on every path that ends one
-   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances, delete/tells-whoever-waits,
+   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances, delete/notifies-waiting-clients,
    *   hint/tells-nothing-of-instances-that-go-on)
    * - include in `outputs`, if at all, only committed outputs of completed instances
    *   (hint/brings-the-outputs-of-completed-instances)

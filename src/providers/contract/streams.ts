@@ -41,7 +41,7 @@ export interface ChunkPage {
  * Delivery is at least once: a repeated attempt, or a commit with an unknown outcome, can emit chunks again.
  *
  * A provider must:
- * - send `emitted` after chunks were added or deleted in this process (stream/tells-whoever-waits)
+ * - send `emitted` after chunks were added or deleted in this process (stream/sends-emitted-hints)
  * - notify other processes by `emitted` or `changed` (shared/a-stream-is-read-elsewhere)
  */
 export interface StreamStore {
@@ -52,7 +52,7 @@ export interface StreamStore {
    * - append all chunks of a request or none, numbered without gaps, in the order of the requests
    *   (stream/comes-in-order, stream/numbers-go-on-after-reading)
    * - return `lost` for a token that is not held, and `unread` for a run that is not a job or whose job was abandoned
-   *   (stream/needs-a-held-claim, stream/of-nobody-is-not-kept)
+   *   (stream/needs-a-held-claim, stream/without-a-reader-is-not-kept)
    * - return `full` if more than `maxChunks` or `maxBytes` would be unread; an empty stream accepts any chunk
    *   (stream/is-bounded-in-chunks, stream/is-bounded-in-bytes)
    * - isolate errors: one bad request does not affect the others (stream/a-lost-claim-spares-its-neighbours)

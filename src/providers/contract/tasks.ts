@@ -101,7 +101,7 @@ export interface TaskStore {
    * A provider must, per task:
    * - insert the row and the item together, without a message, a turn or a history
    *   (task-create/inserts-a-pending-run, task-create/enqueues-the-item-with-the-row, task-create/needs-no-turn,
-   *   task-create/nobody-reads-its-messages, task-create/text-is-only-text)
+   *   task-create/has-no-messages, task-create/text-is-only-text)
    * - return `exists` or `conflict` for an id that is taken, also by an orchestration, changing nothing
    *   (task-create/the-same-task-exists, task-create/another-name-or-input-conflicts,
    *   task-create/ids-are-shared-with-orchestrations, key/a-known-id-comes-first)

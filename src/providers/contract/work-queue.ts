@@ -146,8 +146,8 @@ export interface WorkQueue {
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)
    * - claim only activities in `names`, but let any worker claim a flagged item in order to end it
    *   (filter/claims-only-named-activities, filter/other-activities-do-not-stand-in-the-way,
-   *   filter/nothing-runnable-claims-nothing, cancel/a-flagged-item-goes-to-anyone)
-   * - return a cancel request with the item (cancel/a-flagged-item-goes-to-anyone)
+   *   filter/nothing-runnable-claims-nothing, cancel/a-flagged-item-goes-to-any-worker)
+   * - return a cancel request with the item (cancel/a-flagged-item-goes-to-any-worker)
    * - return an item at its third claim or later alone, after the others (claims/the-third-of-work-comes-alone)
    * - return undecodable items unchanged, without affecting other items (data/work-comes-back-as-it-is,
    *   data/corrupt-work-harms-no-neighbour)
@@ -190,7 +190,7 @@ export interface WorkQueue {
    *   turn-ack/needs-items-of-its-own-execution, turn-ack/needs-the-current-token, turn-ack/needs-unflagged-items,
    *   turn-ack/counts-once)
    * - the instance is running this incarnation and execution, and `lastTurn` is its last committed turn
-   *   (turn-ack/needs-a-live-instance, turn-ack/needs-an-instance-that-nobody-stops, turn-ack/needs-this-incarnation,
+   *   (turn-ack/needs-a-live-instance, turn-ack/needs-an-instance-without-a-stop, turn-ack/needs-this-incarnation,
    *   turn-ack/needs-this-execution, turn-ack/needs-the-current-execution, turn-ack/needs-the-last-turn)
    * - no claim holds the instance (turn-ack/needs-a-free-instance, timer-turn/needs-a-free-instance)
    * - the messages of all `timers` are visible by the store's clock, even if `asOfMs` is ahead of it
@@ -223,7 +223,7 @@ export interface WorkQueue {
    * - return `held: false` for a token that is unknown or expired, changing nothing (renew/an-expired-lease-is-lost,
    *   renew/answers-each-token)
    * - add `deleted` for an item that was deleted while it was held, until its lease would have expired
-   *   (delete/tells-whoever-runs-its-work, former-life/tokens-are-told-apart)
+   *   (delete/notifies-running-handlers, former-life/tokens-are-told-apart)
    */
   renewWorkItemLocks(
     renewals: readonly WorkItemRenewal[],

@@ -73,7 +73,7 @@ export const brokenDeletedInstances: readonly BrokenProvider[] = [
   ),
   {
     fault: 'a reused id inherits the timers of the deleted instance',
-    rejectedBy: 'delete/nobody-is-left-to-tell',
+    rejectedBy: 'delete/leaves-no-message-to-a-parent',
     override: inheritMessages,
   },
   {
@@ -218,7 +218,7 @@ export const brokenDeletedInstances: readonly BrokenProvider[] = [
   },
   {
     fault: 'the messages of a lost turn are sent',
-    rejectedBy: 'former-life/a-child-tells-nobody',
+    rejectedBy: 'former-life/a-child-sends-no-message',
     override: ({ provider }) => ({
       async ackOrchestrationItems(acks) {
         const results = await provider.ackOrchestrationItems(acks);

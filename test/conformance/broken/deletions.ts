@@ -317,7 +317,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
   },
   {
     fault: 'waiting callers are not notified of a deletion',
-    rejectedBy: 'delete/tells-whoever-waits',
+    rejectedBy: 'delete/notifies-waiting-clients',
     override: ({ provider }) => ({
       hints: (listener) =>
         provider.hints((hint) => {
@@ -327,7 +327,7 @@ export const brokenDeletions: readonly BrokenProvider[] = [
   },
   {
     fault: 'workers are not notified when their work is deleted',
-    rejectedBy: 'delete/tells-whoever-runs-its-work',
+    rejectedBy: 'delete/notifies-running-handlers',
     override: ({ provider }) => ({
       hints: (listener) =>
         provider.hints((hint) => {
@@ -337,18 +337,18 @@ export const brokenDeletions: readonly BrokenProvider[] = [
   },
   {
     fault: 'renewals of deleted work do not report the deletion',
-    rejectedBy: 'delete/tells-whoever-runs-its-work',
+    rejectedBy: 'delete/notifies-running-handlers',
     override: (intact) => afterDeletions(intact, 'DELETE FROM tombstones'),
   },
   {
     fault: 'tombstones of deleted work never expire',
-    rejectedBy: 'delete/tells-whoever-runs-its-work',
+    rejectedBy: 'delete/notifies-running-handlers',
     override: (intact) =>
       afterDeletions(intact, 'UPDATE tombstones SET locked_until = 9007199254740991'),
   },
   {
     fault: 'workers with expired claims are notified of a deletion',
-    rejectedBy: 'delete/tells-whoever-runs-its-work',
+    rejectedBy: 'delete/notifies-running-handlers',
     override: (intact) =>
       beforeDeletions(
         intact,

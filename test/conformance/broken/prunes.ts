@@ -157,7 +157,7 @@ export const brokenPrunes: readonly BrokenProvider[] = [
   },
   {
     fault: 'workers are not notified when their work is pruned',
-    rejectedBy: 'prune/tells-whoever-runs-its-work',
+    rejectedBy: 'prune/notifies-running-handlers',
     override: ({ provider }) => ({
       hints: (listener) =>
         provider.hints((hint) => {
@@ -167,7 +167,7 @@ export const brokenPrunes: readonly BrokenProvider[] = [
   },
   {
     fault: 'renewals of pruned work do not report the deletion',
-    rejectedBy: 'prune/tells-whoever-runs-its-work',
+    rejectedBy: 'prune/notifies-running-handlers',
     override: (intact) => afterPrunes(intact, 'DELETE FROM tombstones'),
   },
   {

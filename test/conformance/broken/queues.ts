@@ -130,7 +130,7 @@ export const brokenQueues: readonly BrokenProvider[] = [
   },
   {
     fault: 'a message to an unknown id is delivered when the id is created',
-    rejectedBy: 'message/to-nobody-is-missing-and-kept-nowhere',
+    rejectedBy: 'message/to-a-missing-instance-is-not-kept',
     override({ provider }) {
       const waiting: Parameters<typeof provider.enqueueMessages>[0][number][] = [];
       return {

@@ -159,7 +159,7 @@ export const brokenStops: readonly BrokenProvider[] = [
   },
   {
     fault: 'a canceling instance accepts fast turns',
-    rejectedBy: 'turn-ack/needs-an-instance-that-nobody-stops',
+    rejectedBy: 'turn-ack/needs-an-instance-without-a-stop',
     override: ({ provider, db }) => ({
       ackTurns(acks) {
         db.exec(`UPDATE instances SET status = 'running' WHERE status = 'canceling'`);

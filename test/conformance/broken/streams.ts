@@ -43,7 +43,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
   },
   {
     fault: 'chunks of abandoned jobs are stored',
-    rejectedBy: 'stream/of-nobody-is-not-kept',
+    rejectedBy: 'stream/without-a-reader-is-not-kept',
     override: ({ provider, db }) => ({
       appendChunks(requests) {
         db.exec('UPDATE jobs SET abandoned_at = NULL');
@@ -118,7 +118,7 @@ export const brokenStreams: readonly BrokenProvider[] = [
   },
   {
     fault: 'hints omit emitted chunks',
-    rejectedBy: 'stream/tells-whoever-waits',
+    rejectedBy: 'stream/sends-emitted-hints',
     override: ({ provider }) => ({
       hints: (listener) =>
         provider.hints((hint) => {

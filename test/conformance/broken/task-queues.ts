@@ -96,7 +96,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
   },
   {
     fault: 'a task run accepts messages',
-    rejectedBy: 'task-create/nobody-reads-its-messages',
+    rejectedBy: 'task-create/has-no-messages',
     override: ({ db, provider }) => ({
       async enqueueMessages(messages) {
         db.exec('UPDATE instances SET priority = NULL');

@@ -272,7 +272,7 @@ export const brokenWork: readonly BrokenProvider[] = [
   },
   {
     fault: 'a flagged item waits for a worker with its code',
-    rejectedBy: 'cancel/a-flagged-item-goes-to-anyone',
+    rejectedBy: 'cancel/a-flagged-item-goes-to-any-worker',
     override: ({ provider }) => ({
       async fetchWorkItems(params) {
         const items = await provider.fetchWorkItems(params);
@@ -282,7 +282,7 @@ export const brokenWork: readonly BrokenProvider[] = [
   },
   {
     fault: 'a fetch does not report the cancel request',
-    rejectedBy: 'cancel/a-flagged-item-goes-to-anyone',
+    rejectedBy: 'cancel/a-flagged-item-goes-to-any-worker',
     override: ({ provider }) => ({
       async fetchWorkItems(params) {
         const items = await provider.fetchWorkItems(params);

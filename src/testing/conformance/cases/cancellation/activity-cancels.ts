@@ -165,7 +165,7 @@ export const activityCancels: Capability = {
       },
     },
     {
-      id: 'cancel/a-flagged-item-goes-to-anyone',
+      id: 'cancel/a-flagged-item-goes-to-any-worker',
       title: 'a flagged work item with an expired lease is claimable by any worker',
       async run(store) {
         await store.begin('a', {

@@ -14,7 +14,7 @@ export const cancelRequests: Capability = {
   title: 'cancel requests',
   cases: [
     {
-      id: 'stop/nobody-is-not-found',
+      id: 'stop/a-missing-instance-is-not-found',
       title: 'requestCancel() of an unknown instance returns found: false and changes nothing',
       async run(store) {
         await store.begin('a');

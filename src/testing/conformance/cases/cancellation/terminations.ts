@@ -32,7 +32,7 @@ export const terminations: Capability = {
   title: 'termination',
   cases: [
     {
-      id: 'terminate/nobody-is-not-found',
+      id: 'terminate/a-missing-instance-is-not-found',
       title: 'terminate() of an unknown instance returns found: false and changes nothing',
       async run(store) {
         await store.begin('a');

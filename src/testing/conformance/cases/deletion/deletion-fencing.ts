@@ -164,7 +164,7 @@ export const deletionFencing: Capability = {
       },
     },
     {
-      id: 'former-life/a-child-tells-nobody',
+      id: 'former-life/a-child-sends-no-message',
       title: 'the ack of a deleted child sends nothing to the next incarnation of its parent',
       async run(store) {
         await store.begin('root', { children: [child('kid', 1)] });

@@ -19,7 +19,7 @@ export const deletionHints: Capability = {
   title: 'deletion hints',
   cases: [
     {
-      id: 'delete/tells-whoever-waits',
+      id: 'delete/notifies-waiting-clients',
       title: 'a deletion emits finished for all its ids; rejections and dry runs do not',
       async run(store) {
         await store.begin('running');
@@ -35,7 +35,7 @@ export const deletionHints: Capability = {
       },
     },
     {
-      id: 'delete/tells-whoever-runs-its-work',
+      id: 'delete/notifies-running-handlers',
       title:
         'a deletion emits cancelRequested for held work items, and their renewals return deleted',
       async run(store) {
@@ -76,7 +76,7 @@ export const deletionHints: Capability = {
       },
     },
     {
-      id: 'prune/tells-whoever-runs-its-work',
+      id: 'prune/notifies-running-handlers',
       title: 'a prune emits cancelRequested for held work items of the pruned execution',
       async run(store) {
         const cancellation = 'abandon' as const;

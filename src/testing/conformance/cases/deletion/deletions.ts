@@ -169,7 +169,7 @@ export const deletions: Capability = {
       },
     },
     {
-      id: 'delete/nobody-is-left-to-tell',
+      id: 'delete/leaves-no-message-to-a-parent',
       title:
         'enqueueMessages(), requestCancel() and terminate() do not find a deleted instance; its timers never fire',
       async run(store) {

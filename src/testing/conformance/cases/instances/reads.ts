@@ -378,7 +378,7 @@ export const reads: Capability = {
       },
     },
     {
-      id: 'read/history-of-nobody-is-empty',
+      id: 'read/history-of-a-missing-instance-is-empty',
       title: 'the history of an unknown instance or execution is empty',
       async run(store) {
         const { instanceKey } = await store.begin('a');

@@ -158,7 +158,7 @@ export const turnsUnderWay: Capability = {
       },
     },
     {
-      id: 'turn-ack/needs-an-instance-that-nobody-stops',
+      id: 'turn-ack/needs-an-instance-without-a-stop',
       title: 'ackTurns() for a canceling instance is rejected, and its work items stay held',
       async run(store) {
         const workItems = [workItem(1, { shielded: true, claimMs: lockMs })];

@@ -116,7 +116,7 @@ export const streams: Capability = {
       },
     },
     {
-      id: 'stream/of-nobody-is-not-kept',
+      id: 'stream/without-a-reader-is-not-kept',
       title: 'appendChunks() for a plain task or an abandoned job returns unread',
       async run(store) {
         await openSession(store);
@@ -265,7 +265,7 @@ export const streams: Capability = {
       },
     },
     {
-      id: 'stream/tells-whoever-waits',
+      id: 'stream/sends-emitted-hints',
       title: 'appending chunks and freeing capacity emit an emitted hint',
       async run(store) {
         await openSession(store);

@@ -250,7 +250,7 @@ export const hints: Capability = {
       },
     },
     {
-      id: 'hint/nobody-has-to-listen',
+      id: 'hint/needs-no-listener',
       title: 'commits succeed without a hint listener',
       async run(store) {
         const outcome = { status: 'completed', payload: '1' } as const;

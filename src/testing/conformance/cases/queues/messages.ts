@@ -38,7 +38,7 @@ export const messages: Capability = {
       },
     },
     {
-      id: 'message/to-nobody-is-missing-and-kept-nowhere',
+      id: 'message/to-a-missing-instance-is-not-kept',
       title: 'enqueueMessages() to an unknown id returns missing and stores nothing',
       async run(store) {
         const toNobody = [{ instanceId: 'later', message: raised('x') }];
@@ -60,7 +60,7 @@ export const messages: Capability = {
       },
     },
     {
-      id: 'message/wakes-nobody-else',
+      id: 'message/wakes-no-other-instance',
       title: 'a message makes only its own instance claimable',
       async run(store) {
         const expectUnchanged = await createUnrelatedInstance(store);
@@ -144,7 +144,7 @@ export const messages: Capability = {
       },
     },
     {
-      id: 'message/of-a-turn-to-nobody-is-dropped',
+      id: 'message/of-a-turn-to-a-missing-instance-is-dropped',
       title: 'turn messages to unknown or ended instances are dropped, and the turn is committed',
       async run(store) {
         await store.begin('over', { outcome: { status: 'completed', payload: null } });
@@ -175,7 +175,7 @@ export const messages: Capability = {
       },
     },
     {
-      id: 'message/to-a-missing-instance-blocks-nobody',
+      id: 'message/to-a-missing-instance-blocks-no-other',
       title: 'messages to unknown ids do not block later claims',
       async run(store) {
         const toNobody = Array.from({ length: 50 }, (_, index) => ({

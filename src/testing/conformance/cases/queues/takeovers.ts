@@ -162,7 +162,7 @@ export const takeovers: Capability = {
       },
     },
     {
-      id: 'takeover/lets-anyone-end-what-was-canceled',
+      id: 'takeover/lets-any-worker-end-what-was-canceled',
       title: 'after a takeover, any worker can claim a flagged work item',
       async run(store) {
         const survivor = await openSecondProcess(store);

@@ -150,7 +150,7 @@ export const taskCreation: Capability = {
       },
     },
     {
-      id: 'task-create/nobody-reads-its-messages',
+      id: 'task-create/has-no-messages',
       title: 'enqueueMessages() to a task run returns over and stores nothing',
       async run(store) {
         await createTask(store, 'a');
