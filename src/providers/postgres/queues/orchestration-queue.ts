@@ -10,14 +10,14 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue } from '../../rules/claims.ts';
+import { chooseDue, fenceTime, isClaimed, planHoldBack } from '../../rules/claims.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
-import { isLive, type InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
 import type { MessageOf, Messages } from '../tables/messages.ts';
 import {
@@ -131,7 +131,7 @@ async function ack(
     const { key, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(key);
     const target = batch.instances.get(key);
-    const isHeld = lock?.lockToken === secret && isLive(lock, scope.now) && !committed.has(key);
+    const isHeld = lock?.lockToken === secret && isClaimed(lock, scope.now) && !committed.has(key);
     if (!isHeld || target === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
@@ -168,13 +168,11 @@ async function abandon(
   const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
     const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(instanceKey);
-    const heldAt = evenIfExpired === true ? 0 : now;
-    const isHeld = lock?.lockToken === secret && isLive(lock, heldAt) && !released.has(instanceKey);
-    if (!isHeld) return false;
+    const isHeld = lock?.lockToken === secret && isClaimed(lock, fenceTime(evenIfExpired, now));
+    if (!isHeld || released.has(instanceKey)) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
-    // A worker with another build may claim a blocked instance immediately.
-    effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+    effects.due('orchestrations', planHoldBack({ delayMs, blocked }, now).dueAt);
     return true;
   });
   await store.locks.hold(scope.tx, holds, now);
@@ -203,10 +201,9 @@ async function hold(
       row.incarnation === one.incarnation &&
       row.executionId === one.executionId &&
       row.lastTurn === one.lastTurn;
-    if (!isCurrent || (lock !== undefined && isLive(lock, scope.now))) return false;
+    if (!isCurrent || (lock !== undefined && isClaimed(lock, scope.now))) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
-    // A worker with another build may claim a blocked instance immediately.
-    scope.effects.due('orchestrations', scope.now);
+    scope.effects.due('orchestrations', planHoldBack(one, scope.now).dueAt);
     return true;
   });
   await store.locks.holdFree(scope.tx, [...free.values()], scope.now);

@@ -9,13 +9,13 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
+import { isClaimed } from '../../rules/claims.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { Batch, Changes } from '../batches/changes.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
-import { isLive } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
@@ -150,7 +150,7 @@ async function markPoints(
   const passed: number[] = [];
   const results = tokens.map(({ key, secret }): PointOfNoReturn => {
     const item = items.get(key);
-    if (item?.lockToken !== secret || !isLive(item, scope.now)) return { kind: 'lost' };
+    if (item?.lockToken !== secret || !isClaimed(item, scope.now)) return { kind: 'lost' };
     const cancel = toCancelInfo(item);
     if (cancel !== null) return { kind: 'canceled', cancel };
     passed.push(key);

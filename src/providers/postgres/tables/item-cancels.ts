@@ -2,10 +2,10 @@ import type { CancellationType } from '../../../model/cancel.ts';
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import { encodeMessage } from '../../../model/message.ts';
 import type { ActivityCancel } from '../../contract/turn.ts';
+import { isClaimed } from '../../rules/claims.ts';
 import { formatToken } from '../../shared/lock-token.ts';
 import { keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
-import { isLive } from './instance-locks.ts';
 import type { MessageRow } from './messages.ts';
 
 /**
@@ -201,7 +201,7 @@ function planItem(
 ): 'exclude' | 'remove' | 'flag' | 'record' | 'keep' {
   if (row.cancellation === 'abandon' || (scope === 'request' && row.shielded)) return 'exclude';
   const isStoppable = !row.pointOfNoReturn || scope === 'terminate';
-  if (isStoppable && !isLive(row, now)) return 'remove';
+  if (isStoppable && !isClaimed(row, now)) return 'remove';
   const isRequested = scope === 'terminate' ? row.cancelRequested : row.cancelRequestedAt !== null;
   if (isRequested) return 'keep';
   return isStoppable ? 'flag' : 'record';

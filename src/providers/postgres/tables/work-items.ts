@@ -54,7 +54,6 @@ export interface HandedBack {
   readonly claims: number;
   /** The failure of this attempt. Increments `failures`. */
   readonly failure: string | undefined;
-  readonly unstarted?: boolean | undefined;
 }
 
 /** A claimed work item, for inspection by operators. */
