@@ -70,7 +70,7 @@ export function fenceMessagesUntil(
 }
 
 /** Whether the visible messages of an instance are exactly those of the timers that a turn applied. */
-export function areFiredTimers(
+function areFiredTimers(
   messages: readonly StoredMessage[],
   { executionId, timers = [] }: TurnAck,
 ): boolean {

@@ -11,10 +11,11 @@ import type {
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import { chooseDue, fenceTime, isClaimed, planHoldBack } from '../../rules/claims.ts';
+import { isAt, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
-import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
+import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
@@ -135,7 +136,7 @@ async function ack(
     if (!isHeld || target === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
-    const error = refusal(target, turn, 'ackOrchestrationItems');
+    const error = turnError(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
     committed.add(key);
     commits.push({ target, hasLockRow: true, turn });
@@ -195,12 +196,7 @@ async function hold(
     const { instanceKey, delayMs, blocked } = one;
     const row = instances.get(instanceKey);
     const lock = locks.get(instanceKey);
-    const isCurrent =
-      row !== undefined &&
-      !isTerminal(row.status) &&
-      row.incarnation === one.incarnation &&
-      row.executionId === one.executionId &&
-      row.lastTurn === one.lastTurn;
+    const isCurrent = row !== undefined && !isTerminal(row.status) && isAt(row, one);
     if (!isCurrent || (lock !== undefined && isClaimed(lock, scope.now))) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
     scope.effects.due('orchestrations', planHoldBack(one, scope.now).dueAt);

@@ -12,13 +12,13 @@ import type {
   WorkQueue,
 } from '../../contract/work-queue.ts';
 import { fenceTime, isClaimed, planHandBack } from '../../rules/claims.ts';
-import { areFiredTimers } from '../../rules/turns.ts';
+import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { enoughTurns, type BatchWork } from '../batches/batching.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
 import type { Scope } from '../driver/scope.ts';
-import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
+import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { InstanceStops } from '../stopping/cancellation.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages, VisibleMessage } from '../tables/messages.ts';
@@ -339,43 +339,28 @@ function checkTurn(
 ): AcceptedTurn | CommitResult {
   const { instanceKey, turn, timers = [] } = ack;
   const target = instances.get(instanceKey);
-  const isCurrent =
-    target?.status === 'running' &&
-    target.incarnation === ack.incarnation &&
-    target.executionId === ack.executionId &&
-    target.lastTurn === ack.lastTurn;
-  if (!isCurrent) return lost('ackTurns');
   const lock = locked.locks.get(instanceKey);
-  const isLocked = lock !== undefined && isClaimed(lock, now);
-  const seenUntil = ack.asOfMs ?? now;
-  const fired = (locked.messages.get(instanceKey) ?? []).filter(
-    ({ visibleAt }) => visibleAt <= seenUntil,
+  const until = fenceMessagesUntil(ack, now);
+  const visible = (timers.length > 0 ? (locked.messages.get(instanceKey) ?? []) : []).filter(
+    ({ visibleAt }) => visibleAt <= until,
   );
-  const hasUnseen = timers.length > 0 ? !areFiredTimers(fired, ack) : lock?.hasVisible === true;
-  const items = ack.lockTokens.flatMap((token) => ownItem(ack, locked.items, token, now) ?? []);
-  if (isLocked || hasUnseen || items.length < ack.lockTokens.length) return lost('ackTurns');
-  const error = refusal(target, turn, 'ackTurns');
+  const items = ack.lockTokens.map((lockToken) => {
+    const { key, secret } = parseToken(lockToken);
+    const item = locked.items.get(key);
+    return item?.lockToken === secret && isClaimed(item, now) ? item : undefined;
+  });
+  const breach = fenceBreach(ack, {
+    instance: target,
+    isClaimed: lock !== undefined && isClaimed(lock, now),
+    hasVisible: lock?.hasVisible === true,
+    visible,
+    items,
+  });
+  if (target === undefined || breach !== undefined) return lost('ackTurns');
+  const error = turnError(target, turn, 'ackTurns');
   if (error !== undefined) return { ok: false, error };
   const commit = { target, hasLockRow: lock !== undefined, turn };
-  return { commit, items, fired: timers.length > 0 ? fired : [] };
-}
-
-/** The item of a token, if the turn may settle it: held, of the same execution, and not flagged. */
-function ownItem(
-  { instanceKey, executionId }: TurnAck,
-  items: ReadonlyMap<number, HeldItem>,
-  lockToken: string,
-  now: number,
-): HeldItem | undefined {
-  const { key, secret } = parseToken(lockToken);
-  const item = items.get(key);
-  const isOwn =
-    item?.lockToken === secret &&
-    isClaimed(item, now) &&
-    item.instanceKey === instanceKey &&
-    item.executionId === executionId &&
-    !item.cancelRequested;
-  return isOwn ? item : undefined;
+  return { commit, items: items.filter((item) => item !== undefined), fired: visible };
 }
 
 function lost(operation: string): CommitResult {
