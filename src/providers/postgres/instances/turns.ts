@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { existingStart } from '../../rules/starts.ts';
 import { isScheduledTooLate, timerDueAt } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
@@ -10,7 +11,6 @@ import {
   isOver,
   type InstanceRow,
   type InstanceRows,
-  existingStart,
   newInstanceRow,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops, CancelRequest } from '../stopping/cancellation.ts';
@@ -188,7 +188,8 @@ export class Turns {
       const start = child.ifStarted === undefined ? undefined : byId.get(child.instanceId);
       if (start === undefined) return false;
       const wanted = { ...child, kind: 'orchestration' as const };
-      return existingStart(definitions, wanted, start).kind === 'exists';
+      const existing = { ...start, ...definitions.get(start.definitionKey) };
+      return existingStart(existing, wanted).kind === 'exists';
     };
   }
 
