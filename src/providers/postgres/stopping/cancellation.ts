@@ -1,7 +1,6 @@
 import { encodeEvent, type HistoryEvent } from '../../../model/event.ts';
 import { platformFailure } from '../../../model/failures/failure.ts';
 import { encodeMessage, type Message } from '../../../model/message.ts';
-import { isTerminal } from '../../../model/status.ts';
 import type {
   CancelInstance,
   CancellationStore,
@@ -10,6 +9,7 @@ import type {
   StopResult,
 } from '../../contract/cancellation.ts';
 import { isClaimed } from '../../rules/claims.ts';
+import { planCancel, planTerminate } from '../../rules/stops.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { Batch, Changes } from '../batches/changes.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
@@ -207,23 +207,26 @@ export class InstanceStops {
     requests: readonly CancelRequest[],
   ): Promise<readonly boolean[]> {
     const { instances } = batch;
-    const pending = requests.flatMap(({ instanceKey }) => {
-      const row = instances.get(instanceKey);
-      return row?.status === 'pending' ? [row] : [];
-    });
-    await this.#lockParents(batch, pending);
+    const rows = requests.flatMap(({ instanceKey }) => instances.get(instanceKey) ?? []);
+    await this.#lockParents(
+      batch,
+      rows.filter((row) => planCancel(row) === 'end'),
+    );
     const running: CancelRequest[] = [];
     const runs: CancelRequest[] = [];
     const changed = requests.map((request) => {
-      const row = instances.get(request.instanceKey);
-      if (row?.isTask === true && (row.status === 'pending' || row.status === 'running')) {
+      const { instanceKey, reason } = request;
+      const row = instances.get(instanceKey);
+      const plan = row === undefined ? 'none' : planCancel(row);
+      if (row === undefined || plan === 'none') return false;
+      if (plan === 'end') cancelPending(batch, row, request);
+      else if (plan === 'cancelRun') {
         runs.push(request);
-        instances.update(row.instanceKey, { status: 'canceling' });
-      } else if (row?.status === 'pending') cancelPending(batch, row, request);
-      else if (row?.status === 'running') {
+        instances.update(instanceKey, { status: 'canceling' });
+      } else {
         running.push(request);
-        instances.update(row.instanceKey, { status: 'canceling', cancelReason: request.reason });
-      } else return false;
+        instances.update(instanceKey, { status: 'canceling', cancelReason: reason });
+      }
       return true;
     });
     await this.#cancelRunning(batch, running);
@@ -263,14 +266,14 @@ export class InstanceStops {
     let level = terminations.flatMap((termination) => {
       const { instanceKey } = termination.request;
       const row = batch.instances.get(instanceKey);
-      if (row === undefined || isTerminal(row.status) || visited.has(instanceKey)) return [];
+      if (row === undefined || planTerminate(row) === 'none' || visited.has(instanceKey)) return [];
       visited.add(instanceKey);
       return [{ row, termination }];
     });
     while (level.length > 0) {
       await this.#terminateLevel(
         batch,
-        level.filter(({ row }) => !isTerminal(row.status)),
+        level.filter(({ row }) => planTerminate(row) !== 'none'),
       );
       const children = (await this.#lockChildrenOf(batch, level)).filter(
         ({ row }) => !visited.has(row.instanceKey),
@@ -300,7 +303,7 @@ export class InstanceStops {
     const closing: number[] = [];
     for (const { row, termination } of level) {
       const { instanceKey } = row;
-      if (row.closingReason === null) {
+      if (planTerminate(row) === 'end') {
         // Event times never decrease within an execution, even if the clock is set back.
         const at = Math.max(scope.now, lastTimes.get(instanceKey) ?? 0);
         const runStartedAt = row.isTask ? (startedAt.get(instanceKey) ?? null) : null;
