@@ -219,9 +219,9 @@ export class Turns {
       batch.scope,
       endings.map(({ target: { instanceKey }, items }): CancelItems => ({
         instanceKey,
-        reach: 'end',
+        cancelScope: 'end',
         reason: items,
-        toldExecutionId: null,
+        notifiedExecutionId: null,
       })),
     );
     const parents = endings.filter(({ mayHaveChildren }) => mayHaveChildren);

@@ -432,13 +432,12 @@ export class InstanceStops {
   }
 }
 
-/** `executionId`: the execution that gets messages about its canceled items, if any. */
 function itemCancel(
-  reach: 'request' | 'terminate',
+  cancelScope: 'request' | 'terminate',
   { instanceKey, reason }: CancelRequest,
-  executionId: number | null = null,
+  notifiedExecutionId: number | null = null,
 ) {
-  return { instanceKey, reason, reach, toldExecutionId: executionId };
+  return { instanceKey, reason, cancelScope, notifiedExecutionId };
 }
 
 function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: CancelRequest): void {

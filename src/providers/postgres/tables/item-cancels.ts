@@ -10,10 +10,10 @@ import type { MessageRow } from './messages.ts';
 /** A cancel of all items of an instance. */
 export interface CancelItems {
   readonly instanceKey: number;
-  readonly reach: Exclude<CancelScope, 'operation'>;
+  readonly cancelScope: Exclude<CancelScope, 'operation'>;
   readonly reason: string;
   /** The execution that gets a message for each item that never starts; `null` for none. */
-  readonly toldExecutionId: number | null;
+  readonly notifiedExecutionId: number | null;
 }
 
 /** A cancel of some operations of an execution. */
@@ -110,9 +110,9 @@ export class ItemCancels {
     for (const row of rows.toSorted((a, b) => a.operation - b.operation)) {
       const cancel = byInstance.get(row.instanceKey);
       if (cancel === undefined) continue;
-      const { reach, reason, toldExecutionId } = cancel;
-      const request = { scope: reach, reason, trigger: 'cancel' } as const;
-      plan.add(row, request, { notify: row.executionId === toldExecutionId });
+      const { cancelScope, reason, notifiedExecutionId } = cancel;
+      const request = { scope: cancelScope, reason, trigger: 'cancel' } as const;
+      plan.add(row, request, { notify: row.executionId === notifiedExecutionId });
     }
     const startedAt = new Map(rows.map((row) => [row.instanceKey, row.startedAt]));
     return { ...(await this.#write(scope, plan)), startedAt };
