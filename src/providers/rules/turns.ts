@@ -121,3 +121,24 @@ export function customStatusVersions({ customStatus, events }: Turn): number {
 export function timerDueAt({ fireAt, delayMs }: NewTimer, now: number): number {
   return Math.ceil(delayMs === undefined ? fireAt : now + delayMs);
 }
+
+/** Whether an instance can have messages after a turn: earlier ones, or new ones from the turn itself. */
+export function mayHaveMessages(
+  { status, hasLockRow }: { readonly status: InstanceStatus; readonly hasLockRow: boolean },
+  turn: Turn,
+): boolean {
+  return (
+    hasLockRow ||
+    status === 'canceling' ||
+    turn.timers.length > 0 ||
+    turn.children.length > 0 ||
+    turn.messages.length > 0 ||
+    turn.activityCancels.length > 0 ||
+    turn.childCancels.length > 0
+  );
+}
+
+/** The message of a timer that has fired. */
+export function timerFired(executionId: number, operation: number): StoredMessage {
+  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
+}

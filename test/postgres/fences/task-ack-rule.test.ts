@@ -10,7 +10,7 @@ import {
   onFailOperation,
   taskOperation,
 } from '../../../src/providers/postgres/tables/work-items.ts';
-import { isClaimed } from '../../../src/providers/rules/claims.ts';
+import { isHeldBy } from '../../../src/providers/rules/claims.ts';
 import { planCancel } from '../../../src/providers/rules/stops.ts';
 import { Secrets } from '../../../src/providers/shared/lock-token.ts';
 import { applyMutation } from './mutation.ts';
@@ -72,7 +72,7 @@ const outcomes = [{ kind: 'completed', payload: '1' }, { kind: 'skipped' }] as c
 const trials = states.flatMap((one) => outcomes.map((outcome) => ({ ...one, outcome })));
 
 function isAllowed(state: State): boolean {
-  const isHeld = !state.isMissing && state.lockToken === held && isClaimed(state, now);
+  const isHeld = !state.isMissing && isHeldBy(state, held, now);
   return isHeld && planCancel({ status: state.status, isTask: true }) !== 'none';
 }
 

@@ -1,6 +1,6 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { existingStart } from '../../rules/starts.ts';
-import { isScheduledTooLate, timerDueAt } from '../../rules/turns.ts';
+import { isScheduledTooLate, timerDueAt, timerFired } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
@@ -326,10 +326,6 @@ function neverStarted(target: InstanceRow, { operation }: NewWorkItem): StoredMe
     reason,
     trigger: 'cancel',
   });
-}
-
-function timerFired(executionId: number, operation: number): StoredMessage {
-  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
 }
 
 function toRow(parent: InstanceRow, child: NewChild, keyOf: DefinitionKeys) {

@@ -10,7 +10,7 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue, fenceTime, isClaimed, planHoldBack } from '../../rules/claims.ts';
+import { chooseDue, fenceTime, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
 import { isAt, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
@@ -132,7 +132,7 @@ async function ack(
     const { key, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(key);
     const target = batch.instances.get(key);
-    const isHeld = lock?.lockToken === secret && isClaimed(lock, scope.now) && !committed.has(key);
+    const isHeld = isHeldBy(lock, secret, scope.now) && !committed.has(key);
     if (!isHeld || target === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
@@ -169,7 +169,7 @@ async function abandon(
   const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
     const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(instanceKey);
-    const isHeld = lock?.lockToken === secret && isClaimed(lock, fenceTime(evenIfExpired, now));
+    const isHeld = isHeldBy(lock, secret, fenceTime(evenIfExpired, now));
     if (!isHeld || released.has(instanceKey)) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
@@ -197,7 +197,7 @@ async function hold(
     const row = instances.get(instanceKey);
     const lock = locks.get(instanceKey);
     const isCurrent = row !== undefined && !isTerminal(row.status) && isAt(row, one);
-    if (!isCurrent || (lock !== undefined && isClaimed(lock, scope.now))) return false;
+    if (!isCurrent || isClaimed(lock, scope.now)) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
     scope.effects.due('orchestrations', planHoldBack(one, scope.now).dueAt);
     return true;

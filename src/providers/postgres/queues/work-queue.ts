@@ -11,7 +11,7 @@ import type {
   WorkItemRetry,
   WorkQueue,
 } from '../../contract/work-queue.ts';
-import { fenceTime, isClaimed, planHandBack } from '../../rules/claims.ts';
+import { fenceTime, isClaimed, isHeldBy, planHandBack } from '../../rules/claims.ts';
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import { parseToken } from '../../shared/lock-token.ts';
@@ -158,7 +158,7 @@ async function lockHeld(
   return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
     const heldAt = fenceTime(claims[index]?.unstarted, scope.now);
-    if (item?.lockToken !== secret || !isClaimed(item, heldAt) || seen.has(key)) return undefined;
+    if (!isHeldBy(item, secret, heldAt) || seen.has(key)) return undefined;
     seen.add(key);
     return item;
   });
@@ -347,11 +347,11 @@ function checkTurn(
   const items = ack.lockTokens.map((lockToken) => {
     const { key, secret } = parseToken(lockToken);
     const item = locked.items.get(key);
-    return item?.lockToken === secret && isClaimed(item, now) ? item : undefined;
+    return isHeldBy(item, secret, now) ? item : undefined;
   });
   const breach = fenceBreach(ack, {
     instance: target,
-    isClaimed: lock !== undefined && isClaimed(lock, now),
+    isClaimed: isClaimed(lock, now),
     hasVisible: lock?.hasVisible === true,
     visible,
     items,

@@ -8,7 +8,7 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
-import { isClaimed } from '../../rules/claims.ts';
+import { isHeldBy } from '../../rules/claims.ts';
 import { planCancel, planTerminate } from '../../rules/stops.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { Batch, Changes } from '../batches/changes.ts';
@@ -150,7 +150,7 @@ async function markPoints(
   const passed: number[] = [];
   const results = tokens.map(({ key, secret }): PointOfNoReturn => {
     const item = items.get(key);
-    if (item?.lockToken !== secret || !isClaimed(item, scope.now)) return { kind: 'lost' };
+    if (!isHeldBy(item, secret, scope.now)) return { kind: 'lost' };
     const cancel = toCancelInfo(item);
     if (cancel !== null) return { kind: 'canceled', cancel };
     passed.push(key);

@@ -107,7 +107,7 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
     const items = ack.lockTokens.map((token) => store.workItems.heldBy(token, now));
     const breach = fenceBreach(ack, {
       instance: row,
-      isClaimed: lock !== undefined && isClaimed(lock, now),
+      isClaimed: isClaimed(lock, now),
       hasVisible: visible.length > 0,
       visible,
       items,
