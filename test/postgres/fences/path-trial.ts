@@ -9,7 +9,7 @@ import { Secrets } from '../../../src/providers/shared/lock-token.ts';
 import { createDatabase } from '../helpers/server.ts';
 
 /** Values of the columns of a row. */
-export type Row = Readonly<Record<string, string | number | boolean | null>>;
+type Row = Readonly<Record<string, string | number | boolean | null>>;
 
 /** A database that a test fills below the provider, and the parts that a single-statement path needs. */
 export interface PathDatabase {

@@ -5,14 +5,11 @@
 import { expect, it } from 'vitest';
 import type { WorkItemAck } from '../../../src/providers/contract/work-queue.ts';
 import { SingleStatementTaskAcks } from '../../../src/providers/postgres/single-statement/tasks.ts';
-import {
-  newTaskSecret,
-  onFailOperation,
-  taskOperation,
-} from '../../../src/providers/postgres/tables/work-items.ts';
+import { newTaskSecret } from '../../../src/providers/postgres/tables/work-items.ts';
 import { isHeldBy } from '../../../src/providers/rules/claims.ts';
 import { planCancel } from '../../../src/providers/rules/stops.ts';
 import { Secrets } from '../../../src/providers/shared/lock-token.ts';
+import { onFailOperation, taskOperation } from '../../../src/providers/shared/work-item-row.ts';
 import { applyMutation } from './mutation.ts';
 import {
   definitionKeys,

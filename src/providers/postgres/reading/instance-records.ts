@@ -12,7 +12,7 @@ import { one, prepare, strings } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { RunState } from '../tables/task-rows.ts';
-import { taskOperation } from '../tables/work-items.ts';
+import { taskOperation } from '../../shared/work-item-row.ts';
 
 interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
   readonly definitionKey: number;

@@ -19,7 +19,8 @@ import type { History } from '../tables/history.ts';
 import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
-import { toCancelInfo, type WorkItems } from '../tables/work-items.ts';
+import type { WorkItems } from '../tables/work-items.ts';
+import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** Clean-up limit for children of a terminated instance, unless the request sets one. */
 const defaultCleanupMs = 300_000;
@@ -69,18 +70,7 @@ export function createCancellationStore(store: CancellationParts): CancellationS
           tx,
           rows.map(({ definitionKey }) => definitionKey),
         );
-        return rows.map((row) => ({
-          operation: row.operation,
-          name: store.definitions.get(row.definitionKey).name,
-          attempt: row.failures + 1,
-          lockedUntil: row.lockedUntil,
-          worker: row.worker,
-          claimedAt: row.claimedAt,
-          cancel:
-            row.cancelTrigger === null || row.cancelReason === null
-              ? null
-              : { reason: row.cancelReason, trigger: row.cancelTrigger },
-        }));
+        return rows.map((row) => toRunningItem(row, store.definitions.get(row.definitionKey).name));
       }),
   };
 }

@@ -12,12 +12,8 @@ import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-row
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import {
-  type Settlement,
-  onFailOperation,
-  taskOperation,
-  type HeldItem,
-} from '../tables/work-items.ts';
+import type { Settlement, HeldItem } from '../tables/work-items.ts';
+import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The tables that a creation of task runs reads and writes. */
 export interface TaskTables {
