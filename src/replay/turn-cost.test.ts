@@ -45,7 +45,7 @@ async function timeLoop(steps: number): Promise<number> {
   return cpuMs() - begin;
 }
 
-describe('R9: the cost of a turn is independent of the history's length', () => {
+describe('R9: the cost of a turn does not depend on the length of the history', () => {
   it.each(['native', 'context'] as const)(
     'a %s join 10,000 wide costs about ten times one of 1,000',
     async (combine) => {

@@ -254,7 +254,10 @@ describeManaged('deleteInstance()', ({ openManaged, openShared }) => {
     for (const listener of listeners) listener({ kind: 'finished', instanceIds: ['w'] });
     for (const end of await ends) {
       expect(end).toMatchObject({
-        reason: { code: 'INSTANCE_NOT_FOUND', message: expect.stringContaining('has its id now') },
+        reason: {
+          code: 'INSTANCE_NOT_FOUND',
+          message: expect.stringContaining('another instance has its id'),
+        },
       });
     }
     await second.raiseEvent('go', 'second');

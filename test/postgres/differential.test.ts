@@ -13,22 +13,12 @@ import {
   startMessage,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
+import { randomFrom } from './helpers/random.ts';
 import { StoreTwin } from './helpers/store-twin.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
 const operations = 250;
 const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
-
-/** A seeded pseudo-random generator. */
-function randomFrom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 /** A turn that depends only on the dice and the instance. */
 function turnOf(item: OrchestrationItem, dice: readonly number[], now: number): Turn {

@@ -187,6 +187,8 @@ export class CompletionWaiter {
   }
 
   #listen(): void {
+    // A start that was called before `close` may get here after it.
+    if (this.#closed) return;
     this.#stopListening ??= this.#provider.hints((hint) => this.#onHint(hint));
   }
 

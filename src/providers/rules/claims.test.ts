@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chooseDue, fenceTime, isClaimed, planHandBack, planHoldBack } from './claims.ts';
+import { chooseDue, fenceTime, isClaimed, isHeldBy, planHandBack, planHoldBack } from './claims.ts';
 
 describe('isClaimed', () => {
   it.each([
@@ -9,6 +9,14 @@ describe('isClaimed', () => {
     ['no lease', { lockToken: 'a', lockedUntil: null }, false],
   ])('%s', (_, lock, expected) => {
     expect(isClaimed(lock, 10)).toBe(expected);
+  });
+
+  it('requires the secret of the claim where a token is checked', () => {
+    const lock = { lockToken: 'a', lockedUntil: 11 };
+    expect(isHeldBy(lock, 'a', 10)).toBe(true);
+    expect(isHeldBy(lock, 'b', 10)).toBe(false);
+    expect(isHeldBy(lock, 'a', 11)).toBe(false);
+    expect(isHeldBy(undefined, 'a', 10)).toBe(false);
   });
 
   it('accepts an expired lease at the fence time of a claim that started nothing', () => {

@@ -7,12 +7,24 @@ export const registrationMs = 86_400_000;
 /** A flag as a store reads it: SQLite has 0 and 1. */
 export type Flag = boolean | 0 | 1;
 
+/** The columns of a claim, on an instance or a work item. */
+interface Lock {
+  readonly lockToken: string | null;
+  readonly lockedUntil: number | null;
+}
+
 /** Whether a lock is held and its lease has not expired. */
-export function isClaimed(
-  lock: { readonly lockToken: string | null; readonly lockedUntil: number | null },
+export function isClaimed(lock: Lock | undefined, now: number): boolean {
+  return lock?.lockToken != null && lock.lockedUntil !== null && lock.lockedUntil > now;
+}
+
+/** Whether the claim with this secret holds a lock and its lease has not expired. */
+export function isHeldBy<L extends Lock>(
+  lock: L | undefined,
+  secret: string,
   now: number,
-): boolean {
-  return lock.lockToken !== null && lock.lockedUntil !== null && lock.lockedUntil > now;
+): lock is L {
+  return lock?.lockToken === secret && isClaimed(lock, now);
 }
 
 /**

@@ -70,7 +70,7 @@ export function fenceMessagesUntil(
 }
 
 /** Whether the visible messages of an instance are exactly those of the timers that a turn applied. */
-export function areFiredTimers(
+function areFiredTimers(
   messages: readonly StoredMessage[],
   { executionId, timers = [] }: TurnAck,
 ): boolean {
@@ -120,4 +120,25 @@ export function customStatusVersions({ customStatus, events }: Turn): number {
 /** When the message of a new timer becomes visible, for a turn committed at `now` by the store's clock. */
 export function timerDueAt({ fireAt, delayMs }: NewTimer, now: number): number {
   return Math.ceil(delayMs === undefined ? fireAt : now + delayMs);
+}
+
+/** Whether an instance can have messages after a turn: earlier ones, or new ones from the turn itself. */
+export function mayHaveMessages(
+  { status, hasLockRow }: { readonly status: InstanceStatus; readonly hasLockRow: boolean },
+  turn: Turn,
+): boolean {
+  return (
+    hasLockRow ||
+    status === 'canceling' ||
+    turn.timers.length > 0 ||
+    turn.children.length > 0 ||
+    turn.messages.length > 0 ||
+    turn.activityCancels.length > 0 ||
+    turn.childCancels.length > 0
+  );
+}
+
+/** The message of a timer that has fired. */
+export function timerFired(executionId: number, operation: number): StoredMessage {
+  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
 }

@@ -1,4 +1,4 @@
-import type { InstanceRecord, TaskRecord } from '../contract/instances.ts';
+import type { ExecutionRecord, InstanceRecord, TaskRecord } from '../contract/instances.ts';
 import { bytesOfTexts } from '../contract/page-bytes.ts';
 import type { OnFailState } from '../contract/tasks.ts';
 
@@ -100,4 +100,16 @@ function toTask(row: InstanceRecordRow): TaskRecord | null {
     onFail: row.onFail === 'ready' ? null : row.onFail,
     onFailFailure: row.onFailFailure,
   };
+}
+
+/** An execution as a store reads it. */
+export interface ExecutionRow extends Omit<ExecutionRecord, 'version'> {
+  readonly definitionKey: number;
+}
+
+/** Converts an execution. A running one is `pending` until its first turn. */
+export function toExecutionRecord(row: ExecutionRow, version: string | null): ExecutionRecord {
+  const { executionId, startedAt, endedAt, historyLength } = row;
+  const status = row.status === 'running' && startedAt === null ? 'pending' : row.status;
+  return { executionId, status, version, startedAt, endedAt, historyLength };
 }

@@ -214,7 +214,8 @@ export class Connection {
 
   #listen(listener: (hint: Hint) => void): () => void {
     const boundary = this.#boundary;
-    if (!boundary.hints) return () => undefined;
+    // The code of a crashed process runs on in this simulation; it must not subscribe again.
+    if (!boundary.hints || this.#isCut) return () => undefined;
     boundary.listeners += 1;
     const unsubscribe = boundary.store.hints(listener);
     const stop = (): void => {

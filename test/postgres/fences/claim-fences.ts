@@ -147,7 +147,7 @@ export const claimFences: FencedStatement = {
     },
     {
       demands: 'the limit',
-      find: /(?<="nextAt", "itemKey") LIMIT \$5/,
+      find: /(?<="nextAt", "itemKey") LIMIT \$5::bigint/,
       replace: '',
       rejectedBy: limited,
     },

@@ -1,9 +1,10 @@
-import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import type { InstanceStatus } from '../../../model/status.ts';
 import type {
   DeleteInstanceResult,
   TreeDeletion,
   TreeDeletionResult,
 } from '../../contract/management.ts';
+import { deletionObstacle, type ChildLink } from '../../rules/deletions.ts';
 import { keys, prepare, strings } from '../driver/columns.ts';
 import { fromStoredText } from '../driver/arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
@@ -225,45 +226,20 @@ function planAll(
   return { results, plan };
 }
 
-/** Checks whether a tree can be deleted. */
+/** Returns the instances of a tree and the counts of their rows, or why it cannot be deleted. */
 function check(
-  { instanceIds, rootIncarnation, force }: TreeDeletion,
+  tree: TreeDeletion,
   byId: ReadonlyMap<string, Row>,
   gone: ReadonlySet<string>,
 ): Check {
-  // The existing instances, in input order, without duplicates.
-  const rows = [...new Set(instanceIds)].flatMap((id) => byId.get(id) ?? []);
-  const root = rows.at(-1);
-  const isReplaced =
-    rootIncarnation !== undefined &&
-    (root?.incarnation !== rootIncarnation || root.instanceId !== instanceIds.at(-1));
-  if (isReplaced) return { kind: 'replaced' };
-  const running = force ? undefined : rows.find(isActive);
-  if (running !== undefined) {
-    const { instanceId, status } = running;
-    return { kind: 'running', instanceId, status };
-  }
-  return findOrphan(rows, gone) ?? { kind: 'deletable', rows, counts: toCounts(rows) };
+  const rows = [...new Set(tree.instanceIds)].flatMap((id) => byId.get(id) ?? []);
+  const children = () => rows.flatMap(childLinks).filter(({ instanceId }) => !gone.has(instanceId));
+  const obstacle = deletionObstacle(tree, rows, children);
+  return obstacle ?? { kind: 'deletable', rows, counts: toCounts(rows) };
 }
 
-function isActive({ status, isHandling }: Row): boolean {
-  return !isTerminal(status) || isHandling;
-}
-
-function findOrphan(
-  rows: readonly Row[],
-  gone: ReadonlySet<string>,
-): Extract<TreeDeletionResult, { kind: 'orphan' }> | undefined {
-  const positions = new Map(rows.map(({ instanceId }, index) => [instanceId, index]));
-  for (const [position, { instanceId: parentInstanceId, childIds }] of rows.entries()) {
-    for (const stored of childIds) {
-      const instanceId = fromStoredText(stored);
-      const own = positions.get(instanceId) ?? Infinity;
-      if (own > position && !gone.has(instanceId))
-        return { kind: 'orphan', instanceId, parentInstanceId };
-    }
-  }
-  return undefined;
+function childLinks({ instanceId: parentInstanceId, childIds }: Row): readonly ChildLink[] {
+  return childIds.map((stored) => ({ instanceId: fromStoredText(stored), parentInstanceId }));
 }
 
 function eventsOf({ historyLength, pastEvents }: Row): number {

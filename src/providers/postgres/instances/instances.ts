@@ -7,10 +7,10 @@ import type {
   NewMessage,
 } from '../../contract/instances.ts';
 import type { ClaimedAtInsert } from '../../contract/turn.ts';
+import { existingStart } from '../../rules/starts.ts';
 import type { Batch } from '../batches/changes.ts';
 import type { DefinitionKeys } from '../tables/definitions.ts';
 import {
-  existingStart,
   isOver,
   newInstanceRow,
   type InstanceRow,
@@ -144,7 +144,8 @@ async function existingStarts(
     const start = byId.get(instanceId);
     if (start === undefined)
       throw new Error(`Instance ${JSON.stringify(instanceId)} was neither created nor found.`);
-    return existingStart(definitions, { kind: 'orchestration', name, inputHash }, start);
+    const existing = { ...start, ...definitions.get(start.definitionKey) };
+    return existingStart(existing, { kind: 'orchestration', name, inputHash });
   };
 }
 

@@ -1,4 +1,4 @@
-import { customStatusVersions } from '../../rules/turns.ts';
+import { customStatusVersions, mayHaveMessages } from '../../rules/turns.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { Batch } from '../batches/changes.ts';
 import type { InstanceRow, TurnRow } from '../tables/instance-rows.ts';
@@ -21,8 +21,9 @@ export function applyOutcome(
   { nameOf, keyOf }: NamedKeys,
 ): Ending | undefined {
   const { instances, changes, scope } = batch;
-  const { target, turn } = commit;
+  const { target, turn, hasLockRow } = commit;
   const { outcome } = turn;
+  const hasMessages = mayHaveMessages({ status: target.status, hasLockRow }, turn);
   const name = nameOf(target);
   const definitionKey = keyOf('orchestration', name, turn.version);
   const row = toTurnRow(target, turn, definitionKey);
@@ -34,12 +35,12 @@ export function applyOutcome(
   instances.update(instanceKey, { status, definitionKey, historyLength, lastTurn, hasChildren });
   switch (outcome.status) {
     case 'running':
-      if (mayHaveMessages(commit)) changes.release(instanceKey, definitionKey);
+      if (hasMessages) changes.release(instanceKey, definitionKey);
       return undefined;
     case 'completed':
     case 'failed':
       instances.update(instanceKey, { status: outcome.status });
-      if (mayHaveMessages(commit)) changes.forget(instanceKey);
+      if (hasMessages) changes.forget(instanceKey);
       notifyEnd(scope, target, outcome);
       return ending(commit, { items: outcome.status, children: `parent ${outcome.status}` });
     case 'canceled': {
@@ -97,17 +98,4 @@ function toTurnRow(target: InstanceRow, turn: Turn, definitionKey: number): Turn
 
 function rowStatus({ status }: TurnOutcome): TurnRow['status'] {
   return status === 'completed' || status === 'failed' ? status : 'running';
-}
-
-/** Whether an instance may have messages after a turn: earlier ones, or new ones from the turn itself. */
-function mayHaveMessages({ hasLockRow, target, turn }: TurnCommit): boolean {
-  return (
-    hasLockRow ||
-    target.status === 'canceling' ||
-    turn.timers.length > 0 ||
-    turn.children.length > 0 ||
-    turn.messages.length > 0 ||
-    turn.activityCancels.length > 0 ||
-    turn.childCancels.length > 0
-  );
 }

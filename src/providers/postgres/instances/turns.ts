@@ -1,7 +1,6 @@
-import { ProviderError } from '../../../model/failures/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
-import { isTerminal } from '../../../model/status.ts';
-import { timerDueAt } from '../../rules/turns.ts';
+import { existingStart } from '../../rules/starts.ts';
+import { isScheduledTooLate, timerDueAt, timerFired } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
@@ -12,7 +11,6 @@ import {
   isOver,
   type InstanceRow,
   type InstanceRows,
-  existingStart,
   newInstanceRow,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops, CancelRequest } from '../stopping/cancellation.ts';
@@ -109,7 +107,7 @@ export class Turns {
     for (const { target, turn } of commits) {
       const { instanceKey, executionId } = target;
       for (const item of turn.workItems) {
-        if (mustNotStart(target, item)) {
+        if (isScheduledTooLate(target, item)) {
           const message = neverStarted(target, item);
           changes.messages.push({ instanceKey, visibleAt: scope.now, message });
           continue;
@@ -158,7 +156,7 @@ export class Turns {
       if (instanceKey === undefined || row === undefined) continue;
       batch.instances.set(newInstanceRow({ ...row, instanceKey }));
       changes.send(scope, { instanceKey, definitionKey: row.definitionKey }, child.start);
-      if (child.parentOperation !== null && mustNotStart(parent, child)) {
+      if (child.parentOperation !== null && isScheduledTooLate(parent, child)) {
         late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });
       }
     }
@@ -190,7 +188,8 @@ export class Turns {
       const start = child.ifStarted === undefined ? undefined : byId.get(child.instanceId);
       if (start === undefined) return false;
       const wanted = { ...child, kind: 'orchestration' as const };
-      return existingStart(definitions, wanted, start).kind === 'exists';
+      const existing = { ...start, ...definitions.get(start.definitionKey) };
+      return existingStart(existing, wanted).kind === 'exists';
     };
   }
 
@@ -220,9 +219,9 @@ export class Turns {
       batch.scope,
       endings.map(({ target: { instanceKey }, items }): CancelItems => ({
         instanceKey,
-        reach: 'end',
+        cancelScope: 'end',
         reason: items,
-        toldExecutionId: null,
+        notifiedExecutionId: null,
       })),
     );
     const parents = endings.filter(({ mayHaveChildren }) => mayHaveChildren);
@@ -244,20 +243,6 @@ export class Turns {
 export interface NamedKeys {
   readonly nameOf: (target: InstanceRow) => string;
   readonly keyOf: DefinitionKeys;
-}
-
-/** Returns the error of a turn that does not continue its instance. Call it before any write. */
-export function refusal(target: InstanceRow, turn: Turn, operation: string): Error | undefined {
-  if (isTerminal(target.status)) {
-    return refused(operation, `the instance is already ${target.status}`);
-  }
-  if (turn.events.length > 0 && turn.firstEventId !== target.historyLength + 1) {
-    return refused(
-      operation,
-      `the events start at ${turn.firstEventId}, but the history has ${target.historyLength}`,
-    );
-  }
-  return undefined;
 }
 
 /** Returns the ids of other instances that turns write to. */
@@ -327,11 +312,6 @@ function childCancels(
   });
 }
 
-/** Whether work of a turn must not start because the instance was canceled during the turn. Excludes shielded work. */
-function mustNotStart({ status }: InstanceRow, work: NewWorkItem | NewChild): boolean {
-  return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
-}
-
 function reasonOf({ cancelReason }: InstanceRow): string {
   return cancelReason ?? 'canceled';
 }
@@ -346,10 +326,6 @@ function neverStarted(target: InstanceRow, { operation }: NewWorkItem): StoredMe
     reason,
     trigger: 'cancel',
   });
-}
-
-function timerFired(executionId: number, operation: number): StoredMessage {
-  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
 }
 
 function toRow(parent: InstanceRow, child: NewChild, keyOf: DefinitionKeys) {
@@ -369,12 +345,4 @@ function toRow(parent: InstanceRow, child: NewChild, keyOf: DefinitionKeys) {
             operation: parentOperation,
           },
   };
-}
-
-function refused(operation: string, problem: string): ProviderError {
-  return new ProviderError({
-    operation,
-    message: `${operation}: ${problem}. Nothing was changed. Claim the instance again and repeat the turn.`,
-    retryable: false,
-  });
 }

@@ -7,16 +7,10 @@ import { keys, one, optional, prepare, strings } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
-import {
-  newTaskSecret,
-  cancelColumns,
-  isFree,
-  onFailOperation,
-  toCancelInfo,
-  type WorkItems,
-} from '../tables/work-items.ts';
+import { newTaskSecret, cancelColumns, isFree, type WorkItems } from '../tables/work-items.ts';
 import { priorityLevels, unique, workKeys, type WorkNames } from '../wakeups/due-query.ts';
 import type { QueueAccess } from '../wakeups/fetching.ts';
+import { itemKind, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** A claimed work item, with the columns of its instance that the handler needs. */
 export interface ClaimedItem {
@@ -105,7 +99,7 @@ function definitionKeys(row: ClaimedItem): readonly number[] {
 function toItem(definitions: Definitions, row: ClaimedItem, nowMs: number): WorkItem | undefined {
   const { instanceId } = row;
   if (instanceId === null) return undefined;
-  const kind = !row.isTask ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
+  const kind = itemKind(row.isTask, row.operation);
   return {
     kind,
     lockToken: formatToken(row.itemKey, row.secret),

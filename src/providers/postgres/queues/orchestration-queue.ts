@@ -10,14 +10,15 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue } from '../../rules/claims.ts';
+import { chooseDue, fenceTime, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
+import { isAt, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
-import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
+import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
-import { isLive, type InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
 import type { MessageOf, Messages } from '../tables/messages.ts';
 import {
@@ -131,11 +132,11 @@ async function ack(
     const { key, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(key);
     const target = batch.instances.get(key);
-    const isHeld = lock?.lockToken === secret && isLive(lock, scope.now) && !committed.has(key);
+    const isHeld = isHeldBy(lock, secret, scope.now) && !committed.has(key);
     if (!isHeld || target === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
-    const error = refusal(target, turn, 'ackOrchestrationItems');
+    const error = turnError(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
     committed.add(key);
     commits.push({ target, hasLockRow: true, turn });
@@ -168,13 +169,11 @@ async function abandon(
   const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
     const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(instanceKey);
-    const heldAt = evenIfExpired === true ? 0 : now;
-    const isHeld = lock?.lockToken === secret && isLive(lock, heldAt) && !released.has(instanceKey);
-    if (!isHeld) return false;
+    const isHeld = isHeldBy(lock, secret, fenceTime(evenIfExpired, now));
+    if (!isHeld || released.has(instanceKey)) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
-    // A worker with another build may claim a blocked instance immediately.
-    effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+    effects.due('orchestrations', planHoldBack({ delayMs, blocked }, now).dueAt);
     return true;
   });
   await store.locks.hold(scope.tx, holds, now);
@@ -197,16 +196,10 @@ async function hold(
     const { instanceKey, delayMs, blocked } = one;
     const row = instances.get(instanceKey);
     const lock = locks.get(instanceKey);
-    const isCurrent =
-      row !== undefined &&
-      !isTerminal(row.status) &&
-      row.incarnation === one.incarnation &&
-      row.executionId === one.executionId &&
-      row.lastTurn === one.lastTurn;
-    if (!isCurrent || (lock !== undefined && isLive(lock, scope.now))) return false;
+    const isCurrent = row !== undefined && !isTerminal(row.status) && isAt(row, one);
+    if (!isCurrent || isClaimed(lock, scope.now)) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
-    // A worker with another build may claim a blocked instance immediately.
-    scope.effects.due('orchestrations', scope.now);
+    scope.effects.due('orchestrations', planHoldBack(one, scope.now).dueAt);
     return true;
   });
   await store.locks.holdFree(scope.tx, [...free.values()], scope.now);

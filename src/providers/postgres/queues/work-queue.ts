@@ -5,19 +5,22 @@ import type {
   HandBackResult,
   RenewResult,
   TurnAck,
+  WorkItemAbandon,
   WorkItemAck,
   WorkItemRenewal,
+  WorkItemRetry,
   WorkQueue,
 } from '../../contract/work-queue.ts';
-import { areFiredTimers } from '../../rules/turns.ts';
+import { fenceTime, isClaimed, isHeldBy, planHandBack } from '../../rules/claims.ts';
+import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { enoughTurns, type BatchWork } from '../batches/batching.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
 import type { Scope } from '../driver/scope.ts';
-import { addressees, refusal, type TurnCommit, type Turns } from '../instances/turns.ts';
+import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { InstanceStops } from '../stopping/cancellation.ts';
-import { isLive, type InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages, VisibleMessage } from '../tables/messages.ts';
 import type { Settlement, HandedBack, HeldItem } from '../tables/work-items.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
@@ -102,19 +105,13 @@ export function createWorkQueue(
 
     abandonWorkItems: store.batching({
       operation: 'abandonWorkItems',
-      run: (scope, abandons) =>
-        handBack(store, scope, abandons, ({ giveBackClaim, unstarted }, claims) => ({
-          claims: giveBackClaim ? Math.max(claims - 1, 0) : claims,
-          failure: undefined,
-          unstarted,
-        })),
+      run: (scope, abandons: readonly WorkItemAbandon[]) => handBack(store, scope, abandons),
       maxInFlight: 1,
     }),
 
     retryWorkItems: store.batching({
       operation: 'retryWorkItems',
-      run: (scope, retries) =>
-        handBack(store, scope, retries, ({ failure }) => ({ claims: 0, failure })),
+      run: (scope, retries: readonly WorkItemRetry[]) => handBack(store, scope, retries),
       maxInFlight: 1,
     }),
   };
@@ -160,9 +157,8 @@ async function lockHeld(
   const seen = new Set<number>();
   return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
-    // A claim that started nothing can be given back until another worker claims the item.
-    const heldAt = claims[index]?.unstarted === true ? 0 : scope.now;
-    if (item?.lockToken !== secret || !isLive(item, heldAt) || seen.has(key)) return undefined;
+    const heldAt = fenceTime(claims[index]?.unstarted, scope.now);
+    if (!isHeldBy(item, secret, heldAt) || seen.has(key)) return undefined;
     seen.add(key);
     return item;
   });
@@ -343,43 +339,28 @@ function checkTurn(
 ): AcceptedTurn | CommitResult {
   const { instanceKey, turn, timers = [] } = ack;
   const target = instances.get(instanceKey);
-  const isCurrent =
-    target?.status === 'running' &&
-    target.incarnation === ack.incarnation &&
-    target.executionId === ack.executionId &&
-    target.lastTurn === ack.lastTurn;
-  if (!isCurrent) return lost('ackTurns');
   const lock = locked.locks.get(instanceKey);
-  const isClaimed = lock !== undefined && isLive(lock, now);
-  const seenUntil = ack.asOfMs ?? now;
-  const fired = (locked.messages.get(instanceKey) ?? []).filter(
-    ({ visibleAt }) => visibleAt <= seenUntil,
+  const until = fenceMessagesUntil(ack, now);
+  const visible = (timers.length > 0 ? (locked.messages.get(instanceKey) ?? []) : []).filter(
+    ({ visibleAt }) => visibleAt <= until,
   );
-  const hasUnseen = timers.length > 0 ? !areFiredTimers(fired, ack) : lock?.hasVisible === true;
-  const items = ack.lockTokens.flatMap((token) => ownItem(ack, locked.items, token, now) ?? []);
-  if (isClaimed || hasUnseen || items.length < ack.lockTokens.length) return lost('ackTurns');
-  const error = refusal(target, turn, 'ackTurns');
+  const items = ack.lockTokens.map((lockToken) => {
+    const { key, secret } = parseToken(lockToken);
+    const item = locked.items.get(key);
+    return isHeldBy(item, secret, now) ? item : undefined;
+  });
+  const breach = fenceBreach(ack, {
+    instance: target,
+    isClaimed: isClaimed(lock, now),
+    hasVisible: lock?.hasVisible === true,
+    visible,
+    items,
+  });
+  if (target === undefined || breach !== undefined) return lost('ackTurns');
+  const error = turnError(target, turn, 'ackTurns');
   if (error !== undefined) return { ok: false, error };
   const commit = { target, hasLockRow: lock !== undefined, turn };
-  return { commit, items, fired: timers.length > 0 ? fired : [] };
-}
-
-/** The item of a token, if the turn may settle it: held, of the same execution, and not flagged. */
-function ownItem(
-  { instanceKey, executionId }: TurnAck,
-  items: ReadonlyMap<number, HeldItem>,
-  lockToken: string,
-  now: number,
-): HeldItem | undefined {
-  const { key, secret } = parseToken(lockToken);
-  const item = items.get(key);
-  const isOwn =
-    item?.lockToken === secret &&
-    isLive(item, now) &&
-    item.instanceKey === instanceKey &&
-    item.executionId === executionId &&
-    !item.cancelRequested;
-  return isOwn ? item : undefined;
+  return { commit, items: items.filter((item) => item !== undefined), fired: visible };
 }
 
 function lost(operation: string): CommitResult {
@@ -387,52 +368,40 @@ function lost(operation: string): CommitResult {
 }
 
 /** Releases held items for a later claim. Flagged items end as canceled instead. */
-async function handBack<
-  Entry extends {
-    readonly lockToken: string;
-    readonly delayMs: number;
-    readonly unstarted?: boolean;
-  },
->(
+async function handBack(
   store: WorkQueueParts,
   scope: Scope,
-  entries: readonly Entry[],
-  how: (entry: Entry, claims: number) => Pick<HandedBack, 'claims' | 'failure' | 'unstarted'>,
+  entries: readonly (WorkItemAbandon | WorkItemRetry)[],
 ): Promise<readonly HandBackResult[]> {
   const batch = store.newBatch(scope);
   const held = await lockHeld(store, batch, entries);
-  const flagged = held
-    .filter((item) => item !== undefined)
-    .filter(({ cancelRequested }) => cancelRequested);
-  const released = entries.flatMap((entry, index) => {
+  const canceled: Settlement[] = [];
+  const back: HandedBack[] = [];
+  const unstarted: number[] = [];
+  const failed: number[] = [];
+  for (const [index, entry] of entries.entries()) {
     const item = held[index];
-    if (item === undefined || item.cancelRequested) return [];
-    const nextAt = scope.now + Math.ceil(entry.delayMs);
-    return [{ item, row: { itemKey: item.itemKey, nextAt, ...how(entry, item.claims) } }];
-  });
-  const runs = released.filter(({ item }) => isRun(batch, item));
-  const failed = runs.filter(({ row }) => row.failure !== undefined);
-  const unstarted = runs.filter(({ row }) => row.unstarted === true);
+    if (item === undefined) continue;
+    const plan = planHandBack(item, entry, scope.now);
+    if (plan.kind === 'cancel') {
+      canceled.push({ item, outcome: { kind: 'canceled', leaked: false } });
+      continue;
+    }
+    const { itemKey, instanceKey } = item;
+    const { nextAt, claims, failure } = plan;
+    back.push({ itemKey, nextAt, claims, failure });
+    scope.effects.due('work', nextAt);
+    if (!isRun(batch, item)) continue;
+    if (plan.unstarted) unstarted.push(itemKey);
+    if (failure !== undefined) failed.push(instanceKey);
+  }
+  const { taskRows, workItems } = store;
   const [endOf, expiries] = await Promise.all([
-    settle(
-      store,
-      batch,
-      flagged.map((item) => ({ item, outcome: { kind: 'canceled', leaked: false } })),
-    ),
-    store.taskRows.unstart(
-      scope.tx,
-      unstarted.map(({ item }) => item.itemKey),
-    ),
-    store.workItems.handBack(
-      scope.tx,
-      released.map(({ row }) => row),
-    ),
-    store.taskRows.countFailures(
-      scope.tx,
-      failed.map(({ item }) => item.instanceKey),
-    ),
+    settle(store, batch, canceled),
+    taskRows.unstart(scope.tx, unstarted),
+    workItems.handBack(scope.tx, back),
+    taskRows.countFailures(scope.tx, failed),
   ]);
-  for (const { row } of released) scope.effects.due('work', row.nextAt);
   for (const expiresAt of expiries) scope.effects.due('work', expiresAt);
   return held.map((item) => item !== undefined && (endOf.get(item) ?? true));
 }

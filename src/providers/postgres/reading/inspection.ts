@@ -10,7 +10,7 @@ import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
-import { onFailOperation } from '../tables/work-items.ts';
+import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
 
 interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'> {
   readonly definitionKey: number;
@@ -65,14 +65,11 @@ export class Inspection {
     const { cancelTrigger, cancelReason, ...item } = others;
     const { kind, name } = this.#definitions.get(definitionKey);
     return {
-      kind: kind !== 'task' ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task',
+      kind: itemKind(kind === 'task', row.operation),
       name,
       ...item,
       held: isHeld && lockedUntil !== null ? { worker, claimedAt, lockedUntil } : null,
-      cancel:
-        cancelTrigger === null || cancelReason === null
-          ? null
-          : { reason: cancelReason, trigger: cancelTrigger },
+      cancel: toCancelRecord({ cancelTrigger, cancelReason }),
     };
   }
 }

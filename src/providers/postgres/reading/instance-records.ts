@@ -6,18 +6,18 @@ import type {
   ListInstancesParams,
   InstanceConditions,
 } from '../../contract/instances.ts';
-import { toInstanceRecord, type InstanceRecordRow } from '../../shared/instance-record-row.ts';
+import {
+  toExecutionRecord,
+  toInstanceRecord,
+  type ExecutionRow,
+  type InstanceRecordRow,
+} from '../../shared/instance-record-row.ts';
 import { text } from '../driver/arrays.ts';
 import { one, prepare, strings } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { RunState } from '../tables/task-rows.ts';
-import { taskOperation } from '../tables/work-items.ts';
-
-interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
-  readonly definitionKey: number;
-  readonly status: InstanceStatus | 'continuedAsNew';
-}
+import { taskOperation } from '../../shared/work-item-row.ts';
 
 /** The columns with user data. */
 const payloadColumns = [
@@ -132,14 +132,9 @@ export class InstanceRecords {
       tx,
       rows.map(({ definitionKey }) => definitionKey),
     );
-    return rows.map((row) => ({
-      executionId: row.executionId,
-      status: executionStatus(row),
-      version: this.#definitions.get(row.definitionKey).version,
-      startedAt: row.startedAt,
-      endedAt: row.endedAt,
-      historyLength: row.historyLength,
-    }));
+    return rows.map((row) =>
+      toExecutionRecord(row, this.#definitions.get(row.definitionKey).version),
+    );
   }
 
   /** The key of an instance; `undefined` if it does not exist. */
@@ -250,12 +245,6 @@ function statements(schema: string, run: RunState, source: string) {
 
 function toBigint(count: number): number {
   return Math.min(Math.max(Math.floor(count), 0), Number.MAX_SAFE_INTEGER);
-}
-
-/** An execution after continue-as-new is pending until its first turn. */
-function executionStatus({ status, startedAt }: ExecutionRow): ExecutionRecord['status'] {
-  const isPending = startedAt === null && (status === 'pending' || status === 'running');
-  return isPending ? 'pending' : status;
 }
 
 /** A query that selects the keys of a page. */

@@ -10,7 +10,7 @@ import type { Statement, Transaction } from '../driver/connection.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
 import { cleanupDue } from '../wakeups/due-query.ts';
 import { nowSql } from '../driver/scope.ts';
-import { taskOperation } from '../tables/work-items.ts';
+import { taskOperation } from '../../shared/work-item-row.ts';
 
 interface DepthRow extends QueueDepth {
   readonly queue: 'orchestrations' | 'activities' | 'tasks';

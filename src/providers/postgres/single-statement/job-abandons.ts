@@ -8,7 +8,7 @@ import { clock, prepare, rowsOf } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
-import { taskOperation } from '../tables/work-items.ts';
+import { taskOperation } from '../../shared/work-item-row.ts';
 
 interface AbandonedRun {
   readonly now: number;

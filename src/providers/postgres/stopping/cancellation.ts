@@ -1,7 +1,6 @@
 import { encodeEvent, type HistoryEvent } from '../../../model/event.ts';
 import { platformFailure } from '../../../model/failures/failure.ts';
 import { encodeMessage, type Message } from '../../../model/message.ts';
-import { isTerminal } from '../../../model/status.ts';
 import type {
   CancelInstance,
   CancellationStore,
@@ -9,17 +8,19 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
+import { isHeldBy } from '../../rules/claims.ts';
+import { planCancel, planTerminate } from '../../rules/stops.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { Batch, Changes } from '../batches/changes.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
-import { isLive } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
-import { toCancelInfo, type WorkItems } from '../tables/work-items.ts';
+import type { WorkItems } from '../tables/work-items.ts';
+import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** Clean-up limit for children of a terminated instance, unless the request sets one. */
 const defaultCleanupMs = 300_000;
@@ -69,18 +70,7 @@ export function createCancellationStore(store: CancellationParts): CancellationS
           tx,
           rows.map(({ definitionKey }) => definitionKey),
         );
-        return rows.map((row) => ({
-          operation: row.operation,
-          name: store.definitions.get(row.definitionKey).name,
-          attempt: row.failures + 1,
-          lockedUntil: row.lockedUntil,
-          worker: row.worker,
-          claimedAt: row.claimedAt,
-          cancel:
-            row.cancelTrigger === null || row.cancelReason === null
-              ? null
-              : { reason: row.cancelReason, trigger: row.cancelTrigger },
-        }));
+        return rows.map((row) => toRunningItem(row, store.definitions.get(row.definitionKey).name));
       }),
   };
 }
@@ -150,7 +140,7 @@ async function markPoints(
   const passed: number[] = [];
   const results = tokens.map(({ key, secret }): PointOfNoReturn => {
     const item = items.get(key);
-    if (item?.lockToken !== secret || !isLive(item, scope.now)) return { kind: 'lost' };
+    if (!isHeldBy(item, secret, scope.now)) return { kind: 'lost' };
     const cancel = toCancelInfo(item);
     if (cancel !== null) return { kind: 'canceled', cancel };
     passed.push(key);
@@ -207,23 +197,26 @@ export class InstanceStops {
     requests: readonly CancelRequest[],
   ): Promise<readonly boolean[]> {
     const { instances } = batch;
-    const pending = requests.flatMap(({ instanceKey }) => {
-      const row = instances.get(instanceKey);
-      return row?.status === 'pending' ? [row] : [];
-    });
-    await this.#lockParents(batch, pending);
+    const rows = requests.flatMap(({ instanceKey }) => instances.get(instanceKey) ?? []);
+    await this.#lockParents(
+      batch,
+      rows.filter((row) => planCancel(row) === 'end'),
+    );
     const running: CancelRequest[] = [];
     const runs: CancelRequest[] = [];
     const changed = requests.map((request) => {
-      const row = instances.get(request.instanceKey);
-      if (row?.isTask === true && (row.status === 'pending' || row.status === 'running')) {
+      const { instanceKey, reason } = request;
+      const row = instances.get(instanceKey);
+      const plan = row === undefined ? 'none' : planCancel(row);
+      if (row === undefined || plan === 'none') return false;
+      if (plan === 'end') cancelPending(batch, row, request);
+      else if (plan === 'cancelRun') {
         runs.push(request);
-        instances.update(row.instanceKey, { status: 'canceling' });
-      } else if (row?.status === 'pending') cancelPending(batch, row, request);
-      else if (row?.status === 'running') {
+        instances.update(instanceKey, { status: 'canceling' });
+      } else {
         running.push(request);
-        instances.update(row.instanceKey, { status: 'canceling', cancelReason: request.reason });
-      } else return false;
+        instances.update(instanceKey, { status: 'canceling', cancelReason: reason });
+      }
       return true;
     });
     await this.#cancelRunning(batch, running);
@@ -263,14 +256,14 @@ export class InstanceStops {
     let level = terminations.flatMap((termination) => {
       const { instanceKey } = termination.request;
       const row = batch.instances.get(instanceKey);
-      if (row === undefined || isTerminal(row.status) || visited.has(instanceKey)) return [];
+      if (row === undefined || planTerminate(row) === 'none' || visited.has(instanceKey)) return [];
       visited.add(instanceKey);
       return [{ row, termination }];
     });
     while (level.length > 0) {
       await this.#terminateLevel(
         batch,
-        level.filter(({ row }) => !isTerminal(row.status)),
+        level.filter(({ row }) => planTerminate(row) !== 'none'),
       );
       const children = (await this.#lockChildrenOf(batch, level)).filter(
         ({ row }) => !visited.has(row.instanceKey),
@@ -300,7 +293,7 @@ export class InstanceStops {
     const closing: number[] = [];
     for (const { row, termination } of level) {
       const { instanceKey } = row;
-      if (row.closingReason === null) {
+      if (planTerminate(row) === 'end') {
         // Event times never decrease within an execution, even if the clock is set back.
         const at = Math.max(scope.now, lastTimes.get(instanceKey) ?? 0);
         const runStartedAt = row.isTask ? (startedAt.get(instanceKey) ?? null) : null;
@@ -429,13 +422,12 @@ export class InstanceStops {
   }
 }
 
-/** `executionId`: the execution that gets messages about its canceled items, if any. */
 function itemCancel(
-  reach: 'request' | 'terminate',
+  cancelScope: 'request' | 'terminate',
   { instanceKey, reason }: CancelRequest,
-  executionId: number | null = null,
+  notifiedExecutionId: number | null = null,
 ) {
-  return { instanceKey, reason, reach, toldExecutionId: executionId };
+  return { instanceKey, reason, cancelScope, notifiedExecutionId };
 }
 
 function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: CancelRequest): void {

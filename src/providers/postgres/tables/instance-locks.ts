@@ -1,4 +1,5 @@
 import type { Blocked } from '../../contract/orchestration-queue.ts';
+import { planHoldBack } from '../../rules/claims.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { clock, strings, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -113,17 +114,17 @@ export class InstanceLocks {
   /** Releases claims without a turn. The instances can be claimed again after a delay. */
   async hold(tx: Transaction, holds: readonly Hold[], now: number): Promise<void> {
     if (holds.length === 0) return;
-    const rows = holds.map((hold) => ({
-      ...hold,
-      until: hold.delayMs > 0 ? now + Math.ceil(hold.delayMs) : null,
-    }));
+    const rows = holds.map((hold) => ({ ...hold, until: planHoldBack(hold, now).heldUntil }));
     await tx.execute(...this.#sql.hold({ rows, now }));
   }
 
   /** Holds back instances without a live claim, with or without messages. */
   async holdFree(tx: Transaction, holds: readonly FreeHold[], now: number): Promise<void> {
     if (holds.length === 0) return;
-    const rows = holds.map((hold) => ({ ...hold, until: now + Math.ceil(hold.delayMs) }));
+    const rows = holds.map((hold) => ({
+      ...hold,
+      until: planHoldBack(hold, now).heldUntil ?? now,
+    }));
     await tx.execute(...this.#sql.holdFree({ rows, now }));
   }
 
@@ -357,12 +358,4 @@ function statements(schema: string) {
       ({ instanceKeys }) => `DELETE FROM ${table} WHERE instance_key = ANY (${instanceKeys})`,
     ),
   };
-}
-
-/** Whether a lock is held and its lease has not expired. */
-export function isLive(
-  lock: { readonly lockToken: string | null; readonly lockedUntil: number | null },
-  now: number,
-): boolean {
-  return lock.lockToken !== null && lock.lockedUntil !== null && lock.lockedUntil > now;
 }

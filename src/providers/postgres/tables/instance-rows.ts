@@ -4,7 +4,6 @@ import type { InstanceStatus } from '../../../model/status.ts';
 import type { Payload } from '../../../model/values/payload.ts';
 import { strings, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
-import type { DefinitionKind, Definitions } from './definitions.ts';
 
 /** The state of an instance on which decisions are based. */
 export interface InstanceRow {
@@ -288,16 +287,4 @@ export function mustChange(changed: number, meant: number): void {
   if (changed !== meant) {
     throw new Error(`A write to ${meant} live instances changed ${changed} rows.`);
   }
-}
-
-/** Returns the result of a start whose id is taken: `exists` for a repeat of the same start, else `conflict`. */
-export function existingStart(
-  definitions: Definitions,
-  wanted: { readonly kind: DefinitionKind; readonly name: string; readonly inputHash: string },
-  existing: StartRow,
-): { readonly kind: 'exists' } | { readonly kind: 'conflict'; readonly name: string } {
-  const { kind, name } = definitions.get(existing.definitionKey);
-  const isSame =
-    kind === wanted.kind && name === wanted.name && existing.inputHash === wanted.inputHash;
-  return isSame ? { kind: 'exists' } : { kind: 'conflict', name };
 }

@@ -1,26 +1,19 @@
-import type { CancellationType } from '../../../model/cancel.ts';
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import { encodeMessage } from '../../../model/message.ts';
 import type { ActivityCancel } from '../../contract/turn.ts';
+import { planItemCancel, type CancelableItem, type CancelScope } from '../../rules/stops.ts';
 import { formatToken } from '../../shared/lock-token.ts';
 import { keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
-import { isLive } from './instance-locks.ts';
 import type { MessageRow } from './messages.ts';
-
-/**
- * Which items of an instance a cancel includes. A `request` excludes items scheduled in a shield; a `terminate` also stops
- * items past their point of no return. Items with the cancellation mode `abandon` are always excluded.
- */
-type CancelScope = 'request' | 'end' | 'terminate';
 
 /** A cancel of all items of an instance. */
 export interface CancelItems {
   readonly instanceKey: number;
-  readonly reach: CancelScope;
+  readonly cancelScope: Exclude<CancelScope, 'operation'>;
   readonly reason: string;
   /** The execution that gets a message for each item that never starts; `null` for none. */
-  readonly toldExecutionId: number | null;
+  readonly notifiedExecutionId: number | null;
 }
 
 /** A cancel of some operations of an execution. */
@@ -30,19 +23,12 @@ export interface CancelOperations {
   readonly cancels: readonly ActivityCancel[];
 }
 
-interface ItemRow {
+interface ItemRow extends CancelableItem {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
   readonly startedAt: number | null;
-  readonly lockToken: string | null;
-  readonly lockedUntil: number | null;
-  readonly cancellation: CancellationType;
-  readonly shielded: boolean;
-  readonly pointOfNoReturn: boolean;
-  readonly cancelRequested: boolean;
-  readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
 }
@@ -54,7 +40,7 @@ interface Operation {
 }
 
 interface CancelRequest {
-  readonly scope: CancelScope | 'operation';
+  readonly scope: CancelScope;
   readonly trigger: CancelTrigger;
   readonly reason: string;
 }
@@ -80,7 +66,7 @@ export interface Cancelled {
 }
 
 /**
- * Cancels rows of `worker_queue`: removes unclaimed items and flags claimed ones. The first request of an item is kept.
+ * Cancels rows of `worker_queue` by the rule `planItemCancel`.
  * Locks the rows first, so that an item whose claim commits meanwhile counts as claimed. The number of statements does
  * not depend on the number of items.
  */
@@ -124,9 +110,9 @@ export class ItemCancels {
     for (const row of rows.toSorted((a, b) => a.operation - b.operation)) {
       const cancel = byInstance.get(row.instanceKey);
       if (cancel === undefined) continue;
-      const { reach, reason, toldExecutionId } = cancel;
-      const request = { scope: reach, reason, trigger: 'cancel' } as const;
-      plan.add(row, request, { notify: row.executionId === toldExecutionId });
+      const { cancelScope, reason, notifiedExecutionId } = cancel;
+      const request = { scope: cancelScope, reason, trigger: 'cancel' } as const;
+      plan.add(row, request, { notify: row.executionId === notifiedExecutionId });
     }
     const startedAt = new Map(rows.map((row) => [row.instanceKey, row.startedAt]));
     return { ...(await this.#write(scope, plan)), startedAt };
@@ -168,17 +154,17 @@ class CancelPlan {
 
   /** Adds the writes for one item. `notify`: send a message to its execution if it never starts. */
   add(row: ItemRow, request: CancelRequest, { notify }: { readonly notify: boolean }): void {
-    const action = planItem(row, request, this.#scope.now);
-    if (action === 'exclude') return;
-    if (action === 'remove') {
+    const plan = planItemCancel(row, request.scope, this.#scope.now);
+    if (plan === 'ignore') return;
+    if (plan === 'remove') {
       this.removed.push(row.itemKey);
       if (notify) this.messages.push(neverStarted(row, request, this.#scope.now));
     } else {
       this.kept.add(row.instanceKey);
-      if (action === 'keep') return;
+      if (plan === 'keep') return;
       const { trigger, reason } = request;
-      this.flags.push({ itemKey: row.itemKey, trigger, reason, isDelivered: action === 'flag' });
-      if (action === 'flag') this.#deliver(row, request);
+      this.flags.push({ itemKey: row.itemKey, trigger, reason, isDelivered: plan === 'flag' });
+      if (plan === 'flag') this.#deliver(row, request);
     }
     this.counts.set(row.instanceKey, (this.counts.get(row.instanceKey) ?? 0) + 1);
   }
@@ -188,23 +174,6 @@ class CancelPlan {
     const cancel = { trigger, reason: reason.toWellFormed(), requestedAt: this.#scope.now };
     this.#scope.effects.addCancelRequests([{ lockToken: formatToken(itemKey, lockToken), cancel }]);
   }
-}
-
-/**
- * Decides what a cancel does to one item: `exclude` ignores it, `remove` deletes it before it starts, `flag` asks its
- * worker to stop it, `record` stores the request without delivering it, `keep` leaves an earlier request in place.
- */
-function planItem(
-  row: ItemRow,
-  { scope }: CancelRequest,
-  now: number,
-): 'exclude' | 'remove' | 'flag' | 'record' | 'keep' {
-  if (row.cancellation === 'abandon' || (scope === 'request' && row.shielded)) return 'exclude';
-  const isStoppable = !row.pointOfNoReturn || scope === 'terminate';
-  if (isStoppable && !isLive(row, now)) return 'remove';
-  const isRequested = scope === 'terminate' ? row.cancelRequested : row.cancelRequestedAt !== null;
-  if (isRequested) return 'keep';
-  return isStoppable ? 'flag' : 'record';
 }
 
 function neverStarted(row: ItemRow, request: CancelRequest, now: number): MessageRow {

@@ -5,7 +5,7 @@ import { clock, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 import { mustChange } from './instance-rows.ts';
-import { onFailOperation, taskOperation } from './work-items.ts';
+import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** A task run to insert. */
 export interface TaskRow {

@@ -1,4 +1,3 @@
-import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import { randomToken } from '../../../model/values/random-id.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
 import type { CancelInfo, WorkOutcome } from '../../contract/work-queue.ts';
@@ -6,18 +5,7 @@ import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.t
 import { clock, keys, one, placeOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
-
-/** The operation of a task run's work item. */
-export const taskOperation = 1;
-/** The operation of the work item that runs a task's on-fail handler. */
-export const onFailOperation = 2;
-
-interface CancelColumns {
-  /** `null` without a request, and for a request that came after the point of no return. */
-  readonly cancelRequestedAt: number | null;
-  readonly cancelTrigger: CancelTrigger | null;
-  readonly cancelReason: string | null;
-}
+import { type CancelColumns, type RunningRow, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** A work item, for fences. */
 export interface HeldItem extends CancelColumns {
@@ -54,19 +42,6 @@ export interface HandedBack {
   readonly claims: number;
   /** The failure of this attempt. Increments `failures`. */
   readonly failure: string | undefined;
-  readonly unstarted?: boolean | undefined;
-}
-
-/** A claimed work item, for inspection by operators. */
-export interface RunningRow {
-  readonly operation: number;
-  readonly definitionKey: number;
-  readonly failures: number;
-  readonly lockedUntil: number;
-  readonly worker: string | null;
-  readonly claimedAt: number;
-  readonly cancelTrigger: CancelTrigger | null;
-  readonly cancelReason: string | null;
 }
 
 interface Renewal {
@@ -310,17 +285,6 @@ function statements(schema: string) {
         WHERE instance_id = ${instanceId} AND locked_until > ${nowSql} ORDER BY item.execution_id, operation`,
     ),
   };
-}
-
-/** Returns the cancel request of an item, or `null`. */
-export function toCancelInfo(row: CancelColumns): CancelInfo | null {
-  return row.cancelRequestedAt === null || row.cancelTrigger === null
-    ? null
-    : {
-        reason: row.cancelReason ?? '',
-        requestedAt: row.cancelRequestedAt,
-        trigger: row.cancelTrigger,
-      };
 }
 
 const taskMark = 't';

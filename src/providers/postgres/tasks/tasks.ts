@@ -3,20 +3,17 @@ import { isTerminal, type TerminalStatus } from '../../../model/status.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
+import { existingStart } from '../../rules/starts.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { Batch } from '../batches/changes.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
-import { existingStart, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import {
-  type Settlement,
-  onFailOperation,
-  taskOperation,
-  type HeldItem,
-} from '../tables/work-items.ts';
+import type { Settlement, HeldItem } from '../tables/work-items.ts';
+import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The tables that a creation of task runs reads and writes. */
 export interface TaskTables {
@@ -162,7 +159,8 @@ async function findExisting(
   return tasks.flatMap(({ index, task, definitionKey }): readonly TaskResult[] => {
     const start = startOf.get(task.instanceId);
     if (start !== undefined) {
-      return [{ index, result: existingStart(definitions, { ...task, kind: 'task' }, start) }];
+      const existing = { ...start, ...definitions.get(start.definitionKey) };
+      return [{ index, result: existingStart(existing, { ...task, kind: 'task' }) }];
     }
     const { dedupeKey = '' } = task;
     const instanceId = holderOf.get(keyText({ definitionKey, dedupeKey })) ?? null;

@@ -1,7 +1,6 @@
 import type { Clock } from '../../../model/clock.ts';
 import type { Runnable } from '../../contract/orchestration-queue.ts';
 import type { Topic } from '../../shared/effects.ts';
-import { texts } from '../driver/arrays.ts';
 import { one, optional, prepare, rowsOf, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
@@ -158,11 +157,6 @@ export function unique<T extends string | Runnable>(
   const keyOf = (entry: T) =>
     typeof entry === 'string' ? entry : JSON.stringify([entry.name, entry.version]);
   return list && [...new Map(list.map((entry) => [keyOf(entry), entry])).values()];
-}
-
-/** Distinct names as an array parameter; NULL for all names. */
-export function namesParameter(names: readonly string[] | undefined): string | null {
-  return names === undefined ? null : texts([...new Set(names)]);
 }
 
 /** A table of the definition keys of orchestrations, as `wanted_key`. */

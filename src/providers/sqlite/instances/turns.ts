@@ -1,5 +1,11 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
-import { customStatusVersions, isScheduledTooLate, timerDueAt } from '../../rules/turns.ts';
+import {
+  customStatusVersions,
+  isScheduledTooLate,
+  mayHaveMessages,
+  timerDueAt,
+  timerFired,
+} from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
@@ -276,20 +282,4 @@ export class Turns {
 interface Reasons {
   readonly items: string;
   readonly children: string;
-}
-
-/** Whether a turn can leave messages to its own instance: by timers, sends, cancels or children. */
-function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
-  return (
-    hasLockRow ||
-    turn.timers.length > 0 ||
-    turn.children.length > 0 ||
-    turn.messages.length > 0 ||
-    turn.activityCancels.length > 0 ||
-    turn.childCancels.length > 0
-  );
-}
-
-function timerFired(executionId: number, operation: number): StoredMessage {
-  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
 }

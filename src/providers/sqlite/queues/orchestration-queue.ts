@@ -112,7 +112,7 @@ function hold(store: OrchestrationQueueParts, scope: Scope, one: InstanceHold): 
   const row = store.instances.get(instanceKey);
   if (row === undefined || isTerminal(row.status) || !isAt(row, one)) return false;
   const lock = store.locks.get(instanceKey);
-  if (lock !== undefined && isClaimed(lock, now)) return false;
+  if (isClaimed(lock, now)) return false;
   const { definitionKey } = row;
   const dueAt = store.locks.holdFree({ instanceKey, definitionKey, delayMs, blocked, now });
   scope.effects.due('orchestrations', dueAt);

@@ -17,8 +17,7 @@ import { chooseDue, fenceTime, isClaimed, planHandBack } from '../../rules/claim
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import type { DueItem, DueItems } from './due-items.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
-import { onFailOperation } from '../tables/task-rows.ts';
-import { toCancelInfo, type HeldItem, type WorkItems } from '../tables/work-items.ts';
+import type { HeldItem, WorkItems } from '../tables/work-items.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
@@ -28,6 +27,7 @@ import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 import type { Turns } from '../instances/turns.ts';
+import { itemKind, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that a work queue uses. */
 interface WorkQueueParts extends StoreAccess {
@@ -107,7 +107,7 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
     const items = ack.lockTokens.map((token) => store.workItems.heldBy(token, now));
     const breach = fenceBreach(ack, {
       instance: row,
-      isClaimed: lock !== undefined && isClaimed(lock, now),
+      isClaimed: isClaimed(lock, now),
       hasVisible: visible.length > 0,
       visible,
       items,
@@ -220,8 +220,7 @@ function claimOne(
   if (claimed === undefined) return undefined;
   const { lockToken, row } = claimed;
   const { run } = row;
-  const kind =
-    run === undefined ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
+  const kind = itemKind(run !== undefined, row.operation);
   if (run !== undefined) store.taskRuns.started(scope, row, run);
   return {
     kind,

@@ -8,6 +8,7 @@ import {
 } from '../../contract/inspection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
+import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
 
 interface InputRow {
   readonly instanceKey: number;
@@ -22,8 +23,6 @@ interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'>
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
 }
-
-const onFailOperation = 2;
 
 /** Reads details of an instance for operators. */
 export class Inspection {
@@ -70,14 +69,11 @@ export class Inspection {
     const { kind, name } = this.#definitions.get(definitionKey);
     const isHeld = lockedUntil !== null && lockedUntil > now;
     return {
-      kind: kind !== 'task' ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task',
+      kind: itemKind(kind === 'task', row.operation),
       name,
       ...item,
       held: isHeld ? { worker, claimedAt, lockedUntil } : null,
-      cancel:
-        cancelTrigger === null || cancelReason === null
-          ? null
-          : { reason: cancelReason, trigger: cancelTrigger },
+      cancel: toCancelRecord({ cancelTrigger, cancelReason }),
     };
   }
 }

@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { isTerminal, instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
+import { instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type {
   ExecutionRecord,
   InstanceRecord,
@@ -10,20 +10,16 @@ import type {
 import { takeWithin } from '../../contract/page-bytes.ts';
 import {
   payloadBytes,
+  toExecutionRecord,
   toInstanceRecord,
   withoutPayloads,
+  type ExecutionRow,
   type InstanceRecordRow,
 } from '../../shared/instance-record-row.ts';
 import type { Definitions } from '../tables/definitions.ts';
 
-interface CurrentExecution {
+interface CurrentExecution extends ExecutionRow {
   readonly instanceKey: number;
-  readonly executionId: number;
-  readonly definitionKey: number;
-  readonly status: InstanceStatus;
-  readonly startedAt: number | null;
-  readonly endedAt: number | null;
-  readonly historyLength: number;
 }
 
 const columns = (
@@ -68,10 +64,7 @@ export class InstanceRecords {
               execution_started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
        FROM instances WHERE instance_id = ?`,
     );
-    this.#selectArchived = db.prepare<
-      [number, number, number],
-      Omit<ExecutionRecord, 'version'> & { definitionKey: number }
-    >(
+    this.#selectArchived = db.prepare<[number, number, number], ExecutionRow>(
       `SELECT execution_id AS executionId, definition_key AS definitionKey, status,
               started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
        FROM executions WHERE instance_key = ? AND execution_id > ? ORDER BY execution_id LIMIT +?`,
@@ -130,25 +123,14 @@ export class InstanceRecords {
     if (current === undefined) return [];
     const archived = this.#selectArchived.all(current.instanceKey, after, Math.max(limit, 0));
     const isOnPage = archived.length < limit && current.executionId > after;
-    const last = isOnPage ? [{ ...current, status: executionStatus(current) }] : [];
-    return [...archived, ...last].map((row) => ({
-      executionId: row.executionId,
-      status: row.status,
-      version: this.#definitions.get(row.definitionKey).version,
-      startedAt: row.startedAt,
-      endedAt: row.endedAt,
-      historyLength: row.historyLength,
-    }));
+    return [...archived, ...(isOnPage ? [current] : [])].map((row) =>
+      toExecutionRecord(row, this.#definitions.get(row.definitionKey).version),
+    );
   }
 
   #toRecord(row: InstanceRecordRow): InstanceRecord {
     return toInstanceRecord(row, this.#definitions.get(row.definitionKey));
   }
-}
-
-/** The current execution of a running instance is pending until its first turn. */
-function executionStatus({ status, startedAt }: CurrentExecution): InstanceStatus {
-  return startedAt === null && !isTerminal(status) && status !== 'canceling' ? 'pending' : status;
 }
 
 /** A query for the keys of a page. */

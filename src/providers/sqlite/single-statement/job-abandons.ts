@@ -4,7 +4,7 @@ import { formatToken } from '../../shared/lock-token.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
 import type { AbandonJob } from '../../contract/sessions.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { taskOperation } from '../tables/task-rows.ts';
+import { taskOperation } from '../../shared/work-item-row.ts';
 
 interface HeldRun {
   /** The index of its request. */

@@ -5,10 +5,11 @@ import type {
   StopResult,
 } from '../../contract/cancellation.ts';
 import type { FullRow, InstanceRows } from '../tables/instance-rows.ts';
-import { toCancelInfo, type WorkItems } from '../tables/work-items.ts';
+import type { WorkItems } from '../tables/work-items.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
+import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that cancel and terminate. */
 interface CancellationParts extends StoreAccess {
@@ -76,16 +77,7 @@ function markPointOfNoReturn(
 function listRunningItems(store: CancellationParts, instanceId: string): readonly RunningItem[] {
   const instance = store.instances.findReceiver(instanceId);
   if (instance === undefined) return [];
-  return store.workItems.selectRunning(instance.instanceKey, store.now()).map((row) => ({
-    operation: row.operation,
-    name: store.definitions.get(row.definitionKey).name,
-    attempt: row.failures + 1,
-    lockedUntil: row.lockedUntil,
-    worker: row.worker,
-    claimedAt: row.claimedAt,
-    cancel:
-      row.cancelTrigger === null || row.cancelReason === null
-        ? null
-        : { reason: row.cancelReason, trigger: row.cancelTrigger },
-  }));
+  return store.workItems
+    .selectRunning(instance.instanceKey, store.now())
+    .map((row) => toRunningItem(row, store.definitions.get(row.definitionKey).name));
 }

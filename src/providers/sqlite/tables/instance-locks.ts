@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../../contract/orchestration-queue.ts';
-import { isClaimed, planHoldBack } from '../../rules/claims.ts';
+import { isHeldBy, planHoldBack } from '../../rules/claims.ts';
 import { parseToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Messages } from './messages.ts';
 
@@ -189,8 +189,7 @@ export class InstanceLocks {
   /** Returns the key of the instance that a token holds, or `undefined`. */
   heldBy(token: string, now: number): number | undefined {
     const { key, secret } = parseToken(token);
-    const lock = this.#select.get(key);
-    return lock?.lockToken === secret && isClaimed(lock, now) ? key : undefined;
+    return isHeldBy(this.#select.get(key), secret, now) ? key : undefined;
   }
 
   /** Makes the instance claimable when a message becomes visible, unless it is held back or locked. */

@@ -4,7 +4,8 @@ import type { ActivityCancel } from '../../contract/turn.ts';
 import { planItemCancel, type CancelableItem, type CancelScope } from '../../rules/stops.ts';
 import type { FlaggedItem } from '../../shared/effects.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import { cancelColumns, toCancelInfo, type CancelColumns } from './work-items.ts';
+import { cancelColumns } from './work-items.ts';
+import { type CancelColumns, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** A cancel of all items of an instance. */
 interface CancelItems {

@@ -201,10 +201,6 @@ export class TaskRows {
   }
 }
 
-/** The operations of the item of a task run, and of its `onFail` item. */
-export const taskOperation = 1;
-export const onFailOperation = 2;
-
 /** The item of a task run that has expired. */
 export interface ExpiredItem {
   readonly itemKey: number;

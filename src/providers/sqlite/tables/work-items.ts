@@ -1,17 +1,10 @@
 import type Database from 'better-sqlite3';
-import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { OnFailState } from '../../contract/tasks.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
 import type { CancelInfo } from '../../contract/work-queue.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-
-/** The cancel request of an item. The time is `null` if there is nothing to deliver. */
-export interface CancelColumns {
-  readonly cancelRequestedAt: number | null;
-  readonly cancelTrigger: CancelTrigger | null;
-  readonly cancelReason: string | null;
-}
+import { type CancelColumns, type RunningRow, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** A held item, with the columns of its fence. */
 export interface HeldItem {
@@ -57,18 +50,6 @@ interface ClaimBy {
   readonly worker: string | null;
   readonly now: number;
   readonly lockedUntil: number;
-}
-
-/** A held item, for operators. */
-export interface RunningRow {
-  readonly operation: number;
-  readonly definitionKey: number;
-  readonly failures: number;
-  readonly lockedUntil: number;
-  readonly worker: string | null;
-  readonly claimedAt: number;
-  readonly cancelTrigger: CancelTrigger | null;
-  readonly cancelReason: string | null;
 }
 
 // A request that was recorded past the point of no return is not delivered to the handler.
@@ -299,14 +280,4 @@ export class WorkItems {
   selectRunning(instanceKey: number, now: number): readonly RunningRow[] {
     return this.#selectRunning.all(instanceKey, now);
   }
-}
-
-export function toCancelInfo(row: CancelColumns): CancelInfo | null {
-  return row.cancelRequestedAt === null || row.cancelTrigger === null
-    ? null
-    : {
-        reason: row.cancelReason ?? '',
-        requestedAt: row.cancelRequestedAt,
-        trigger: row.cancelTrigger,
-      };
 }

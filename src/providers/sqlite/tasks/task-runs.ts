@@ -4,21 +4,20 @@ import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
 import { taskTimes } from '../../rules/starts.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
-import {
-  onFailOperation,
-  taskOperation,
-  type DedupeKeys,
-  type ExpiredItem,
-  type TaskItems,
-  type EndedRun,
-  type FailedRun,
-  type TaskRows,
+import type {
+  DedupeKeys,
+  ExpiredItem,
+  TaskItems,
+  EndedRun,
+  FailedRun,
+  TaskRows,
 } from '../tables/task-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
+import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that create task runs. */
 export interface TaskParts extends StoreAccess {
