@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './deletion/audit.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
-import { Changes, type Batch } from './batches/changes.ts';
+import { Changes, InstanceMutexes, LockedInstances, type Batch } from './batches/batch.ts';
 import { ChunkRows } from './jobs/streams.ts';
 import { DedupeKeys } from './tables/dedupe-keys.ts';
 import type { Connections, Statement, Transaction } from './driver/connection.ts';
@@ -22,16 +22,18 @@ import { InstanceRows } from './tables/instance-rows.ts';
 import { InstanceStops } from './stopping/cancellation.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
-import { InstanceMutexes, LockedInstances } from './batches/locked-instances.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
 import { DueQuery, NextDueCache, type DueTimes, type Wanted } from './wakeups/due-query.ts';
 import { nowParameter, Scope } from './driver/scope.ts';
 import type { StoreClock } from './driver/store-clock.ts';
 import { SingleStatementAbandons } from './single-statement/job-abandons.ts';
-import { SingleStatementClaims } from './single-statement/work-claims.ts';
+import {
+  SingleStatementClaims,
+  SingleStatementTaskAcks,
+  SingleStatementTaskCreation,
+} from './single-statement/tasks.ts';
 import { SingleStatementStarts } from './single-statement/starts.ts';
-import { SingleStatementTaskAcks, SingleStatementTaskCreation } from './single-statement/tasks.ts';
 import { SingleStatementTurnAcks } from './single-statement/turn-acks.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';

@@ -3,7 +3,7 @@
  * It must not claim other items than the rule chooses, nor in another order.
  */
 import { expect, it } from 'vitest';
-import { SingleStatementClaims } from '../../../src/providers/postgres/single-statement/work-claims.ts';
+import { SingleStatementClaims } from '../../../src/providers/postgres/single-statement/tasks.ts';
 import { chooseDue, isClaimed } from '../../../src/providers/rules/claims.ts';
 import { randomFrom } from '../helpers/random.ts';
 import { claimFences } from './claim-fences.ts';

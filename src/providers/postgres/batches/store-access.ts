@@ -2,7 +2,7 @@ import type { CreateResult, NewInstance } from '../../contract/instances.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { BatchWork } from './batching.ts';
-import type { Batch } from './changes.ts';
+import type { Batch } from './batch.ts';
 
 /** How the operations of a store read and write. */
 export interface StoreAccess {

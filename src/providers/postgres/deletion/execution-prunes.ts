@@ -1,7 +1,7 @@
 import type { ExecutionPrune, ExecutionPruneResult } from '../../contract/management.ts';
 import { prepare, rowsOf } from '../driver/columns.ts';
 import type { Audit, AuditedStep } from './audit.ts';
-import { Changes, type Batch } from '../batches/changes.ts';
+import { Changes, type Batch } from '../batches/batch.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { History } from '../tables/history.ts';

@@ -8,7 +8,7 @@ import type {
 } from '../../contract/instances.ts';
 import type { ClaimedAtInsert } from '../../contract/turn.ts';
 import { existingStart } from '../../rules/starts.ts';
-import type { Batch } from '../batches/changes.ts';
+import type { Batch } from '../batches/batch.ts';
 import type { DefinitionKeys } from '../tables/definitions.ts';
 import {
   isOver,

@@ -1,6 +1,6 @@
 import { customStatusVersions, mayHaveMessages } from '../../rules/turns.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
-import type { Batch } from '../batches/changes.ts';
+import type { Batch } from '../batches/batch.ts';
 import type { InstanceRow, TurnRow } from '../tables/instance-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { NamedKeys, TurnCommit } from './turns.ts';

@@ -2,7 +2,7 @@ import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { existingStart } from '../../rules/starts.ts';
 import { isScheduledTooLate, timerDueAt, timerFired } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
-import { Changes, type Batch } from '../batches/changes.ts';
+import { Changes, type Batch } from '../batches/batch.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';

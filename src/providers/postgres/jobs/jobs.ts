@@ -9,7 +9,7 @@ import type {
   SubmitJobResult,
 } from '../../contract/sessions.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
-import type { Batch } from '../batches/changes.ts';
+import type { Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';

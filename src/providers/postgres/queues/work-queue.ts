@@ -16,7 +16,7 @@ import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { enoughTurns, type BatchWork } from '../batches/batching.ts';
-import { Changes, type Batch } from '../batches/changes.ts';
+import { Changes, type Batch } from '../batches/batch.ts';
 import type { Scope } from '../driver/scope.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { InstanceStops } from '../stopping/cancellation.ts';

@@ -11,7 +11,7 @@ import type {
 import { isHeldBy } from '../../rules/claims.ts';
 import { planCancel, planTerminate } from '../../rules/stops.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import type { Batch, Changes } from '../batches/changes.ts';
+import type { Batch, Changes } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';

@@ -5,7 +5,7 @@ import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { BatchWork } from '../batches/batching.ts';
-import type { Batch } from '../batches/changes.ts';
+import type { Batch } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
