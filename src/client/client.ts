@@ -234,9 +234,12 @@ export abstract class Client implements Submitter {
   }
 
   /**
-   * Asks an instance to stop. The request is durable: none of its work starts after this resolves. The instance is
-   * `canceling` until its code has cleaned up and its handlers have stopped, then `canceled`. Resolves with
-   * `found: false` for an unknown id.
+   * Asks an instance to stop. The request is durable. The instance is `canceling` until its code has cleaned up and its
+   * handlers have stopped, then `canceled`. Resolves with `found: false` for an unknown id.
+   *
+   * After this resolves, queued work does not start. Neither does claimed work of workers of this `Perdure` object.
+   * Other processes may start claimed work until they are notified. Shielded work, work with `cancellation: 'abandon'`
+   * and work past its point of no return still starts.
    */
   async cancel(id: string, options?: CancelOptions): Promise<StopResult> {
     this.assertOpen();

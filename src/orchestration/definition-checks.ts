@@ -1,5 +1,6 @@
 import type { StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { unknownOption } from '../model/option-fields.ts';
 import type { OnAbandoned } from './activity-context.ts';
 
 /** Throws `INVALID_OPTION` for a handler that is not a function, and for unknown options. */
@@ -19,17 +20,13 @@ export function checkDefinition(definition: {
   checkOptions(what, options, known);
 }
 
-/** Throws `INVALID_OPTION` for unknown options, so that a misspelled one is not ignored. */
+/** Throws `INVALID_OPTION` for an unknown option, and names the closest valid one. */
 export function checkOptions(what: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {
     throw new PerdureError('INVALID_OPTION', `The options of ${what} must be an object.`);
   }
   const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown === undefined) return;
-  throw new PerdureError(
-    'INVALID_OPTION',
-    `Unknown option ${JSON.stringify(unknown)} of ${what}. Valid options: ${known.join(', ')}.`,
-  );
+  if (unknown !== undefined) throw unknownOption(unknown, what, known);
 }
 
 /** Returns the schema. Throws `INVALID_OPTION` if it is not a Standard Schema. */

@@ -50,14 +50,17 @@ describe('a definition', () => {
     }
   });
 
-  it('rejects unknown options and lists the valid ones', () => {
+  it('rejects unknown options, names the closest one and lists the valid ones', () => {
     expect(() => activity('a', handler, { retries: 3 } as never)).toThrow(
-      'Unknown option "retries" of activity "a". Valid options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation.',
+      'Unknown option `retries` in activity "a". Valid options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation.',
     );
     expect(() => orchestration('o', handler, { verison: '2' } as never)).toThrow(
-      expect.objectContaining({ code: 'INVALID_OPTION' }),
+      expect.objectContaining({
+        code: 'INVALID_OPTION',
+        message: expect.stringContaining('Did you mean `version`?') as string,
+      }),
     );
-    expect(() => event('e', { type: 1 } as never)).toThrow('Unknown option "type" of event "e"');
+    expect(() => event('e', { type: 1 } as never)).toThrow('Unknown option `type` in event "e"');
     expect(() => activity('a', handler, null as never)).toThrow('must be an object');
   });
 

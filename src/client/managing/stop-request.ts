@@ -13,7 +13,10 @@ export interface CancelOptions {
   readonly actor?: string | undefined;
   /** Time that its code has to clean up; then the instance ends without it. Default 5 minutes. */
   readonly cleanupTimeout?: Duration | undefined;
-  /** Resolve only when the instance has ended and none of its work runs. */
+  /**
+   * Resolve only when the instance has ended. If it ends as `canceled`, its handlers have stopped or exceeded their
+   * grace, except those of `abandon` calls.
+   */
   readonly wait?: boolean | undefined;
 }
 

@@ -137,8 +137,8 @@ export class ActivityRun implements LoopHolder {
   }
 
   /**
-   * After this, the store delivers only a terminate, and the attempt has no timeout.
-   * Throws if the handler is already canceled.
+   * After this, the store delivers only a terminate or a deletion, and the attempt has no timeout. A lost lease and a
+   * worker shutdown still end the attempt. Throws if the handler is already canceled.
    */
   async #pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();

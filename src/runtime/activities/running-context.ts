@@ -95,8 +95,8 @@ export class RunningActivityContext implements ActivityContext {
   }
 
   /**
-   * Resolves once only a lost lease, a terminate or a deletion can stop this activity. Rejects if it is already
-   * canceled.
+   * Resolves once only a lost lease, a worker shutdown, a terminate or a deletion can stop this activity. Rejects if it
+   * is already canceled.
    */
   pointOfNoReturn(): Promise<void> {
     return this.#pointOfNoReturn();

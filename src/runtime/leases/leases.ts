@@ -27,8 +27,9 @@ const maxBatch = 1_000;
 const maxHinted = 10_000;
 
 /**
- * Renews all claims in one batch, at a third of the lease. Retries a failed renewal until the lease expires.
- * A lease that expired by the monotonic clock is lost, even if the store still has the claim.
+ * Renews claims every third of the lease, in batches of 1,000. Skips claims that are younger than a sixth of the lease or
+ * were renewed within it, so a claim is renewed after at most half of its lease. Retries a failed renewal until the lease
+ * expires. A lease that expired by the monotonic clock is lost, even if the store still has the claim.
  */
 export class Leases<L extends Lease> {
   readonly #params: LeasesParams<L>;

@@ -351,7 +351,10 @@ export class InstanceStops {
     });
   }
 
-  /** Makes closing instances `canceled` once none of their work items is held. Locks their parents. */
+  /**
+   * Makes closing instances `canceled` once they have no work items except `abandon` ones. Locks their parents.
+   * An item past its point of no return delays the end even between attempts, when no worker holds it.
+   */
   async finishClosing(batch: Batch, instanceKeys: readonly number[]): Promise<void> {
     const { scope, instances } = batch;
     const finished = await this.#rows.finishClosing(scope.tx, instanceKeys, scope.now);
@@ -366,7 +369,7 @@ export class InstanceStops {
     }
   }
 
-  /** Ends task runs that no worker holds, and flags the others. */
+  /** Cancels task runs: immediately, unless a worker holds them or they are past their point of no return. */
   async #cancelRuns(
     { scope, instances, changes }: Batch,
     requests: readonly CancelRequest[],

@@ -59,7 +59,7 @@ export interface Cancelled {
   readonly messages: readonly MessageRow[];
   /** The number of items removed or flagged, by instance. */
   readonly counts: ReadonlyMap<number, number>;
-  /** The instances with an item that stays until its handler ends. */
+  /** The instances with an item that stays: a worker holds it, or it is past its point of no return. */
   readonly kept: ReadonlySet<number>;
   /** The start times of task runs, by instance. */
   readonly startedAt: ReadonlyMap<number, number | null>;

@@ -62,7 +62,7 @@ export const isFree = `(locked_until > ${nowSql}) IS NOT TRUE`;
  * The table `worker_queue`. An item can be claimed from `next_at` on unless a worker holds it.
  *
  * A claim does not change `next_at`, because that would update an index. The first renewal, or a cancel request, sets it
- * to the end of the lease. Queries for due items therefore skip only items that were claimed within a third of a lease.
+ * to the end of the lease. Queries for due items therefore skip only items that were claimed within half of a lease.
  */
 export class WorkItems {
   readonly #secrets: Secrets;
