@@ -179,7 +179,7 @@ export class DueItems {
       max,
       // A flagged item only ends and never runs, so it cannot crash the worker.
       trusted: [...flaggedItems, ...dueItems],
-      suspects: () => suspects,
+      suspects,
       keyOf: ({ itemKey }) => itemKey,
       // The next claim ends runs that expired since this one read them.
     }).filter(({ expiresAt }) => expiresAt === null || expiresAt > scope.now);

@@ -10,7 +10,7 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue, fenceTime, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
+import { chooseDue, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
 import { isAt, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
@@ -169,7 +169,7 @@ async function abandon(
   const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
     const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(instanceKey);
-    const isHeld = isHeldBy(lock, secret, fenceTime(evenIfExpired, now));
+    const isHeld = isHeldBy(lock, secret, now, { evenIfExpired });
     if (!isHeld || released.has(instanceKey)) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
@@ -394,7 +394,7 @@ export class DueInstances {
       max,
       // An instance whose clean-up limit expired is ended without its code, so it cannot crash the worker.
       trusted: [...trusted, ...unblocked.filter(({ claims }) => claims < 2), ...expired],
-      suspects: () => [...suspects, ...unblocked.filter(({ claims }) => claims >= 2)],
+      suspects: [...suspects, ...unblocked.filter(({ claims }) => claims >= 2)],
       keyOf: ({ instanceKey }) => instanceKey,
     });
   }
