@@ -11,7 +11,7 @@ import type {
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import { chooseDue, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
-import { isAt, turnError } from '../../rules/turns.ts';
+import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
@@ -196,7 +196,7 @@ async function hold(
     const { instanceKey, delayMs, blocked } = one;
     const row = instances.get(instanceKey);
     const lock = locks.get(instanceKey);
-    const isCurrent = row !== undefined && !isTerminal(row.status) && isAt(row, one);
+    const isCurrent = row !== undefined && !isTerminal(row.status) && isUnchangedSince(row, one);
     if (!isCurrent || isClaimed(lock, scope.now)) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
     scope.effects.due('orchestrations', planHoldBack(one, scope.now).dueAt);

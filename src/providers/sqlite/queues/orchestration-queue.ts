@@ -12,7 +12,7 @@ import type {
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import { chooseDue, isClaimed } from '../../rules/claims.ts';
-import { isAt, turnError } from '../../rules/turns.ts';
+import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { DueInstance, InstanceLocks } from '../tables/instance-locks.ts';
 import {
@@ -110,7 +110,7 @@ function hold(store: OrchestrationQueueParts, scope: Scope, one: InstanceHold): 
   const { instanceKey, delayMs, blocked } = one;
   const { now } = scope;
   const row = store.instances.get(instanceKey);
-  if (row === undefined || isTerminal(row.status) || !isAt(row, one)) return false;
+  if (row === undefined || isTerminal(row.status) || !isUnchangedSince(row, one)) return false;
   const lock = store.locks.get(instanceKey);
   if (isClaimed(lock, now)) return false;
   const { definitionKey } = row;
