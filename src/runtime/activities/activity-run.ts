@@ -222,8 +222,8 @@ export class ActivityRun implements LoopHolder {
     const { starts, leases } = this.#params;
     // The timeout does not include the wait for the start.
     if (!this.#hasBegun) this.#cancelTimeout?.();
-    const turn = starts.admit();
-    if (turn !== undefined) await turn;
+    const admitted = starts.admit();
+    if (admitted !== undefined) await admitted;
     for (let asked = leases.pendingRenewal(this.lockToken); asked !== undefined;) {
       await asked;
       asked = leases.pendingRenewal(this.lockToken);
