@@ -3,7 +3,7 @@ import { encodeMessage } from '../../../model/message.ts';
 import type { ActivityCancel } from '../../contract/turn.ts';
 import { planItemCancel, type CancelableItem, type CancelScope } from '../../rules/stops.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import { keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { MessageRow } from './messages.ts';
 
@@ -249,8 +249,8 @@ function statements(table: string) {
             cancel_reason = flag.reason,
             next_at = CASE WHEN flag.is_delivered THEN coalesce(locked_until, next_at) ELSE next_at END
         FROM ${flags.as('flag')}
-        ${placeOf(table, 'one.item_key = flag.item_key')}
-        WHERE item.ctid = found.place`,
+        ${rowIdOf(table, 'one.item_key = flag.item_key')}
+        WHERE item.ctid = found.row_id`,
     ),
   };
 }
