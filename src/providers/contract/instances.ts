@@ -16,7 +16,7 @@ export interface NewInstance {
   /** Hash of the canonical input. A start with the same id, name and hash is a repeat. */
   readonly inputHash: string;
   readonly start: StoredMessage;
-  /** The first turn, already run. Its events replace the start message: fast path 3. */
+  /** The first turn, already run. Its events replace the start message (fast path). */
   readonly firstTurn?: Turn;
 }
 

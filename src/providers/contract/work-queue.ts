@@ -75,7 +75,7 @@ export interface WorkItemAck {
   readonly outcome: WorkOutcome;
 }
 
-/** Settled activities or due timers, with the turn that they caused: fast path 2. */
+/** Settled activities or due timers, with the turn that they caused, which ran in memory (fast path). */
 export interface TurnAck {
   readonly instanceKey: number;
   readonly incarnation: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chooseDue, fenceTime, isClaimed, isHeldBy, planHandBack, planHoldBack } from './claims.ts';
+import { chooseDue, isClaimed, isHeldBy, planHandBack, planHoldBack } from './claims.ts';
 
 describe('isClaimed', () => {
   it.each([
@@ -19,10 +19,12 @@ describe('isClaimed', () => {
     expect(isHeldBy(undefined, 'a', 10)).toBe(false);
   });
 
-  it('accepts an expired lease at the fence time of a claim that started nothing', () => {
+  it('accepts an expired lease of the same token with evenIfExpired', () => {
     const lock = { lockToken: 'a', lockedUntil: 5 };
-    expect(isClaimed(lock, fenceTime(true, 10))).toBe(true);
-    expect(isClaimed(lock, fenceTime(undefined, 10))).toBe(false);
+    expect(isHeldBy(lock, 'a', 10, { evenIfExpired: true })).toBe(true);
+    expect(isHeldBy(lock, 'a', 10, { evenIfExpired: undefined })).toBe(false);
+    expect(isHeldBy(lock, 'b', 10, { evenIfExpired: true })).toBe(false);
+    expect(isHeldBy(undefined, 'a', 10, { evenIfExpired: true })).toBe(false);
   });
 });
 
@@ -57,6 +59,7 @@ describe('planHoldBack', () => {
   it('holds an instance back for its delay', () => {
     expect(planHoldBack({ delayMs: 0 }, 100)).toEqual({ heldUntil: null, dueAt: 100 });
     expect(planHoldBack({ delayMs: 5 }, 100)).toEqual({ heldUntil: 105, dueAt: 105 });
+    expect(planHoldBack({ delayMs: 4.2 }, 100)).toEqual({ heldUntil: 105, dueAt: 105 });
   });
 
   it('offers a blocked instance to other builds immediately', () => {
@@ -68,9 +71,7 @@ describe('planHoldBack', () => {
 const due = (key: number, nextAt: number) => ({ key, nextAt });
 
 function choose(max: number, trusted: ReturnType<typeof due>[], suspects: typeof trusted = []) {
-  return chooseDue({ max, trusted, suspects: () => suspects, keyOf: ({ key }) => key }).map(
-    ({ key }) => key,
-  );
+  return chooseDue({ max, trusted, suspects, keyOf: ({ key }) => key }).map(({ key }) => key);
 }
 
 describe('chooseDue', () => {

@@ -18,21 +18,23 @@ export function isClaimed(lock: Lock | undefined, now: number): boolean {
   return lock?.lockToken != null && lock.lockedUntil !== null && lock.lockedUntil > now;
 }
 
+/** How the fence of a claim checks its lease. */
+export interface FenceOptions {
+  /**
+   * Check only the token, not the lease. A claim that started nothing can be handed back until the next claim, which
+   * replaces the token.
+   */
+  readonly evenIfExpired?: boolean | undefined;
+}
+
 /** Whether the claim with this secret holds a lock and its lease has not expired. */
 export function isHeldBy<L extends Lock>(
   lock: L | undefined,
   secret: string,
   now: number,
+  { evenIfExpired = false }: FenceOptions = {},
 ): lock is L {
-  return lock?.lockToken === secret && isClaimed(lock, now);
-}
-
-/**
- * The time at which a fence checks the lease. With `acceptExpired` only the token counts: a claim that started nothing
- * can be handed back until the next claim.
- */
-export function fenceTime(acceptExpired: boolean | undefined, now: number): number {
-  return acceptExpired === true ? 0 : now;
+  return lock?.lockToken === secret && (evenIfExpired || isClaimed(lock, now));
 }
 
 /** What handing a work item back does to it. */
@@ -70,10 +72,12 @@ export function planHoldBack(
   { delayMs, blocked }: { readonly delayMs: number; readonly blocked?: Blocked | undefined },
   now: number,
 ): { readonly heldUntil: number | null; readonly dueAt: number } {
+  // Rounded up, because columns hold whole milliseconds and the instance must not be due before `heldUntil`.
+  const delayedUntil = now + Math.ceil(delayMs);
   return {
-    heldUntil: delayMs > 0 ? now + Math.ceil(delayMs) : null,
+    heldUntil: delayMs > 0 ? delayedUntil : null,
     // Another build can claim a blocked instance immediately.
-    dueAt: blocked === undefined ? now + delayMs : now,
+    dueAt: blocked === undefined ? delayedUntil : now,
   };
 }
 
@@ -83,23 +87,25 @@ interface Due {
   readonly priority?: number;
 }
 
-// After this time a suspect goes first, so that a steady backlog cannot starve it.
+// A suspect that has been due for this much longer than the first trusted entry goes first. Otherwise a steady backlog
+// of trusted entries would starve it.
 const maxSuspectWaitMs = 300_000;
 
 /**
  * Chooses what to claim: highest priority first, then longest due, up to `max`. A suspect was claimed twice without an
- * outcome and may crash its process. It is claimed alone, and only when nothing else is due or it has waited 5 minutes longer.
+ * outcome and may crash its process. It is claimed alone: if no trusted entry is due, or if it has been due for 5 minutes
+ * longer than the first trusted one.
  */
 export function chooseDue<T extends Due>(options: {
   readonly max: number;
   readonly trusted: readonly T[];
-  readonly suspects: () => readonly T[];
+  readonly suspects: readonly T[];
   readonly keyOf: (due: T) => number;
 }): readonly T[] {
   const { max, keyOf } = options;
   if (max < 1) return [];
   const trusted = inOrder(options.trusted, keyOf);
-  const [suspect] = inOrder(options.suspects(), keyOf);
+  const [suspect] = inOrder(options.suspects, keyOf);
   const [first] = trusted;
   if (first === undefined) return suspect === undefined ? [] : [suspect];
   if (suspect !== undefined && suspect.nextAt + maxSuspectWaitMs < first.nextAt) return [suspect];

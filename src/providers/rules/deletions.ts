@@ -18,8 +18,9 @@ export interface ChildLink {
 }
 
 /**
- * Returns why a tree must not be deleted, or `undefined`. `rows` are its existing instances in the order of `instanceIds`,
- * each once. `children` returns their children, and is called only where the other checks pass.
+ * Returns why a tree must not be deleted, or `undefined`. `instanceIds` lists children before their parents, and the root
+ * last; another order is an obstacle. `rows` are the existing instances in the order of `instanceIds`, each once.
+ * `children` returns their children, and is called only if the other checks pass.
  */
 export function deletionObstacle(
   { instanceIds, rootIncarnation, force }: TreeDeletion,
@@ -38,8 +39,9 @@ export function deletionObstacle(
   const positions = new Map(rows.map(({ instanceId }, index) => [instanceId, index]));
   for (const { instanceId, parentInstanceId } of children()) {
     const own = positions.get(instanceId);
-    const isOrphan = own === undefined || own > (positions.get(parentInstanceId) ?? Infinity);
-    if (isOrphan) return { kind: 'orphan', instanceId, parentInstanceId };
+    // A child that is not in the tree, or comes after its parent, would be left behind without a parent.
+    const isLeftBehind = own === undefined || own > (positions.get(parentInstanceId) ?? Infinity);
+    if (isLeftBehind) return { kind: 'orphan', instanceId, parentInstanceId };
   }
   return undefined;
 }

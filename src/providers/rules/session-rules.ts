@@ -15,19 +15,19 @@ export interface SessionMove {
 }
 
 /** How long a due session is reserved for the worker that fetched it. */
-export const handedOutMs = 5_000;
+export const dueSessionReservedMs = 5_000;
 
 /** Delay before the next settlement of a session that has not ended. */
 export const settleEveryMs = 1_000;
 
 /** How long an ended session stays readable. */
-export const keptMs = 24 * 3_600_000;
+export const endedSessionKeptMs = 24 * 3_600_000;
 
 /** Maximum runs of abandoned jobs to check per call. */
-export const maxChecks = 500;
+export const maxAbandonedJobChecks = 500;
 
 /** Clean-up limit of runs that are canceled because their session ends. */
-export const cleanupMs = 300_000;
+export const sessionEndCleanupMs = 300_000;
 
 // The longer a run takes to stop, the less often it is checked.
 const minCheckMs = 1_000;

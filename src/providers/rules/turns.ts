@@ -12,7 +12,7 @@ interface InstanceState {
   readonly lastTurn: string | null;
 }
 
-/** The rows that the fence of a turn checks, all read at one time. */
+/** The rows that `fenceBreach` checks, all read in the transaction that commits the turn. */
 export interface FencedRows {
   readonly instance: (InstanceState & { readonly status: InstanceStatus }) | undefined;
   /** Whether a worker holds a claim on the instance. */
@@ -21,7 +21,10 @@ export interface FencedRows {
   readonly hasVisible: boolean;
   /** The messages visible until `fenceMessagesUntil`, at most one more than the turn's timers. Checked for a turn with timers. */
   readonly visible: readonly StoredMessage[];
-  /** The items that the turn's tokens hold, in the order of the tokens. */
+  /**
+   * The items that the turn's tokens hold, in the order of the tokens. The store has checked each token and its lease:
+   * an item that a token does not hold is `undefined`.
+   */
   readonly items: readonly (
     | {
         readonly instanceKey: number;
@@ -35,11 +38,14 @@ export interface FencedRows {
 /** The part of a turn's basis that has changed since the turn was computed. */
 export type FenceBreach = 'instance' | 'claim' | 'messages' | 'items';
 
-/** Checks that nothing a turn was computed from has changed. The turn ran without a claim on its instance. */
+/**
+ * The optimistic check of the fast path. The turn was computed in memory without a claim on its instance, so it is
+ * committed only if nothing that it was computed from has changed. Returns the first change found.
+ */
 export function fenceBreach(ack: TurnAck, rows: FencedRows): FenceBreach | undefined {
   const { instanceKey, executionId, timers = [] } = ack;
   const { instance } = rows;
-  if (instance?.status !== 'running' || !isAt(instance, ack)) return 'instance';
+  if (instance?.status !== 'running' || !isUnchangedSince(instance, ack)) return 'instance';
   if (rows.isClaimed) return 'claim';
   const hasUnseen = timers.length > 0 ? !areFiredTimers(rows.visible, ack) : rows.hasVisible;
   if (hasUnseen) return 'messages';
@@ -52,8 +58,8 @@ export function fenceBreach(ack: TurnAck, rows: FencedRows): FenceBreach | undef
   return areOwn ? undefined : 'items';
 }
 
-/** Whether an instance is still after the turn that a request names. */
-export function isAt(instance: InstanceState, expected: InstanceState): boolean {
+/** Whether an instance has taken no turn since the state that a request names. */
+export function isUnchangedSince(instance: InstanceState, expected: InstanceState): boolean {
   return (
     instance.incarnation === expected.incarnation &&
     instance.executionId === expected.executionId &&

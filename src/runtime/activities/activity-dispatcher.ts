@@ -118,37 +118,50 @@ export class ActivityDispatcher {
 
   /** Creates the run of an item. Settles or releases an item that must not run, and returns `undefined`. */
   #accept(item: WorkItem, claimedAt: number): AcceptedRun | undefined {
-    const { handlers, clock, options, leases, settle } = this.#params;
+    const { handlers, clock, settle } = this.#params;
     const handler = handlers.find(item);
     const hasOnFail = handler?.hasOnFail === true;
-    if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
-    else if (this.#blockedMs.size > 0 && this.#blockedMs.has(identityOf(item))) {
-      settle({
-        item,
-        outcome: { kind: 'failed', failure: this.#blockedFailure(item, handler) },
-        hasOnFail,
-      });
-    } else if (item.claims > options.maxClaims && this.#isPoison(item)) {
-      settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
-    } else if (handler === undefined || this.#fetcher.isStopping) this.#abandon(item);
-    else if (handler.limiter !== undefined && handler.limiter.capacity(clock.monotonic()) < 1) {
-      // The breaker opened while the fetch waited.
-      this.#abandon(item, { delayMs: delayUntilAvailable(handler.limiter, clock.monotonic()) });
-    } else {
-      const run = new ActivityRun({
-        ...this.#params,
-        item,
-        handler,
-        markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
-        cancelRun: (own, reason) => this.#cancelRun(own, reason),
-        newEmitter: (own, context) => this.#newEmitter(own, context),
-        starts: this.#starts,
-        onBlocked: (own, blockedMs) => this.#onBlocked(own, blockedMs),
-      });
-      leases.add(run, claimedAt);
-      return { run, handler };
-    }
+    const fail = (failure: Failure): void =>
+      settle({ item, outcome: { kind: 'failed', failure }, hasOnFail });
+    const nowMs = clock.monotonic();
+    const admission = this.#decide(item, handler, nowMs);
+    if (admission.kind === 'run') return this.#newRun(item, admission.handler, claimedAt);
+    if (admission.kind === 'cancel') settle({ item, outcome: { kind: 'canceled', leaked: false } });
+    else if (admission.kind === 'blocked') fail(this.#blockedFailure(item, handler));
+    else if (admission.kind === 'poison') fail(poison(item));
+    else this.#abandon(item, { delayMs: admission.delayMs });
     return undefined;
+  }
+
+  /** Decides what happens to a claimed item. Changes nothing. */
+  #decide(item: WorkItem, handler: WorkHandler | undefined, nowMs: number): Admission {
+    if (item.cancel !== null) return { kind: 'cancel' };
+    if (this.#blockedMs.size > 0 && this.#blockedMs.has(identityOf(item))) {
+      return { kind: 'blocked' };
+    }
+    if (this.#isPoison(item)) return { kind: 'poison' };
+    if (handler === undefined || this.#fetcher.isStopping) return { kind: 'release', delayMs: 0 };
+    const { limiter } = handler;
+    if (limiter !== undefined && limiter.capacity(nowMs) < 1) {
+      // The breaker opened while the fetch waited.
+      return { kind: 'release', delayMs: delayUntilAvailable(limiter, nowMs) };
+    }
+    return { kind: 'run', handler };
+  }
+
+  #newRun(item: WorkItem, handler: WorkHandler, claimedAt: number): AcceptedRun {
+    const run = new ActivityRun({
+      ...this.#params,
+      item,
+      handler,
+      markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
+      cancelRun: (own, reason) => this.#cancelRun(own, reason),
+      newEmitter: (own, context) => this.#newEmitter(own, context),
+      starts: this.#starts,
+      onBlocked: (own, blockedMs) => this.#onBlocked(own, blockedMs),
+    });
+    this.#params.leases.add(run, claimedAt);
+    return { run, handler };
   }
 
   /**
@@ -171,13 +184,19 @@ export class ActivityDispatcher {
     );
   }
 
-  /** Does not count claims of this process that never started and that this claim has overtaken. */
+  /**
+   * Whether an item was claimed more than `maxClaims` times without an outcome. Claims whose handler never started do not
+   * count: their release gives the claim back. This process may claim the item again before that release is stored, or
+   * before the earlier run ends because of its lost lease. Subtracts those claims, which the store still counts.
+   */
   #isPoison(item: WorkItem): boolean {
+    const { maxClaims } = this.#params.options;
+    if (item.claims <= maxClaims) return false;
     const unbegun = [...this.#unstartedReleases];
     for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
     const identity = identityOf(item);
     const own = unbegun.filter((other) => identityOf(other) === identity).length;
-    return item.claims - own > this.#params.options.maxClaims;
+    return item.claims - own > maxClaims;
   }
 
   /** Cancels the run of a handler that called `ctx.cancel()`. The renewal delivers the result to the handler. */
@@ -311,6 +330,18 @@ export class ActivityDispatcher {
     );
   }
 }
+
+/** What happens to a claimed item. */
+type Admission =
+  /** It was canceled before this claim. */
+  | { readonly kind: 'cancel' }
+  /** Its handler blocked the event loop of this process past its lease, so it fails. */
+  | { readonly kind: 'blocked' }
+  /** It was claimed too often without an outcome, so it fails. */
+  | { readonly kind: 'poison' }
+  /** Hand it back, to be claimed again after the delay. */
+  | { readonly kind: 'release'; readonly delayMs: number }
+  | { readonly kind: 'run'; readonly handler: WorkHandler };
 
 interface AcceptedRun {
   readonly run: ActivityRun;

@@ -147,7 +147,7 @@ export class ActivityRun implements LoopHolder {
     // The timeout must not fire between the mark in the store and its confirmation.
     this.#cancelTimeout?.();
     const mark = await this.#params.markPointOfNoReturn(this.lockToken).catch((error: unknown) => {
-      this.#startTimeout();
+      this.#restartTimeout();
       throw error;
     });
     if (mark.kind === 'canceled') this.onCancel(mark.cancel);
@@ -169,7 +169,12 @@ export class ActivityRun implements LoopHolder {
   /** The lease expired: another worker may run the item, so the result is dropped. */
   onLost(): void {
     if (this.#isDeleted) return;
-    if (!this.#hasBegun) this.abandon();
+    if (!this.#hasBegun) {
+      // No user code was called, so there is nothing to cancel. The store takes an unstarted item back even after its
+      // lease, unless another worker has claimed it.
+      this.abandon();
+      return;
+    }
     this.abort(new CanceledError(`the lease on this ${this.#kind} was lost`, 'lease_lost'));
     this.#end({ kind: 'lost' });
   }
@@ -215,15 +220,19 @@ export class ActivityRun implements LoopHolder {
   }
 
   /**
-   * Waits for a start slice, then calls user code, unless the attempt has ended or is canceled.
+   * Waits for a start slice, then calls `call`, unless the attempt has ended or is canceled.
    * The checks and the call are synchronous, so no code starts after its lease expired or after a known cancel.
+   *
+   * For an isolated handler this runs twice: before its thread starts, and again when its module is loaded. Loading takes
+   * long enough for a cancel or a lost lease, so the handler is checked again directly before it is called. Its timeout
+   * limits the load first, and restarts in full for the handler.
    */
   async #begin<T>(call: () => T): Promise<{ readonly value: Awaited<T> } | undefined> {
     const { starts, leases } = this.#params;
-    // The timeout does not include the wait for the start.
+    // The timeout does not include the wait for the start, unless user code has begun: then it runs on.
     if (!this.#hasBegun) this.#cancelTimeout?.();
-    const turn = starts.admit();
-    if (turn !== undefined) await turn;
+    const admitted = starts.admit();
+    if (admitted !== undefined) await admitted;
     for (let asked = leases.pendingRenewal(this.lockToken); asked !== undefined;) {
       await asked;
       asked = leases.pendingRenewal(this.lockToken);
@@ -235,7 +244,7 @@ export class ActivityRun implements LoopHolder {
       this.onLost();
       return undefined;
     }
-    if (!this.#hasBegun) this.#startTimeout();
+    if (!this.#hasBegun) this.#restartTimeout();
     return { value: await call() };
   }
 
@@ -283,7 +292,7 @@ export class ActivityRun implements LoopHolder {
     const { item, handler } = this.#params;
     try {
       this.#activityOptions = handler.options(item);
-      this.#startTimeout();
+      this.#restartTimeout();
       const value = decodePayload(item.payload);
       return { value: await validateInput(handler.inputSchema, value, capitalize(handler.label)) };
     } catch (error) {
@@ -350,9 +359,11 @@ export class ActivityRun implements LoopHolder {
       : { kind: 'retry', failure, delayMs };
   }
 
-  #startTimeout(): void {
+  /** Starts the timeout of the attempt with its full duration, instead of an earlier one. */
+  #restartTimeout(): void {
     const { attemptTimeoutMs } = this.#activityOptions;
     if (attemptTimeoutMs === undefined) return;
+    this.#cancelTimeout?.();
     const { clock } = this.#params;
     this.#cancelTimeout = clock.setTimer(attemptTimeoutMs, () => {
       const reason = `the attempt took longer than ${attemptTimeoutMs} ms`;

@@ -6,18 +6,23 @@ import type { Logger } from '../../model/logger.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
 import { isCancellation } from './running-context.ts';
-import type { FromHost, FromThread, ThreadTask } from './isolated-handler.ts';
+import type { FromHost, FromThread, Rejection, ThreadCall } from './isolated-handler.ts';
 
-const task = workerData as ThreadTask;
+const call = workerData as ThreadCall;
 const controller = new AbortController();
-type Waiting = { readonly resolve: () => void; readonly reject: (reason: unknown) => void };
 const begun = Promise.withResolvers<void>();
-const waitingForReturn: Waiting[] = [];
-const waitingForCancel: Waiting[] = [];
-const waitingForEmit: {
-  readonly resolve: (isRead: boolean) => void;
-  readonly reject: (reason: unknown) => void;
-}[] = [];
+
+interface Waiting<T> {
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Requests without a response, by kind. The worker responds in the order of the requests of a kind. */
+const waiting = {
+  pointOfNoReturn: [] as Waiting<void>[],
+  cancelRun: [] as Waiting<void>[],
+  emit: [] as Waiting<boolean>[],
+};
 
 function send(message: FromThread): void {
   parentPort?.postMessage(message, []);
@@ -31,13 +36,13 @@ const log: Logger = {
 };
 
 const context: ActivityContext = {
-  instanceId: task.instanceId,
-  executionId: task.executionId,
-  orchestrationName: task.orchestrationName,
-  activityName: task.activityName,
-  attempt: task.attempt,
-  idempotencyKey: task.idempotencyKey,
-  lastHeartbeat: decodePayload(task.lastHeartbeat),
+  instanceId: call.instanceId,
+  executionId: call.executionId,
+  orchestrationName: call.orchestrationName,
+  activityName: call.activityName,
+  attempt: call.attempt,
+  idempotencyKey: call.idempotencyKey,
+  lastHeartbeat: decodePayload(call.lastHeartbeat),
   signal: controller.signal,
   get isCanceled() {
     return controller.signal.aborted;
@@ -50,18 +55,18 @@ const context: ActivityContext = {
       else controller.signal.addEventListener('abort', settle, { once: true });
     }),
   heartbeat: (details) => {
-    const payload = encodePayload(details, 'A heartbeat', task.payloadLimitBytes);
+    const payload = encodePayload(details, 'A heartbeat', call.payloadLimitBytes);
     send({ kind: 'heartbeat', payload });
   },
   pointOfNoReturn: () =>
     new Promise((resolve, reject) => {
-      waitingForReturn.push({ resolve, reject });
+      waiting.pointOfNoReturn.push({ resolve, reject });
       send({ kind: 'pointOfNoReturn' });
     }),
   emit: (chunk) => {
     const emitted = new Promise<boolean>((resolve, reject) => {
-      const payload = encodePayload(chunk, 'A chunk', task.payloadLimitBytes);
-      waitingForEmit.push({ resolve, reject });
+      const payload = encodePayload(chunk, 'A chunk', call.payloadLimitBytes);
+      waiting.emit.push({ resolve, reject });
       send({ kind: 'emit', payload });
     });
     // A handler that does not await its emits is canceled through its signal.
@@ -77,14 +82,14 @@ const context: ActivityContext = {
   log,
 };
 
-if (task.headers !== undefined) {
+if (call.headers !== undefined) {
   Object.assign(context, {
-    runId: task.instanceId,
-    taskName: task.activityName,
-    headers: task.headers,
+    runId: call.instanceId,
+    taskName: call.activityName,
+    headers: call.headers,
     cancel: (reason?: string) =>
       new Promise<void>((resolve, reject) => {
-        waitingForCancel.push({ resolve, reject });
+        waiting.cancelRun.push({ resolve, reject });
         send({ kind: 'cancelRun', reason });
       }),
   });
@@ -94,46 +99,34 @@ parentPort?.on('message', (message: FromHost) => {
   if (message.kind === 'begin') begun.resolve();
   else if (message.kind === 'abort')
     controller.abort(new CanceledError(message.reason, message.trigger));
-  else if (message.kind === 'cancelReplied') {
-    const waiting = waitingForCancel.shift();
-    if (message.problem === undefined) waiting?.resolve();
-    else waiting?.reject(new Error(message.problem));
-  } else if (message.kind === 'emitted') waitingForEmit.shift()?.resolve(message.isRead);
-  else if (message.kind === 'emitFailed')
-    waitingForEmit.shift()?.reject(new Error(message.message));
-  else if (message.kind === 'emitRejected')
-    waitingForEmit.shift()?.reject(new CanceledError(message.reason, message.trigger));
-  else {
-    const waiting = waitingForReturn.shift();
-    if (message.kind === 'passed') waiting?.resolve();
-    else if (message.kind === 'invalid')
-      waiting?.reject(new PerdureError('INVALID_INPUT', message.message));
-    else waiting?.reject(new CanceledError(message.reason, message.trigger));
-  }
+  else if (message.kind === 'passed') waiting.pointOfNoReturn.shift()?.resolve();
+  else if (message.kind === 'cancelRequested') waiting.cancelRun.shift()?.resolve();
+  else if (message.kind === 'emitted') waiting.emit.shift()?.resolve(message.isRead);
+  else waiting[message.request].shift()?.reject(toRejectedError(message.error));
 });
 
 try {
-  const loaded = (await import(task.module)) as Record<string, unknown>;
-  const handler = loaded[task.exportName];
+  const loaded = (await import(call.module)) as Record<string, unknown>;
+  const handler = loaded[call.exportName];
   if (typeof handler !== 'function') {
     throw new PerdureError(
       'INVALID_OPTION',
-      `Module ${JSON.stringify(task.module)} does not export a function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
+      `Module ${JSON.stringify(call.module)} does not export a function ${JSON.stringify(call.exportName)}. Export the handler of ${JSON.stringify(call.activityName)} under that name.`,
     );
   }
   send({ kind: 'loaded' });
   await begun.promise;
   // A cancel may follow the `begin` message. The flag is set before the `abort` message arrives.
-  if (Atomics.load(new Int32Array(task.aborted), 0) !== 0) {
+  if (Atomics.load(new Int32Array(call.aborted), 0) !== 0) {
     await context.canceled();
     context.throwIfCanceled();
   }
   const output: unknown = await (handler as (context: ActivityContext, input: unknown) => unknown)(
     context,
-    decodePayload(task.payload),
+    decodePayload(call.payload),
   );
-  const what = `The result of ${JSON.stringify(task.activityName)}`;
-  send({ kind: 'completed', payload: encodePayload(output, what, task.payloadLimitBytes) });
+  const what = `The result of ${JSON.stringify(call.activityName)}`;
+  send({ kind: 'completed', payload: encodePayload(output, what, call.payloadLimitBytes) });
 } catch (error) {
   const { signal } = controller;
   const stopped = signal.aborted && isCancellation(error, signal.reason as CanceledError);
@@ -142,8 +135,15 @@ try {
     failure: toFailure(error),
     classes: errorClasses(error),
     stopped,
-    isPerdureError: PerdureError.is(error),
+    ...(PerdureError.is(error) && { code: error.code }),
   });
+}
+
+/** Rebuilds the error of a rejected request in the thread. */
+function toRejectedError(error: Rejection): Error {
+  if (error.kind === 'canceled') return new CanceledError(error.reason, error.trigger);
+  if (error.code === undefined) return new Error(error.message);
+  return new PerdureError(error.code, error.message);
 }
 
 function plain(fields: object): object {

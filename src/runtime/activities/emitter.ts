@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Hint } from '../../providers/contract/provider.ts';
@@ -40,8 +40,9 @@ export class Emitter {
   readonly #params: EmitterParams;
   #queue: Emitted[] = [];
   #isPumping = false;
-  #wasRead = false;
-  #isUnread = false;
+  /** Whether the stream took a chunk before, so a reader existed. */
+  #hasStored = false;
+  #isReaderGone = false;
 
   constructor(params: EmitterParams) {
     this.#params = params;
@@ -49,7 +50,7 @@ export class Emitter {
 
   /** Resolves with `true` once the chunk is stored, or `false` if the caller no longer reads. */
   emit(payload: Payload): Promise<boolean> {
-    if (this.#isUnread) return this.#resolveUnread();
+    if (this.#isReaderGone) return this.#resolveWithoutReader();
     const emitted = new Promise<boolean>((resolve, reject) => {
       this.#queue.push({ payload, resolve, reject });
     });
@@ -58,8 +59,8 @@ export class Emitter {
   }
 
   // Yields to the event loop: a handler that emits in a loop would otherwise block its own cancel.
-  async #resolveUnread(): Promise<boolean> {
-    await nextTurn();
+  async #resolveWithoutReader(): Promise<boolean> {
+    await nextIteration();
     this.#params.context.throwIfCanceled();
     return false;
   }
@@ -80,11 +81,11 @@ export class Emitter {
     const sent = (await this.#trySend(this.#batchSize())) ?? (await this.#sendOne());
     if (sent === 'appended') return;
     // The renewal reports why the claim was lost or the caller disappeared.
-    if (sent === 'lost' || this.#wasRead) {
+    if (sent === 'lost' || this.#hasStored) {
       await renewNow();
       context.throwIfCanceled();
     }
-    this.#isUnread = true;
+    this.#isReaderGone = true;
     for (const { resolve } of this.#queue.splice(0)) resolve(false);
   }
 
@@ -119,7 +120,7 @@ export class Emitter {
     const [result = 'lost'] = await withRetries(retry, () => store.appendChunks([request]));
     if (result === 'full') return undefined;
     if (result === 'appended') {
-      this.#wasRead = true;
+      this.#hasStored = true;
       this.#queue = this.#queue.slice(some.length);
       for (const { resolve } of some) resolve(true);
     }

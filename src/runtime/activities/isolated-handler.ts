@@ -1,6 +1,11 @@
 import { Worker as Thread } from 'node:worker_threads';
 import { withClasses, toError, type Failure } from '../../model/failures/failure.ts';
-import { CanceledError, PerdureError, type CancelTrigger } from '../../model/failures/errors.ts';
+import {
+  CanceledError,
+  PerdureError,
+  type CancelTrigger,
+  type ErrorCode,
+} from '../../model/failures/errors.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { Headers } from '../../model/work-item-options.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
@@ -37,7 +42,7 @@ export function startIsolated(params: {
 }): IsolatedHandler {
   const { isolated, context, payload, lastHeartbeat, payloadLimitBytes } = params;
   const aborted = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  const task: ThreadTask = {
+  const call: ThreadCall = {
     ...isolated,
     payload,
     payloadLimitBytes,
@@ -51,7 +56,7 @@ export function startIsolated(params: {
     aborted,
     ...(context instanceof RunningTaskContext && { headers: context.headers }),
   };
-  const thread = new Thread(threadUrl(), { workerData: task });
+  const thread = new Thread(threadUrl(), { workerData: call });
   const send = (message: FromHost): void => thread.postMessage(message, []);
   const { signal } = context;
   const onAbort = (): void => {
@@ -102,11 +107,7 @@ async function replyPointOfNoReturn(
     await context.pointOfNoReturn();
     send({ kind: 'passed' });
   } catch (error) {
-    if (error instanceof CanceledError) {
-      send({ kind: 'rejected', reason: error.reason, trigger: error.trigger });
-    } else {
-      send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
-    }
+    send({ kind: 'rejected', request: 'pointOfNoReturn', error: toRejection(error) });
   }
 }
 
@@ -118,11 +119,7 @@ async function replyEmit(
   try {
     send({ kind: 'emitted', isRead: await context.emit(decodePayload(payload)) });
   } catch (error) {
-    if (error instanceof CanceledError) {
-      send({ kind: 'emitRejected', reason: error.reason, trigger: error.trigger });
-    } else {
-      send({ kind: 'emitFailed', message: error instanceof Error ? error.message : String(error) });
-    }
+    send({ kind: 'rejected', request: 'emit', error: toRejection(error) });
   }
 }
 
@@ -133,24 +130,34 @@ async function replyCancel(
 ): Promise<void> {
   try {
     if (context instanceof RunningTaskContext) await context.cancel(reason);
-    send({ kind: 'cancelReplied' });
+    send({ kind: 'cancelRequested' });
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
-    send({ kind: 'cancelReplied', problem });
+    send({ kind: 'rejected', request: 'cancelRun', error: toRejection(error) });
   }
 }
 
+function toRejection(error: unknown): Rejection {
+  if (error instanceof CanceledError) {
+    return { kind: 'canceled', reason: error.reason, trigger: error.trigger };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return { kind: 'failed', message, ...(PerdureError.is(error) && { code: error.code }) };
+}
+
 function toThrown(
-  { failure, classes, stopped, isPerdureError }: Extract<FromThread, { kind: 'failed' }>,
+  { failure, classes, stopped, code }: Extract<FromThread, { kind: 'failed' }>,
   signal: AbortSignal,
 ): Error {
   if (stopped && signal.aborted) return signal.reason as CanceledError;
-  if (!isPerdureError) return withClasses(toError(failure), classes);
-  return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
+  const error = toError(failure);
+  return withClasses(
+    code === undefined ? error : new PerdureError(code, failure.message, { cause: error }),
+    classes,
+  );
 }
 
 /** The `workerData` of a thread: one attempt of an isolated activity or task. */
-export interface ThreadTask {
+export interface ThreadCall {
   readonly module: string;
   readonly exportName: string;
   readonly payload: Payload | null;
@@ -174,15 +181,22 @@ export type FromHost =
   | { readonly kind: 'begin' }
   | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'passed' }
-  | { readonly kind: 'rejected'; readonly reason: string; readonly trigger: CancelTrigger }
-  /** The call has no point of no return. */
-  | { readonly kind: 'invalid'; readonly message: string }
-  /** The outcome of `ctx.cancel()`. `problem` is set if it failed. */
-  | { readonly kind: 'cancelReplied'; readonly problem?: string }
-  /** The outcome of the oldest chunk without a response. */
+  /** `ctx.cancel()` succeeded. */
+  | { readonly kind: 'cancelRequested' }
+  /** The oldest chunk without a response was stored, or is not read. */
   | { readonly kind: 'emitted'; readonly isRead: boolean }
-  | { readonly kind: 'emitRejected'; readonly reason: string; readonly trigger: CancelTrigger }
-  | { readonly kind: 'emitFailed'; readonly message: string };
+  /** The oldest request of this kind without a response failed. */
+  | {
+      readonly kind: 'rejected';
+      readonly request: 'pointOfNoReturn' | 'emit' | 'cancelRun';
+      readonly error: Rejection;
+    };
+
+/** Why a request of the thread failed. */
+export type Rejection =
+  | { readonly kind: 'canceled'; readonly reason: string; readonly trigger: CancelTrigger }
+  /** `code` is set for an error of Perdure. */
+  | { readonly kind: 'failed'; readonly message: string; readonly code?: ErrorCode };
 
 /** Messages from the thread to the worker. */
 export type FromThread =
@@ -196,8 +210,8 @@ export type FromThread =
       readonly classes: readonly string[];
       /** The handler threw the reason of its own aborted signal. */
       readonly stopped: boolean;
-      /** An error of Perdure: a retry would fail in the same way. */
-      readonly isPerdureError: boolean;
+      /** Set for an error of Perdure. */
+      readonly code?: ErrorCode;
     }
   | { readonly kind: 'heartbeat'; readonly payload: Payload | null }
   | { readonly kind: 'pointOfNoReturn' }

@@ -105,6 +105,8 @@ export class WorkFetcher {
     // Handlers that end in the same event loop iteration free slots for one fetch, which shares a transaction with
     // their acks.
     if (slots.free === 0) await nextIteration();
+    // `stop()` ends only fetches that have started. A later one would wait for the whole poll interval.
+    if (this.isStopping) return;
     if (slots.free === 0) await this.#fetchFlagged();
     else if (this.#isSaturated) await this.#fetchByPriority(unbounded);
     else await this.#poll({ max: slots.free, ...unbounded });

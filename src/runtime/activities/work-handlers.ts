@@ -142,6 +142,7 @@ function attemptOptions({
   return {
     ...(retry !== undefined && { retry }),
     ...(attemptTimeoutMs !== undefined && { attemptTimeoutMs }),
+    // A canceled task run is `canceling` until its handler ends. So every task can pass a point of no return.
     cancellation: 'wait',
   };
 }

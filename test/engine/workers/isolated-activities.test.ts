@@ -1,8 +1,10 @@
 import { expect, it, onTestFinished } from 'vitest';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
 import { encodePayload } from '../../../src/model/values/payload.ts';
 import { isolatedActivity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../../src/perdure.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { Declined } from './isolated-handlers.ts';
 
@@ -118,16 +120,34 @@ describeEngine('isolated activities', (open) => {
   });
 
   it.each([
-    ['fail', 'too far'],
-    ['exit', 'exited with code 3'],
-    ['missing', 'does not export a function'],
-  ])('a broken isolated handler (%s) fails its call', async (exportName, message) => {
+    ['fail', 'too far', 'FAR'],
+    ['exit', 'exited with code 3', undefined],
+    ['missing', 'does not export a function', 'INVALID_OPTION'],
+  ])('a broken isolated handler (%s) fails its call', async (exportName, message, code) => {
     const broken = isolatedActivity('broken', { module, exportName });
     const run = orchestration('run', async (ctx) => ctx.call(broken));
     const { client } = await open({ orchestrations: [run], activities: [broken] });
     const handle = await client.start(run, undefined);
     await expect(handle.result()).rejects.toThrow(message);
+    expect((await handle.status()).failure?.cause?.code).toBe(code);
   });
+});
+
+it('a store error at the point of no return of an isolated handler keeps its code', async () => {
+  const pays = isolatedActivity('pays', { module, exportName: 'pays' });
+  const run = orchestration('run', async (ctx) =>
+    ctx.call(pays, undefined, { cancellation: 'wait' }),
+  );
+  const store = await openSqlite({ path: ':memory:' });
+  const markPointOfNoReturn = (): Promise<never> =>
+    Promise.reject(
+      new ProviderError({ operation: 'mark', message: 'connection lost', retryable: true }),
+    );
+  await using perdure = await Perdure.open(Object.assign(store, { markPointOfNoReturn }));
+  await perdure.startWorker({ orchestrations: [run], activities: [pays] });
+  const handle = await perdure.client.start(run);
+  await expect(handle.result()).rejects.toThrow('connection lost');
+  expect((await handle.status()).failure?.cause?.code).toBe('PROVIDER');
 });
 
 // In one mode and with a long timeout: a thread takes a second to start on a busy machine.

@@ -76,9 +76,9 @@ export const abandonFences: FencedStatement = {
       find: /one\.execution_id = 1 AND one\.operation = 1/,
       because: 'names the item of a task run',
     },
-    { find: /run\.ctid = asked\.run_place/, because: 'joins the run' },
-    { find: /job\.ctid = asked\.job_place/, because: 'joins the job' },
-    { find: /item\.ctid = asked\.item_place/, because: 'joins the item' },
+    { find: /run\.ctid = asked\.run_row_id/, because: 'joins the run' },
+    { find: /job\.ctid = asked\.job_row_id/, because: 'joins the job' },
+    { find: /item\.ctid = asked\.item_row_id/, because: 'joins the item' },
     {
       find: /job\.last_seq = asked\.last_seq/,
       because: 'sees a chunk that is emitted meanwhile; only a race shows it',

@@ -67,7 +67,7 @@ function chosenKeys(items: readonly Item[], max: number): readonly number[] {
       ...flagged.map((item) => ({ ...item, priority: 101 })),
       ...others.filter(({ claims }) => claims < 2),
     ],
-    suspects: () => others.filter(({ claims }) => claims >= 2),
+    suspects: others.filter(({ claims }) => claims >= 2),
     keyOf: ({ itemKey }) => itemKey,
   });
   return chosen.map(({ itemKey }) => itemKey);

@@ -239,7 +239,9 @@ export class Changes {
       visibleAt: now,
       message: start,
     }));
-    // The order matters: the end or the next execution of an instance may delete rows that the same batch inserts.
+    // Each call sends its statements immediately, so the statements run in the order of the calls. The order matters: the
+    // end or the next execution of an instance may delete rows that the same batch inserts, and a release computes the
+    // due time from the messages that are left.
     const writes = [
       messages.delete(tx, this.readMessages),
       history.append(tx, this.events),
@@ -258,11 +260,9 @@ export class Changes {
       locks.touch(tx, touched),
       this.tasks.write(scope, tables),
     ];
-    const [releases] = await Promise.all([
-      locks.release(tx, released),
-      locks.limitCleanup(tx, this.cleanups, now),
-      ...writes,
-    ]);
+    const releasing = locks.release(tx, released);
+    const limitingCleanup = locks.limitCleanup(tx, this.cleanups, now);
+    const [releases] = await Promise.all([releasing, limitingCleanup, ...writes]);
     for (const { nextAt } of releases) effects.due('orchestrations', nextAt);
   }
 }

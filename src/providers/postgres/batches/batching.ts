@@ -36,7 +36,7 @@ export interface BatchWork<Item, Result> {
   readonly maxInFlight: number;
   /** Maximum items per transaction, unless a single call has more. Bounds how long row locks are held. Default: 1,000. */
   readonly maxItems?: number;
-  /** Number of queued items that starts a transaction without waiting for the end of the event loop turn. */
+  /** Number of queued items that starts a transaction without waiting for the end of the event loop iteration. */
   readonly enoughItems?: number;
 }
 
@@ -52,7 +52,7 @@ const defaultMaxItems = 1_000;
 export const enoughTurns = 32;
 
 /**
- * Batches calls of one kind into shared transactions: calls of the same event loop turn, and calls that arrive while
+ * Batches calls of one kind into shared transactions: calls of the same event loop iteration, and calls that arrive while
  * `maxInFlight` transactions are running.
  *
  * B1. If an item causes an error, its batch is rolled back and retried in halves, so that only this item fails.

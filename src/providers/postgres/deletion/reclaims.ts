@@ -1,4 +1,4 @@
-import { keys, one, prepare, rowsOf, placeOf } from '../driver/columns.ts';
+import { keys, one, prepare, rowsOf, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
@@ -157,8 +157,8 @@ function statements(schema: string) {
       'perdure_remove_reclaims',
       { executions: executionRows },
       ({ executions }) => `DELETE FROM ${pending} WHERE ctid = ANY (ARRAY(
-          SELECT found.place FROM ${executions.as('done')}
-          ${placeOf(pending, 'one.instance_key = done.instance_key AND one.execution_id = done.execution_id')}))`,
+          SELECT found.row_id FROM ${executions.as('done')}
+          ${rowIdOf(pending, 'one.instance_key = done.instance_key AND one.execution_id = done.execution_id')}))`,
     ),
     shorten: prepare(
       'perdure_shorten_reclaim',

@@ -163,7 +163,7 @@ function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
 }
 
 /**
- * Joins one row of `table` to each row of the preceding list, and exposes its ctid as `found.place`.
+ * Joins one row of `table` to each row of the preceding list, and exposes its ctid as `found.row_id`.
  *
  * PostgreSQL plans a subquery with LIMIT on its own, as one index probe per row. A join by key may become a sequential
  * scan or a nested loop if it is planned while the table is small.
@@ -174,6 +174,6 @@ function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
  * Use it only for rows that an earlier statement of the transaction has locked, or that may be skipped: a concurrent
  * update gives a row a new ctid.
  */
-export function placeOf(table: string, condition: string): string {
-  return `CROSS JOIN LATERAL (SELECT one.ctid AS place FROM ${table} AS one WHERE ${condition} LIMIT 1) AS found`;
+export function rowIdOf(table: string, condition: string): string {
+  return `CROSS JOIN LATERAL (SELECT one.ctid AS row_id FROM ${table} AS one WHERE ${condition} LIMIT 1) AS found`;
 }

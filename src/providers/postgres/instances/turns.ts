@@ -13,7 +13,7 @@ import {
   type InstanceRows,
   newInstanceRow,
 } from '../tables/instance-rows.ts';
-import type { InstanceStops, CancelRequest } from '../stopping/cancellation.ts';
+import type { InstanceStops, StopRequest } from '../stopping/cancellation.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
@@ -132,7 +132,7 @@ export class Turns {
     batch: Batch,
     commits: readonly TurnCommit[],
     { keyOf }: NamedKeys,
-  ): Promise<readonly CancelRequest[]> {
+  ): Promise<readonly StopRequest[]> {
     const { scope, changes } = batch;
     const children = commits.flatMap(({ target, turn }) =>
       turn.children.map((child) => ({ parent: target, child })),
@@ -141,7 +141,7 @@ export class Turns {
     const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
     const isRepeated = await this.#repeatedStarts(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
-    const late: CancelRequest[] = [];
+    const late: StopRequest[] = [];
     for (const [index, { parent, child }] of children.entries()) {
       const instanceKey = inserted.get(child.instanceId);
       const row = rows[index];
@@ -212,7 +212,7 @@ export class Turns {
   async #end(
     batch: Batch,
     endings: readonly Ending[],
-    requests: readonly CancelRequest[],
+    requests: readonly StopRequest[],
   ): Promise<void> {
     const { itemCancels, stops } = this.#parts;
     await itemCancels.cancelAll(
@@ -301,7 +301,7 @@ function send({ scope, instances, changes }: Batch, { messages }: Turn): void {
 function childCancels(
   { instances }: Batch,
   { target, turn: { childCancels, cleanupMs } }: TurnCommit,
-): readonly CancelRequest[] {
+): readonly StopRequest[] {
   return childCancels.flatMap(({ instanceId, reason }) => {
     const child = instances.find(instanceId);
     // If the id was taken, the instance is not a child of this one.

@@ -1,6 +1,6 @@
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { AbandonedResult, JobBinding, JobKey, JobRecord } from '../../contract/sessions.ts';
-import { keys, one, prepare, rowsOf, strings, placeOf } from '../driver/columns.ts';
+import { keys, one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { RunState } from '../tables/task-rows.ts';
 import { nowSql } from '../driver/scope.ts';
@@ -282,8 +282,8 @@ function statements(schema: string) {
       ({ times }) =>
         `UPDATE ${table} AS job SET check_at = times.check_at, dispose_at = times.dispose_at
         FROM ${times.as('times')}
-        ${placeOf(table, 'one.instance_key = times.instance_key')}
-        WHERE job.ctid = found.place`,
+        ${rowIdOf(table, 'one.instance_key = times.instance_key')}
+        WHERE job.ctid = found.row_id`,
     ),
     claim: prepare(
       'perdure_claim_abandoned',

@@ -13,7 +13,7 @@ import type { Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { CancelRequest, StopStore } from '../stopping/cancellation.ts';
+import type { StopRequest, StopStore } from '../stopping/cancellation.ts';
 import { createTasks, type TaskTables } from '../tasks/tasks.ts';
 import type { IdHolder, JobRow, JobRows } from './job-rows.ts';
 import type { SessionRow, SessionRows } from './session-rows.ts';
@@ -142,7 +142,7 @@ export async function abandon(
   {
     jobs,
     requests,
-  }: { readonly jobs: readonly JobRow[]; readonly requests: readonly CancelRequest[] },
+  }: { readonly jobs: readonly JobRow[]; readonly requests: readonly StopRequest[] },
 ): Promise<readonly boolean[]> {
   const { scope, instances } = batch;
   const changed = await store.stops.requestCancel(batch, requests);

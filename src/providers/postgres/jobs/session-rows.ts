@@ -6,7 +6,7 @@ import type {
   SessionState,
 } from '../../contract/sessions.ts';
 import type { SessionMove } from '../../rules/session-rules.ts';
-import { keys, one, optional, prepare, rowsOf, strings, placeOf } from '../driver/columns.ts';
+import { keys, one, optional, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
@@ -222,8 +222,8 @@ function statements(schema: string) {
       ({ moves }) => `UPDATE ${table} AS session
         SET state = move.state, end_reason = coalesce(session.end_reason, move.end_reason), due_at = move.due_at
         FROM ${moves.as('move')}
-        ${placeOf(table, 'one.session_key = move.session_key')}
-        WHERE session.ctid = found.place`,
+        ${rowIdOf(table, 'one.session_key = move.session_key')}
+        WHERE session.ctid = found.row_id`,
     ),
     end: prepare(
       'perdure_end_session',

@@ -13,11 +13,11 @@ import type {
   ShutdownSession,
 } from '../../contract/sessions.ts';
 import {
-  cleanupMs,
-  handedOutMs,
+  sessionEndCleanupMs,
+  dueSessionReservedMs,
   planShutdown,
-  keptMs,
-  maxChecks,
+  endedSessionKeptMs,
+  maxAbandonedJobChecks,
   nextCheckAt,
   nextRemovalAt,
   reasonFor,
@@ -244,7 +244,7 @@ async function abandonSome(
     const batch = store.newBatch(scope);
     await batch.instances.lock({ keys, parents: 'ending' });
     const jobs = await store.jobRows.lockByKey(scope.tx, keys);
-    const request = { reason: reasonFor(session.end), actor: null, cleanupMs };
+    const request = { reason: reasonFor(session.end), actor: null, cleanupMs: sessionEndCleanupMs };
     const requests = jobs.map(({ instanceKey }) => ({ ...request, instanceKey }));
     await abandon(store, batch, { jobs, requests });
   }
@@ -259,7 +259,7 @@ async function endIfEmpty(
 ): Promise<void> {
   const { sessionKey, sessionId, state } = session;
   const [record] = hasMore ? [] : await sessionRows.get(tx, [sessionId]);
-  if (record?.openJobs === 0) await sessionRows.end(tx, sessionKey, now, now + keptMs);
+  if (record?.openJobs === 0) await sessionRows.end(tx, sessionKey, now, now + endedSessionKeptMs);
   else {
     const dueAt = hasMore ? now : now + settleEveryMs;
     await sessionRows.move(tx, [{ sessionKey, state, end: null, dueAt }]);
@@ -303,7 +303,7 @@ async function handOutDue(store: SessionParts, scope: Scope, limit: number): Pro
   const { tx } = scope;
   const { sessionRows, jobRows } = store;
   await scope.begin();
-  await check(store, scope, await jobRows.lockToCheck(tx, scope.now, maxChecks));
+  await check(store, scope, await jobRows.lockToCheck(tx, scope.now, maxAbandonedJobChecks));
   const due = await sessionRows.lockDue(tx, scope.now, limit);
   const moves: SessionMove[] = [];
   const sessionIds: string[] = [];
@@ -328,7 +328,7 @@ function moveDue(
   now: number,
 ): SessionMove | undefined {
   if (state === 'ended') return undefined;
-  const dueAt = now + handedOutMs;
+  const dueAt = now + dueSessionReservedMs;
   if (expiresAt <= now) return { sessionKey, state: 'closing', end: 'expired', dueAt };
   return { sessionKey, state, end: null, dueAt: state === 'open' ? expiresAt : dueAt };
 }

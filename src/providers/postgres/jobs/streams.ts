@@ -8,7 +8,7 @@ import type {
   StreamChunk,
 } from '../../contract/streams.ts';
 import { parseToken, formatToken, type LockToken } from '../../shared/lock-token.ts';
-import { keys, one, optional, prepare, rowsOf, placeOf } from '../driver/columns.ts';
+import { keys, one, optional, prepare, rowsOf, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
@@ -242,8 +242,8 @@ function statements(schema: string) {
       ({ streams }) => `UPDATE ${jobs} AS job
         SET last_seq = new.last_seq, waiting_chunks = new.waiting_chunks, waiting_bytes = new.waiting_bytes
         FROM ${streams.as('new')}
-        ${placeOf(jobs, 'one.instance_key = new.instance_key')}
-        WHERE job.ctid = found.place`,
+        ${rowIdOf(jobs, 'one.instance_key = new.instance_key')}
+        WHERE job.ctid = found.row_id`,
     ),
     find: prepare(
       'perdure_find_stream',

@@ -179,7 +179,7 @@ export class DueItems {
       max,
       // A flagged item only ends and never runs, so it cannot crash the worker.
       trusted: [...flaggedItems, ...dueItems],
-      suspects: () => suspects,
+      suspects,
       keyOf: ({ itemKey }) => itemKey,
       // The next claim ends runs that expired since this one read them.
     }).filter(({ expiresAt }) => expiresAt === null || expiresAt > scope.now);
@@ -273,7 +273,7 @@ export function dueItemsText(
       ${priorityLevels(schema, suspect)}
       SELECT item.* FROM level CROSS JOIN LATERAL (
         SELECT item_key AS "itemKey", item.definition_key AS "definitionKey", next_at AS "nextAt",
-          expires_at AS "expiresAt", item.priority, item.ctid AS place
+          expires_at AS "expiresAt", item.priority, item.ctid AS row_id
         FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
           AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested

@@ -10,8 +10,8 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue, fenceTime, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
-import { isAt, turnError } from '../../rules/turns.ts';
+import { chooseDue, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
+import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
@@ -169,7 +169,7 @@ async function abandon(
   const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
     const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(instanceKey);
-    const isHeld = isHeldBy(lock, secret, fenceTime(evenIfExpired, now));
+    const isHeld = isHeldBy(lock, secret, now, { evenIfExpired });
     if (!isHeld || released.has(instanceKey)) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
@@ -196,7 +196,7 @@ async function hold(
     const { instanceKey, delayMs, blocked } = one;
     const row = instances.get(instanceKey);
     const lock = locks.get(instanceKey);
-    const isCurrent = row !== undefined && !isTerminal(row.status) && isAt(row, one);
+    const isCurrent = row !== undefined && !isTerminal(row.status) && isUnchangedSince(row, one);
     if (!isCurrent || isClaimed(lock, scope.now)) return false;
     free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
     scope.effects.due('orchestrations', planHoldBack(one, scope.now).dueAt);
@@ -394,7 +394,7 @@ export class DueInstances {
       max,
       // An instance whose clean-up limit expired is ended without its code, so it cannot crash the worker.
       trusted: [...trusted, ...unblocked.filter(({ claims }) => claims < 2), ...expired],
-      suspects: () => [...suspects, ...unblocked.filter(({ claims }) => claims >= 2)],
+      suspects: [...suspects, ...unblocked.filter(({ claims }) => claims >= 2)],
       keyOf: ({ instanceKey }) => instanceKey,
     });
   }

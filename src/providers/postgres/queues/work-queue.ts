@@ -11,7 +11,7 @@ import type {
   WorkItemRetry,
   WorkQueue,
 } from '../../contract/work-queue.ts';
-import { fenceTime, isClaimed, isHeldBy, planHandBack } from '../../rules/claims.ts';
+import { isClaimed, isHeldBy, planHandBack } from '../../rules/claims.ts';
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import { parseToken } from '../../shared/lock-token.ts';
@@ -157,8 +157,8 @@ async function lockHeld(
   const seen = new Set<number>();
   return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
-    const heldAt = fenceTime(claims[index]?.unstarted, scope.now);
-    if (!isHeldBy(item, secret, heldAt) || seen.has(key)) return undefined;
+    const evenIfExpired = claims[index]?.unstarted;
+    if (!isHeldBy(item, secret, scope.now, { evenIfExpired }) || seen.has(key)) return undefined;
     seen.add(key);
     return item;
   });

@@ -7,7 +7,7 @@ import type {
   ScheduleRecord,
 } from '../../contract/schedules.ts';
 import type { CreateTaskResult } from '../../contract/tasks.ts';
-import { one, prepare, rowsOf, strings, placeOf } from '../driver/columns.ts';
+import { one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
@@ -419,8 +419,8 @@ function statements(schema: string) {
             last_instance_id = coalesce(tick.instance_id, last_instance_id), last_error = tick.error,
             updated_at = ${at}, revision = schedule.revision + 1
         FROM ${moves.as('tick')}
-        ${placeOf(table, 'one.name = tick.name')}
-        WHERE schedule.ctid = found.place`,
+        ${rowIdOf(table, 'one.name = tick.name')}
+        WHERE schedule.ctid = found.row_id`,
     ),
   };
 }

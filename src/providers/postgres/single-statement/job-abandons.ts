@@ -99,21 +99,21 @@ function abandonStatement(schema: string) {
     'perdure_abandon_plainly',
     { now: clock, requests: requestRows },
     ({ requests }) => `WITH asked AS MATERIALIZED (
-          SELECT wanted.place, reason, actor, run.instance_key, run_place, job_place, last_seq, item_place, item_key
+          SELECT wanted.place, reason, actor, run.instance_key, run_row_id, job_row_id, last_seq, item_row_id, item_key
           FROM ${requests.withPlace('wanted')}
           CROSS JOIN LATERAL (
-            SELECT one.instance_key, one.ctid AS run_place FROM ${runs} AS one
+            SELECT one.instance_key, one.ctid AS run_row_id FROM ${runs} AS one
             WHERE one.instance_id = wanted.instance_id AND one.incarnation = wanted.incarnation
               AND (one.status = 'pending') IS TRUE AND one.priority IS NOT NULL
             LIMIT 1) AS run
           CROSS JOIN LATERAL (
-            SELECT one.ctid AS job_place, one.last_seq FROM ${jobs} AS one
+            SELECT one.ctid AS job_row_id, one.last_seq FROM ${jobs} AS one
             WHERE one.instance_key = run.instance_key AND coalesce(one.abandoned_at, -1) = -1
               AND (SELECT session_id FROM ${schema}.sessions AS session
                    WHERE session.session_key = one.session_key) = wanted.session_id
             LIMIT 1) AS job
           CROSS JOIN LATERAL (
-            SELECT one.ctid AS item_place, one.item_key FROM ${items} AS one
+            SELECT one.ctid AS item_row_id, one.item_key FROM ${items} AS one
             WHERE one.instance_key = run.instance_key AND one.execution_id = 1 AND one.operation = ${taskOperation}
               AND ${isHeld('one')}
             LIMIT 1) AS item
@@ -122,19 +122,19 @@ function abandonStatement(schema: string) {
           UPDATE ${runs} AS run
           SET status = 'canceling', cancel_requested_at = ${nowSql}, cancel_reason = asked.reason,
               cancel_actor = asked.actor
-          FROM asked WHERE run.ctid = asked.run_place AND (run.status = 'pending') IS TRUE
+          FROM asked WHERE run.ctid = asked.run_row_id AND (run.status = 'pending') IS TRUE
           RETURNING 1
         ), marked AS (
           UPDATE ${jobs} AS job
           SET abandoned_at = ${nowSql}, check_at = ${nowSql} + ${firstCheckMs}, waiting_chunks = 0, waiting_bytes = 0
           FROM asked
-          WHERE job.ctid = asked.job_place AND coalesce(job.abandoned_at, -1) = -1 AND job.last_seq = asked.last_seq
+          WHERE job.ctid = asked.job_row_id AND coalesce(job.abandoned_at, -1) = -1 AND job.last_seq = asked.last_seq
           RETURNING 1
         ), flagged AS (
           UPDATE ${items} AS item
           SET cancel_requested = TRUE, cancel_requested_at = ${nowSql}, cancel_trigger = 'cancel',
               cancel_reason = asked.reason, next_at = item.locked_until
-          FROM (SELECT * FROM asked ORDER BY item_key) AS asked WHERE item.ctid = asked.item_place AND ${isHeld('item')}
+          FROM (SELECT * FROM asked ORDER BY item_key) AS asked WHERE item.ctid = asked.item_row_id AND ${isHeld('item')}
           RETURNING asked.place, item.item_key, item.lock_token
         ), gone AS (
           DELETE FROM ${schema}.chunks

@@ -151,10 +151,10 @@ function endStatement(schema: string) {
           SELECT item_key AS held_key, instance_key, started_at FROM ${items}
           WHERE item_key = ANY (${acks.column('item_key')}) AND locked_until > ${nowSql}
         ), run AS MATERIALIZED (
-          SELECT instance_key AS run_key, ctid AS place FROM ${schema}.instances
+          SELECT instance_key AS run_key, ctid AS row_id FROM ${schema}.instances
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
         ), ack AS MATERIALIZED (
-          SELECT wanted.*, started_at, place
+          SELECT wanted.*, started_at, row_id
           FROM ${acks.as('wanted')}
           FULL JOIN item ON held_key = item_key
           FULL JOIN run ON run_key = instance_key
@@ -165,7 +165,7 @@ function endStatement(schema: string) {
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
-          WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE
+          WHERE run.ctid = ack.row_id AND (run.status = 'pending') IS TRUE
           RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key
         ), locked AS MATERIALIZED (
           SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted
@@ -252,10 +252,10 @@ function claimStatement(schema: string) {
         ), lapsed AS MATERIALIZED (
           ${lapsedItemsText(schema, wanted)} LIMIT 1
         ), chosen AS MATERIALIZED (
-          SELECT place, "definitionKey", "isTask" FROM due WHERE (SELECT item_key FROM lapsed) IS NULL
+          SELECT row_id, "definitionKey", "isTask" FROM due WHERE (SELECT item_key FROM lapsed) IS NULL
           ORDER BY priority DESC, "nextAt", "itemKey" LIMIT ${limit}
         ), ${claimText(schema, {
-          which: 'ctid = ANY (ARRAY(SELECT place FROM chosen))',
+          which: 'ctid = ANY (ARRAY(SELECT row_id FROM chosen))',
           taskKeys: 'ARRAY(SELECT DISTINCT "definitionKey" FROM chosen WHERE "isTask")',
           secret,
           taskSecret,

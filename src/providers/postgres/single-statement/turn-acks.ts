@@ -18,7 +18,7 @@ import {
   type NewItem,
 } from '../tables/work-items.ts';
 
-/** A turn that changes only its own instance: history, new activities, completion or failure. */
+/** A turn that only appends history, schedules activities, and leaves its instance running, completed or failed. */
 export interface EligibleTurn extends Turn {
   readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
 }
@@ -96,7 +96,7 @@ export class SingleStatementTurnAcks {
     acks: readonly TurnAck[],
     nowParameter: number | null,
   ): Promise<BatchResult<CommitResult> | undefined> {
-    if (this.#backoff.skips() || !areEligible(acks)) return undefined;
+    if (this.#backoff.takeSkip() || !areEligible(acks)) return undefined;
     const items = this.#newItems(acks);
     if (items === undefined) return undefined;
     const committed = await undefinedIfRefused(this.#send(acks, items, nowParameter));
@@ -139,19 +139,24 @@ export class SingleStatementTurnAcks {
   }
 }
 
-/** Skips a growing number of batches while they fail, because each failed attempt costs a round trip. */
+/**
+ * Skips a growing number of batches while they fail, because each failed attempt costs a round trip. Some instances fail
+ * every time: one with a pending timer has a row in `instance_locks`, and its turns always take the general path.
+ */
 class Backoff {
-  #skipped = 0;
+  /** The number of batches that are still to be skipped. */
+  #remaining = 0;
   #next = 1;
 
-  skips(): boolean {
-    if (this.#skipped === 0) return false;
-    this.#skipped -= 1;
+  /** Whether to skip this batch. Counts the skip. */
+  takeSkip(): boolean {
+    if (this.#remaining === 0) return false;
+    this.#remaining -= 1;
     return true;
   }
 
   record(isCommitted: boolean): void {
-    this.#skipped = isCommitted ? 0 : this.#next;
+    this.#remaining = isCommitted ? 0 : this.#next;
     this.#next = isCommitted ? 1 : Math.min(this.#next * 2, maxSkipped);
   }
 }
@@ -163,7 +168,11 @@ function areEligible(acks: readonly TurnAck[]): acks is readonly EligibleAck[] {
   return acks.every(({ instanceKey, lockTokens, timers = [], turn }) => {
     if (instances.has(instanceKey) || timers.length > 0 || !isEligible(turn)) return false;
     instances.add(instanceKey);
-    return lockTokens.every((token) => !tokens.has(token) && tokens.add(token));
+    for (const token of lockTokens) {
+      if (tokens.has(token)) return false;
+      tokens.add(token);
+    }
+    return true;
   });
 }
 
@@ -172,10 +181,10 @@ function toTokens({ instanceKey, executionId, lockTokens }: EligibleAck): readon
 }
 
 function toEvents({ instanceKey, executionId, turn }: EligibleAck): readonly EventRow[] {
-  return turn.events.map((event, place) => ({
+  return turn.events.map((event, index) => ({
     instanceKey,
     executionId,
-    eventId: turn.firstEventId + place,
+    eventId: turn.firstEventId + index,
     ...event,
   }));
 }
@@ -188,10 +197,10 @@ function toResult(
   const effects = new Effects();
   addFinished(effects, acks, committed);
   const claimed: ClaimedAtInsert[][] = acks.map(() => []);
-  for (const [place, { index, item, secret }] of items.entries()) {
+  for (const [position, { index, item, secret }] of items.entries()) {
     effects.due('work', committed.now + (item.claimMs ?? 0));
     if (secret === null) continue;
-    const lockToken = formatToken(Number(committed.itemKeys[place]), secret);
+    const lockToken = formatToken(Number(committed.itemKeys[position]), secret);
     claimed[index]?.push({ operation: item.operation, lockToken });
   }
   const results = claimed.map((ofTurn): CommitResult => ({ ok: true, claimed: ofTurn }));
@@ -204,8 +213,8 @@ function addFinished(
   { finishedKeys, finishedIds }: Committed,
 ): void {
   const byKey = new Map(acks.map((ack) => [ack.instanceKey, ack]));
-  for (const [place, id] of finishedIds.entries()) {
-    const ack = byKey.get(Number(finishedKeys[place]));
+  for (const [index, id] of finishedIds.entries()) {
+    const ack = byKey.get(Number(finishedKeys[index]));
     const instanceId = fromStoredText(id);
     const outcome = ack?.turn.outcome;
     if (ack !== undefined && outcome?.status === 'completed') {
@@ -264,7 +273,11 @@ const itemRows = rowsOf<TurnItem>()({
 
 /**
  * The statement that commits turns. `turn` has the turns whose instances pass their fences, with the ctid of the instance
- * so that it is looked up once. `verdict` counts turns and tokens that pass; every write depends on it.
+ * as `row_id` so that it is looked up once. `verdict` counts turns and tokens that pass; every write depends on it.
+ *
+ * The statement accepts only instances without a row in `instance_locks`. By invariant L1 of that table, such an instance
+ * is not claimed and has no messages, not even one that becomes visible later. An instance with a pending timer has such
+ * a message, so its turns always take the general path.
  */
 function commitStatement(schema: string) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
@@ -276,10 +289,10 @@ function commitStatement(schema: string) {
       SELECT ${nowSql} AS now, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
         FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys
     ), turn AS MATERIALIZED (
-      SELECT turn.*, instance.place
+      SELECT turn.*, instance.row_id
       FROM ${turns.as('turn')}
       CROSS JOIN LATERAL (
-        SELECT one.ctid AS place, one.definition_key, one.status, one.incarnation, one.execution_id, one.last_turn,
+        SELECT one.ctid AS row_id, one.definition_key, one.status, one.incarnation, one.execution_id, one.last_turn,
           one.history_length, one.has_children
         FROM ${schema}.instances AS one WHERE one.instance_key = turn.instance_key LIMIT 1) AS instance
       WHERE instance.status = 'running' AND instance.incarnation = turn.incarnation
@@ -320,7 +333,7 @@ function commitStatement(schema: string) {
           ended_at = CASE WHEN turn.status <> 'running' THEN ${now} END,
           completed_at = CASE WHEN turn.status = 'completed' THEN ${now} END,
           failed_at = CASE WHEN turn.status = 'failed' THEN ${now} END
-      FROM turn ${ifOk} AND instance.ctid = turn.place
+      FROM turn ${ifOk} AND instance.ctid = turn.row_id
       RETURNING instance.instance_key, instance.instance_id, instance.ended_at
     )
     SELECT now, ok, item_keys AS "itemKeys",

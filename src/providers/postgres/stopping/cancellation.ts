@@ -111,8 +111,11 @@ async function stop<Request extends { readonly instanceId: string; readonly inca
   await scope.begin(instances.lock({ ids, parents }));
   const targets = requests.map((request) => {
     const row = instances.find(request.instanceId);
-    const isMeant = row?.incarnation === (request.incarnation ?? row?.incarnation);
-    return row !== undefined && isMeant ? { ...request, instanceKey: row.instanceKey } : undefined;
+    if (row === undefined) return undefined;
+    // A request without an incarnation applies to the current instance with this id.
+    const isOtherIncarnation =
+      request.incarnation !== undefined && request.incarnation !== row.incarnation;
+    return isOtherIncarnation ? undefined : { ...request, instanceKey: row.instanceKey };
   });
   const known = targets.filter((target) => target !== undefined);
   const changed = await how(batch, known);
@@ -150,8 +153,8 @@ async function markPoints(
   return results;
 }
 
-/** A request to cancel a locked instance. */
-export interface CancelRequest {
+/** A request to cancel or terminate a locked instance. */
+export interface StopRequest {
   readonly instanceKey: number;
   readonly reason: string;
   readonly actor: string | null;
@@ -159,7 +162,7 @@ export interface CancelRequest {
   readonly cleanupMs: number;
 }
 
-interface TerminateRequest extends CancelRequest {
+interface TerminateRequest extends StopRequest {
   readonly tree: boolean;
 }
 
@@ -192,18 +195,15 @@ export class InstanceStops {
   }
 
   /** Cancels locked instances. Returns for each request whether it changed anything. */
-  async requestCancel(
-    batch: Batch,
-    requests: readonly CancelRequest[],
-  ): Promise<readonly boolean[]> {
+  async requestCancel(batch: Batch, requests: readonly StopRequest[]): Promise<readonly boolean[]> {
     const { instances } = batch;
     const rows = requests.flatMap(({ instanceKey }) => instances.get(instanceKey) ?? []);
     await this.#lockParents(
       batch,
       rows.filter((row) => planCancel(row) === 'end'),
     );
-    const running: CancelRequest[] = [];
-    const runs: CancelRequest[] = [];
+    const running: StopRequest[] = [];
+    const runs: StopRequest[] = [];
     const changed = requests.map((request) => {
       const { instanceKey, reason } = request;
       const row = instances.get(instanceKey);
@@ -372,7 +372,7 @@ export class InstanceStops {
   /** Cancels task runs: immediately, unless a worker holds them or they are past their point of no return. */
   async #cancelRuns(
     { scope, instances, changes }: Batch,
-    requests: readonly CancelRequest[],
+    requests: readonly StopRequest[],
   ): Promise<void> {
     const { kept, startedAt } = await this.#itemCancels.cancelAll(
       scope,
@@ -393,7 +393,7 @@ export class InstanceStops {
   /** Sends the cancel to running orchestrations, cancels their items, and starts their clean-up limits. */
   async #cancelRunning(
     { scope, instances, changes }: Batch,
-    requests: readonly CancelRequest[],
+    requests: readonly StopRequest[],
   ): Promise<void> {
     if (requests.length === 0) return;
     const { now, effects } = scope;
@@ -427,13 +427,13 @@ export class InstanceStops {
 
 function itemCancel(
   cancelScope: 'request' | 'terminate',
-  { instanceKey, reason }: CancelRequest,
+  { instanceKey, reason }: StopRequest,
   notifiedExecutionId: number | null = null,
 ) {
   return { instanceKey, reason, cancelScope, notifiedExecutionId };
 }
 
-function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: CancelRequest): void {
+function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: StopRequest): void {
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
   changes.pendingCancels.push({ instanceKey, reason, actor });

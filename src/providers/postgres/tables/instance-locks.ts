@@ -1,7 +1,7 @@
 import type { Blocked } from '../../contract/orchestration-queue.ts';
 import { planHoldBack } from '../../rules/claims.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import { clock, strings, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { clock, strings, keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
@@ -214,8 +214,8 @@ function statements(schema: string) {
         SET lock_token = claimed.secret, locked_until = ${lockedUntil}, next_at = ${lockedUntil}, claims = claims + 1,
             held_until = NULL
         FROM ${claims.as('claimed')}
-        ${placeOf(table, 'one.instance_key = claimed.instance_key')}
-        WHERE lock.ctid = found.place`,
+        ${rowIdOf(table, 'one.instance_key = claimed.instance_key')}
+        WHERE lock.ctid = found.row_id`,
     ),
     correct: prepare(
       'perdure_correct_instance_locks',
@@ -276,8 +276,8 @@ function statements(schema: string) {
             blocked_build = coalesce(held.build_id, blocked_build),
             blocked_at = coalesce(blocked_at, CASE WHEN held.reason IS NOT NULL THEN ${now} END)
         FROM ${rows.as('held')}
-        ${placeOf(table, 'one.instance_key = held.instance_key')}
-        WHERE lock.ctid = found.place`,
+        ${rowIdOf(table, 'one.instance_key = held.instance_key')}
+        WHERE lock.ctid = found.row_id`,
     ),
     // Inserts a row even without messages: its `next_at` then delays messages that arrive during the hold.
     holdFree: prepare(
@@ -323,8 +323,8 @@ function statements(schema: string) {
       ({ tokens, extendMs }) => `UPDATE ${table} AS lock
         SET locked_until = ${nowSql} + ${extendMs}, next_at = ${nowSql} + ${extendMs}
         FROM ${tokens.as('token')}
-        ${placeOf(table, `one.instance_key = token.instance_key AND lock_token = secret AND locked_until > ${nowSql}`)}
-        WHERE lock.ctid = found.place
+        ${rowIdOf(table, `one.instance_key = token.instance_key AND lock_token = secret AND locked_until > ${nowSql}`)}
+        WHERE lock.ctid = found.row_id
         RETURNING lock.instance_key AS "instanceKey", lock_token AS "lockToken"`,
     ),
     limitCleanup: prepare(

@@ -2,7 +2,7 @@ import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { Payload } from '../../../model/values/payload.ts';
-import { strings, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { strings, keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 
 /** The state of an instance on which decisions are based. */
@@ -205,8 +205,8 @@ function statements(schema: string) {
             completed_at = CASE WHEN turn.status = 'completed' THEN ${now} END,
             failed_at = CASE WHEN turn.status = 'failed' THEN ${now} END
         FROM ${turns.as('turn')}
-        ${placeOf(table, 'one.instance_key = turn.instance_key')}
-        WHERE instance.ctid = found.place AND instance.ended_at IS NULL`,
+        ${rowIdOf(table, 'one.instance_key = turn.instance_key')}
+        WHERE instance.ctid = found.row_id AND instance.ended_at IS NULL`,
     ),
     archive: prepare(
       'perdure_archive_executions',
@@ -228,8 +228,8 @@ function statements(schema: string) {
         SET definition_key = next.definition_key, execution_id = execution_id + 1, last_turn = NULL,
             history_length = 0, execution_started_at = NULL
         FROM ${rows.as('next')}
-        ${placeOf(table, 'one.instance_key = next.instance_key')}
-        WHERE instance.ctid = found.place AND ended_at IS NULL`,
+        ${rowIdOf(table, 'one.instance_key = next.instance_key')}
+        WHERE instance.ctid = found.row_id AND ended_at IS NULL`,
     ),
   };
 }

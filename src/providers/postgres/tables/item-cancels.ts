@@ -3,7 +3,7 @@ import { encodeMessage } from '../../../model/message.ts';
 import type { ActivityCancel } from '../../contract/turn.ts';
 import { planItemCancel, type CancelableItem, type CancelScope } from '../../rules/stops.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import { keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { MessageRow } from './messages.ts';
 
@@ -39,13 +39,15 @@ interface Operation {
   readonly operation: number;
 }
 
-interface CancelRequest {
+/** Why an item is canceled, and by whom. */
+interface ItemCancelRequest {
   readonly scope: CancelScope;
   readonly trigger: CancelTrigger;
   readonly reason: string;
 }
 
-interface Flag {
+/** The cancel columns to write to an item. */
+interface CancelFlag {
   readonly itemKey: number;
   readonly trigger: CancelTrigger;
   readonly reason: string;
@@ -54,7 +56,7 @@ interface Flag {
 }
 
 /** The result of canceling items. */
-export interface Cancelled {
+export interface CanceledItems {
   /** Messages to executions about items that never start. */
   readonly messages: readonly MessageRow[];
   /** The number of items removed or flagged, by instance. */
@@ -78,8 +80,11 @@ export class ItemCancels {
   }
 
   /** Cancels operations of executions. Each execution gets a message for each operation that never starts. */
-  async cancelOperations(scope: Scope, cancels: readonly CancelOperations[]): Promise<Cancelled> {
-    const requests = new Map<string, Operation & CancelRequest>();
+  async cancelOperations(
+    scope: Scope,
+    cancels: readonly CancelOperations[],
+  ): Promise<CanceledItems> {
+    const requests = new Map<string, Operation & ItemCancelRequest>();
     for (const { instanceKey, executionId, cancels: some } of cancels) {
       for (const { operation, trigger, reason } of some) {
         const request = { instanceKey, executionId, operation, trigger, reason };
@@ -91,35 +96,35 @@ export class ItemCancels {
     const operations = [...requests.values()];
     const rows = await scope.tx.query<ItemRow>(...this.#sql.lockOperations({ operations }));
     const found = new Map(rows.map((row) => [operationKey(row), row]));
-    const plan = new CancelPlan(scope);
+    const writes = new ItemCancelWrites(scope);
     // In the order of the requests, which is the order of their messages.
     for (const [key, request] of requests) {
       const row = found.get(key);
-      if (row !== undefined) plan.add(row, request, { notify: true });
+      if (row !== undefined) writes.add(row, request, { notify: true });
     }
-    return this.#write(scope, plan);
+    return this.#write(scope, writes);
   }
 
   /** Cancels all items of instances. */
-  async cancelAll(scope: Scope, cancels: readonly CancelItems[]): Promise<Cancelled> {
+  async cancelAll(scope: Scope, cancels: readonly CancelItems[]): Promise<CanceledItems> {
     if (cancels.length === 0) return nothing;
     const byInstance = new Map(cancels.map((cancel) => [cancel.instanceKey, cancel]));
     const instanceKeys = [...byInstance.keys()];
     const rows = await scope.tx.query<ItemRow>(...this.#sql.lockAll({ instanceKeys }));
-    const plan = new CancelPlan(scope);
+    const writes = new ItemCancelWrites(scope);
     for (const row of rows.toSorted((a, b) => a.operation - b.operation)) {
       const cancel = byInstance.get(row.instanceKey);
       if (cancel === undefined) continue;
       const { cancelScope, reason, notifiedExecutionId } = cancel;
       const request = { scope: cancelScope, reason, trigger: 'cancel' } as const;
-      plan.add(row, request, { notify: row.executionId === notifiedExecutionId });
+      writes.add(row, request, { notify: row.executionId === notifiedExecutionId });
     }
     const startedAt = new Map(rows.map((row) => [row.instanceKey, row.startedAt]));
-    return { ...(await this.#write(scope, plan)), startedAt };
+    return { ...(await this.#write(scope, writes)), startedAt };
   }
 
-  async #write({ tx, now }: Scope, plan: CancelPlan): Promise<Cancelled> {
-    const { removed, flags, messages, counts, kept } = plan;
+  async #write({ tx, now }: Scope, writes: ItemCancelWrites): Promise<CanceledItems> {
+    const { removed, flags, messages, counts, kept } = writes;
     await Promise.all([
       removed.length > 0 && tx.execute(...this.#sql.remove({ itemKeys: removed })),
       flags.length > 0 && tx.execute(...this.#sql.flag({ flags, now })),
@@ -128,7 +133,7 @@ export class ItemCancels {
   }
 }
 
-const nothing: Cancelled = {
+const nothing: CanceledItems = {
   messages: [],
   counts: new Map(),
   kept: new Set(),
@@ -140,9 +145,9 @@ function operationKey({ instanceKey, executionId, operation }: Operation): strin
 }
 
 /** Collects the writes of a cancel, item by item. */
-class CancelPlan {
+class ItemCancelWrites {
   readonly removed: number[] = [];
-  readonly flags: Flag[] = [];
+  readonly flags: CancelFlag[] = [];
   readonly messages: MessageRow[] = [];
   readonly counts = new Map<number, number>();
   readonly kept = new Set<number>();
@@ -153,7 +158,7 @@ class CancelPlan {
   }
 
   /** Adds the writes for one item. `notify`: send a message to its execution if it never starts. */
-  add(row: ItemRow, request: CancelRequest, { notify }: { readonly notify: boolean }): void {
+  add(row: ItemRow, request: ItemCancelRequest, { notify }: { readonly notify: boolean }): void {
     const plan = planItemCancel(row, request.scope, this.#scope.now);
     if (plan === 'ignore') return;
     if (plan === 'remove') {
@@ -169,14 +174,14 @@ class CancelPlan {
     this.counts.set(row.instanceKey, (this.counts.get(row.instanceKey) ?? 0) + 1);
   }
 
-  #deliver({ itemKey, lockToken }: ItemRow, { trigger, reason }: CancelRequest): void {
+  #deliver({ itemKey, lockToken }: ItemRow, { trigger, reason }: ItemCancelRequest): void {
     if (lockToken === null) return;
     const cancel = { trigger, reason: reason.toWellFormed(), requestedAt: this.#scope.now };
     this.#scope.effects.addCancelRequests([{ lockToken: formatToken(itemKey, lockToken), cancel }]);
   }
 }
 
-function neverStarted(row: ItemRow, request: CancelRequest, now: number): MessageRow {
+function neverStarted(row: ItemRow, request: ItemCancelRequest, now: number): MessageRow {
   const message = encodeMessage({
     kind: 'activityCanceled',
     executionId: row.executionId,
@@ -231,7 +236,7 @@ function statements(table: string) {
     flag: prepare(
       'perdure_flag_items',
       {
-        flags: rowsOf<Flag>()({
+        flags: rowsOf<CancelFlag>()({
           item_key: 'bigint',
           is_delivered: 'boolean',
           trigger: ['text', ({ trigger }) => trigger],
@@ -244,8 +249,8 @@ function statements(table: string) {
             cancel_reason = flag.reason,
             next_at = CASE WHEN flag.is_delivered THEN coalesce(locked_until, next_at) ELSE next_at END
         FROM ${flags.as('flag')}
-        ${placeOf(table, 'one.item_key = flag.item_key')}
-        WHERE item.ctid = found.place`,
+        ${rowIdOf(table, 'one.item_key = flag.item_key')}
+        WHERE item.ctid = found.row_id`,
     ),
   };
 }

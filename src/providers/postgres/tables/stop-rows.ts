@@ -1,4 +1,4 @@
-import { keys, one, placeOf, prepare, rowsOf, type Bind } from '../driver/columns.ts';
+import { keys, one, rowIdOf, prepare, rowsOf, type Bind } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { instanceColumns, mustChange, type InstanceRow } from './instance-rows.ts';
 
@@ -108,8 +108,8 @@ function statements(schema: string) {
   const requested = (now: string) =>
     `cancel_requested_at = ${now}, cancel_reason = stop.reason, cancel_actor = stop.actor`;
   const fromStops = (list: string) => `FROM ${list}
-        ${placeOf(table, 'one.instance_key = stop.instance_key')}
-        WHERE instance.ctid = found.place`;
+        ${rowIdOf(table, 'one.instance_key = stop.instance_key')}
+        WHERE instance.ctid = found.row_id`;
   return {
     cancelPending: prepare(
       'perdure_cancel_pending',
@@ -178,8 +178,8 @@ function statements(schema: string) {
       },
       ({ leaks }) => `UPDATE ${table} AS instance SET leaked = leaked + leaks.count
         FROM ${leaks.as('leaks')}
-        ${placeOf(table, 'one.instance_key = leaks.instance_key')}
-        WHERE instance.ctid = found.place`,
+        ${rowIdOf(table, 'one.instance_key = leaks.instance_key')}
+        WHERE instance.ctid = found.row_id`,
     ),
     // The index by parent and execution excludes the children of earlier executions.
     lockChildren: prepare(

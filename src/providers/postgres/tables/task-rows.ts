@@ -1,7 +1,7 @@
 import type { TerminalStatus } from '../../../model/status.ts';
 import type { Payload } from '../../../model/values/payload.ts';
 import type { NewTask, OnFailState } from '../../contract/tasks.ts';
-import { clock, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import { clock, keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 import { mustChange } from './instance-rows.ts';
@@ -216,8 +216,8 @@ function statements(schema: string) {
             cancel_requested_at = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_requested_at, ${now})
               ELSE cancel_requested_at END
         FROM ${ends.as('ended')}
-        ${placeOf(runs, 'one.instance_key = ended.instance_key')}
-        WHERE run.ctid = found.place AND ended_at IS NULL`,
+        ${rowIdOf(runs, 'one.instance_key = ended.instance_key')}
+        WHERE run.ctid = found.row_id AND ended_at IS NULL`,
     ),
     enqueueOnFail: prepare(
       'perdure_enqueue_on_fail',
@@ -240,8 +240,8 @@ function statements(schema: string) {
       ({ ends }) => `UPDATE ${runs} AS run SET on_fail = ended.state, on_fail_failure =
           ended.failure
         FROM ${ends.as('ended')}
-        ${placeOf(runs, 'one.instance_key = ended.instance_key')}
-        WHERE run.ctid = found.place`,
+        ${rowIdOf(runs, 'one.instance_key = ended.instance_key')}
+        WHERE run.ctid = found.row_id`,
     ),
     countFailures: prepare(
       'perdure_count_failures',

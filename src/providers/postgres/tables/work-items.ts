@@ -2,7 +2,7 @@ import { randomToken } from '../../../model/values/random-id.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
 import type { CancelInfo, WorkOutcome } from '../../contract/work-queue.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import { clock, keys, one, placeOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
+import { clock, keys, one, rowIdOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 import { type CancelColumns, type RunningRow, toCancelInfo } from '../../shared/work-item-row.ts';
@@ -246,8 +246,8 @@ function statements(schema: string) {
         SET locked_until = ${nowSql} + ${extendMs}, next_at = ${nowSql} + ${extendMs},
             heartbeat = CASE WHEN token.sets_heartbeat THEN token.heartbeat ELSE item.heartbeat END
         FROM ${tokens.as('token')}
-        ${placeOf(table, `one.item_key = token.item_key AND lock_token = secret AND locked_until > ${nowSql}`)}
-        WHERE item.ctid = found.place
+        ${rowIdOf(table, `one.item_key = token.item_key AND lock_token = secret AND locked_until > ${nowSql}`)}
+        WHERE item.ctid = found.row_id
         RETURNING item.item_key AS "itemKey", lock_token AS "lockToken", ${cancelColumns}`,
     ),
     handBack: prepare(
@@ -265,8 +265,8 @@ function statements(schema: string) {
             failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
             last_failure = coalesce(back.failure, last_failure)
         FROM ${rows.as('back')}
-        ${placeOf(table, 'one.item_key = back.item_key')}
-        WHERE item.ctid = found.place`,
+        ${rowIdOf(table, 'one.item_key = back.item_key')}
+        WHERE item.ctid = found.row_id`,
     ),
     passPointOfNoReturn: prepare(
       'perdure_pass_point_of_no_return',

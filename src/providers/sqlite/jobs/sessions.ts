@@ -6,11 +6,11 @@ import type {
   ShutdownSession,
 } from '../../contract/sessions.ts';
 import {
-  cleanupMs,
-  handedOutMs,
+  sessionEndCleanupMs,
+  dueSessionReservedMs,
   planShutdown,
-  keptMs,
-  maxChecks,
+  endedSessionKeptMs,
+  maxAbandonedJobChecks,
   nextCheckAt,
   nextRemovalAt,
   reasonFor,
@@ -134,7 +134,7 @@ function settleSession(
     const { now } = scope;
     if (hasMore) sessionRows.setDue(sessionKey, now);
     else if (sessionRows.countOpenJobs(sessionKey) === 0) {
-      sessionRows.end(sessionKey, now, now + keptMs);
+      sessionRows.end(sessionKey, now, now + endedSessionKeptMs);
     } else sessionRows.setDue(sessionKey, now + settleEveryMs);
   }
   return sessionRows.record(sessionId);
@@ -146,7 +146,7 @@ function abandonSome(store: JobParts, scope: Scope, session: SessionRow, limit: 
   const jobs = store.jobRows.selectOpen(session.sessionKey, most + 1);
   const reason = reasonFor(session.end);
   for (const job of jobs.slice(0, most)) {
-    abandonRow(store, scope, job, { reason, actor: null, cleanupMs });
+    abandonRow(store, scope, job, { reason, actor: null, cleanupMs: sessionEndCleanupMs });
   }
   return jobs.length > most;
 }
@@ -156,7 +156,8 @@ async function dueSessions(store: JobParts, limit: number): Promise<DueSessions>
   const ahead = await store.read('dueSessions', () => readNextDue(store, store.now()));
   if (!ahead.isDue) return { sessionIds: [], ...ahead.next };
   return store.writeOnce('dueSessions', (scope) => {
-    for (const job of store.jobRows.selectToCheck(scope.now, maxChecks)) check(store, scope, job);
+    for (const job of store.jobRows.selectToCheck(scope.now, maxAbandonedJobChecks))
+      check(store, scope, job);
     const sessionIds = store.sessionRows
       .selectDue(scope.now, limit)
       .flatMap((session) => handOut(store, scope, session));
@@ -200,7 +201,7 @@ function handOut(store: JobParts, { now }: Scope, session: SessionRow): readonly
     sessionRows.setDue(sessionKey, expiresAt);
     return [];
   }
-  const dueAt = now + handedOutMs;
+  const dueAt = now + dueSessionReservedMs;
   if (isExpired) sessionRows.move({ sessionKey, state: 'closing', end: 'expired', dueAt });
   else sessionRows.setDue(sessionKey, dueAt);
   return [sessionId];

@@ -11,8 +11,8 @@ import type {
   Runnable,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue, fenceTime, isClaimed } from '../../rules/claims.ts';
-import { isAt, turnError } from '../../rules/turns.ts';
+import { chooseDue, isClaimed } from '../../rules/claims.ts';
+import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { DueInstance, InstanceLocks } from '../tables/instance-locks.ts';
 import {
@@ -99,7 +99,7 @@ function abandon(
 ): boolean {
   const { lockToken, delayMs, giveBackClaim, evenIfExpired, blocked } = abandon;
   const { now } = scope;
-  const instanceKey = store.locks.heldBy(lockToken, fenceTime(evenIfExpired, now));
+  const instanceKey = store.locks.heldBy(lockToken, now, { evenIfExpired });
   if (instanceKey === undefined) return false;
   const dueAt = store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
   scope.effects.due('orchestrations', dueAt);
@@ -110,7 +110,7 @@ function hold(store: OrchestrationQueueParts, scope: Scope, one: InstanceHold): 
   const { instanceKey, delayMs, blocked } = one;
   const { now } = scope;
   const row = store.instances.get(instanceKey);
-  if (row === undefined || isTerminal(row.status) || !isAt(row, one)) return false;
+  if (row === undefined || isTerminal(row.status) || !isUnchangedSince(row, one)) return false;
   const lock = store.locks.get(instanceKey);
   if (isClaimed(lock, now)) return false;
   const { definitionKey } = row;
@@ -205,7 +205,7 @@ function selectDue(
       ...blocked.filter(({ claims }) => claims < 2),
       ...store.locks.selectCleanupDue(now, max),
     ],
-    suspects: () => [...select(true, 1), ...blocked.filter(({ claims }) => claims >= 2)],
+    suspects: [...select(true, 1), ...blocked.filter(({ claims }) => claims >= 2)],
     keyOf: ({ instanceKey }) => instanceKey,
   });
 }

@@ -13,7 +13,7 @@ import type {
   WorkQueue,
 } from '../../contract/work-queue.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
-import { chooseDue, fenceTime, isClaimed, planHandBack } from '../../rules/claims.ts';
+import { chooseDue, isClaimed, planHandBack } from '../../rules/claims.ts';
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import type { DueItem, DueItems } from './due-items.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
@@ -139,8 +139,8 @@ function handBack(
   request: WorkItemAbandon | WorkItemRetry,
 ): HandBackResult {
   const { now, effects } = scope;
-  const acceptExpired = 'unstarted' in request ? request.unstarted : false;
-  const item = store.workItems.heldBy(request.lockToken, fenceTime(acceptExpired, now));
+  const evenIfExpired = 'unstarted' in request ? request.unstarted : false;
+  const item = store.workItems.heldBy(request.lockToken, now, { evenIfExpired });
   if (item === undefined) return false;
   const plan = planHandBack(item, request, now);
   if (plan.kind === 'cancel') {
@@ -190,7 +190,7 @@ function claim(store: WorkQueueParts, scope: Scope, params: FetchWorkItemsParams
     max,
     // A flagged item is ended without running, so it cannot crash the process.
     trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
-    suspects: () => select(true, 1),
+    suspects: select(true, 1),
     keyOf: ({ itemKey }) => itemKey,
   });
   const items: WorkItem[] = [];

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../../contract/orchestration-queue.ts';
-import { isHeldBy, planHoldBack } from '../../rules/claims.ts';
+import { isHeldBy, planHoldBack, type FenceOptions } from '../../rules/claims.ts';
 import { parseToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Messages } from './messages.ts';
 
@@ -187,9 +187,9 @@ export class InstanceLocks {
   }
 
   /** Returns the key of the instance that a token holds, or `undefined`. */
-  heldBy(token: string, now: number): number | undefined {
+  heldBy(token: string, now: number, options?: FenceOptions): number | undefined {
     const { key, secret } = parseToken(token);
-    return isHeldBy(this.#select.get(key), secret, now) ? key : undefined;
+    return isHeldBy(this.#select.get(key), secret, now, options) ? key : undefined;
   }
 
   /** Makes the instance claimable when a message becomes visible, unless it is held back or locked. */

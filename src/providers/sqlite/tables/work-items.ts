@@ -3,6 +3,7 @@ import type { InstanceStatus } from '../../../model/status.ts';
 import type { OnFailState } from '../../contract/tasks.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
 import type { CancelInfo } from '../../contract/work-queue.ts';
+import type { FenceOptions } from '../../rules/claims.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { type CancelColumns, type RunningRow, toCancelInfo } from '../../shared/work-item-row.ts';
 
@@ -209,9 +210,10 @@ export class WorkItems {
   }
 
   /** Returns the item that a token holds, or `undefined`. */
-  heldBy(token: string, now: number): HeldItem | undefined {
+  heldBy(token: string, now: number, options: FenceOptions = {}): HeldItem | undefined {
     const { key, secret } = parseToken(token);
-    return this.#selectHeld.get(key, secret, now);
+    // Every lease ends after time 0.
+    return this.#selectHeld.get(key, secret, options.evenIfExpired === true ? 0 : now);
   }
 
   /** Returns the cancel request of an item. */
