@@ -177,7 +177,7 @@ export const claimFences: FencedStatement = {
       because: 'bounds how far lapsed items are searched',
     },
     { find: /"isTask"(?=\)\) THEN)/, because: 'decides which secret an item gets' },
-    { find: /ctid = ANY \(ARRAY\(SELECT place FROM chosen\)\)/, because: 'names what was chosen' },
+    { find: /ctid = ANY \(ARRAY\(SELECT row_id FROM chosen\)\)/, because: 'names what was chosen' },
     {
       find: /instance_key = ANY \(ARRAY\(SELECT instance_key FROM claimed\)\)/,
       because: 'reads the instances',

@@ -41,7 +41,7 @@ export const taskAckFences: FencedStatement = {
     },
     { find: /held_key = item_key/, because: 'joins the item to its ack' },
     { find: /run_key = instance_key/, because: 'joins the run to its item' },
-    { find: /run\.ctid = ack\.place/, because: 'joins the run to its ack' },
+    { find: /run\.ctid = ack\.row_id/, because: 'joins the run to its ack' },
     { find: /one\.item_key = wanted\.item_key/, because: 'locks the item' },
     { find: /item_key = ANY \(ARRAY\(SELECT item_key FROM locked\)\)/, because: 'names the items' },
     {

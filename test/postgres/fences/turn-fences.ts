@@ -137,7 +137,7 @@ export const turnFences: FencedStatement = {
     },
     { find: /one\.item_key = token\.item_key LIMIT 1/, because: 'joins the item' },
     { find: /item_key = ANY \(\$\d+::bigint\[\]\)/, because: 'names the items to delete' },
-    { find: /instance\.ctid = turn\.place/, because: 'joins the instance to its turn' },
+    { find: /instance\.ctid = turn\.row_id/, because: 'joins the instance to its turn' },
     { find: /ended_at IS NOT NULL/, times: 2, because: 'reads which instances have ended' },
   ],
 };
