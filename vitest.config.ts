@@ -8,6 +8,8 @@ const shared = {
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  // `expect.poll` waits a second otherwise, which a busy machine exceeds.
+  expect: { poll: { timeout: 20_000 } },
   globalSetup: 'test/postgres/helpers/global-setup.ts',
 } as const;
 

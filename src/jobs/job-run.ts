@@ -17,6 +17,8 @@ export interface JobHost {
   settled(): void;
   /** The store rejected a job because its session is closed. */
   refused(): void;
+  /** Tells the store that a reply was taken, before any shutdown request of the session. */
+  sendTaken(key: JobKey): void;
   /** Removes an unsent job from the queue. */
   withdraw(run: JobRun): void;
   /** Aborts when the session is left. */
@@ -310,8 +312,7 @@ export class JobRun {
 
   #sendTaken(): void {
     if (this.#fate !== 'taken' || !this.#isStored || this.#isWithheld || this.#holds > 0) return;
-    // If this fails, the row is deleted with its session.
-    this.#host.retry(() => this.#host.backend.take(this.key)).catch(() => undefined);
+    this.#host.sendTaken(this.key);
   }
 
   #giveUp(): void {

@@ -1,4 +1,5 @@
 import { isPerdureError } from '../model/failures/errors.ts';
+import type { JobKey } from '../providers/contract/sessions.ts';
 import type { JobBackend, JobRequest, SessionRequest } from './backend.ts';
 import { canceledUnsent, sessionClosed, sessionDowngrade, sessionNotFound } from './job-errors.ts';
 import { JobRun, type JobHost } from './job-run.ts';
@@ -24,9 +25,10 @@ const goodbyeMs = 3_000;
  *
  * S1. New jobs are rejected once this client shuts the session down, or learns that another one did.
  * S2. A graceful shutdown is stored after all jobs that were submitted before it.
- * S3. A forceful shutdown is stored immediately. Unsent jobs are never sent.
+ * S3. A forceful shutdown does not wait for jobs. Unsent jobs are never sent.
  * S4. After `leave` it makes no calls except the shutdown request, and its calls reject.
  * S5. After it has ended or was left, it has no timer.
+ * S6. A forceful shutdown is sent after the store knows which replies were taken. It would dispose of them otherwise.
  */
 export class LiveSession implements JobHost {
   readonly id: string;
@@ -39,6 +41,8 @@ export class LiveSession implements JobHost {
   readonly #onOver: (session: LiveSession) => void;
   /** Validations of inputs that are running. */
   readonly #checking = new Set<Promise<void>>();
+  /** Requests that tell the store which replies were taken. */
+  readonly #taking = new Set<Promise<void>>();
   /** Number of replies that were neither taken nor given up, plus open streams. */
   #wanted = 0;
   #keepAlive: KeepAlive | undefined;
@@ -106,6 +110,13 @@ export class LiveSession implements JobHost {
 
   settled(): void {
     this.#wanted -= 1;
+  }
+
+  sendTaken(key: JobKey): void {
+    const settle = (): void => void this.#taking.delete(taking);
+    // If this fails, the row is deleted with its session.
+    const taking = this.retry(() => this.backend.take(key)).then(settle, settle);
+    this.#taking.add(taking);
   }
 
   /** Resolves when the session has ended. */
@@ -218,6 +229,7 @@ export class LiveSession implements JobHost {
     }
     for (const run of this.#queue.runs()) run.force();
     await this.#opening;
+    await Promise.all(this.#taking);
     await this.#store('forceful');
   }
 
@@ -248,8 +260,7 @@ export class LiveSession implements JobHost {
   async #sendGoodbye(opening: Promise<unknown>): Promise<void> {
     const { id: sessionId, backend } = this;
     const late = new AbortController();
-    const sent = opening
-      .catch(() => undefined)
+    const sent = Promise.allSettled([opening, ...this.#taking])
       .then(() => {
         const goodbye = { sessionId, mode: 'forceful', leaving: true } as const;
         return retrying({ signal: late.signal }, () => backend.shutdown(goodbye));

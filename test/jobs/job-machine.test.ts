@@ -135,6 +135,31 @@ it('close() after a delivered reply does not abandon the job', async () => {
   await expect(job.result()).rejects.toMatchObject({ code: 'JOB_CLOSED' });
 });
 
+it.each([
+  ['shutdown()', 'shutdown forceful', 'shutdown'],
+  ['close() of the client', 'shutdown forceful, leaving', 'close'],
+] as const)(
+  '%s waits until the store knows which replies were taken',
+  async (_title, call, how) => {
+    const { backend, work } = begin();
+    const session = await work.openSession();
+    const job = session.submit('a', 1, { id: 'j' });
+    await settle();
+    backend.complete('j', 1);
+    const answer = backend.holdResponses('take');
+    await job.result();
+    const end =
+      how === 'close'
+        ? work.close(new PerdureError('CLOSED', 'over'))
+        : session.shutdown('forceful');
+    await settle();
+    expect(backend.calls).not.toContain(call);
+    answer();
+    await end;
+    expect(backend.calls).toContain(call);
+  },
+);
+
 it('close() abandons a completed job whose result was never requested', async () => {
   const { backend, work } = begin();
   const job = work.submit('a', 1, { id: 'j' });

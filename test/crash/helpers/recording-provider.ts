@@ -126,11 +126,17 @@ export function recordClaims(inner: Provider, book: ClaimRegistry, ledger: Ledge
 
     async abandonWorkItems(abandons) {
       settling(abandons.map(({ lockToken }) => lockToken));
-      const results = await inner.abandonWorkItems(abandons);
-      for (const [index, { lockToken }] of abandons.entries()) {
-        settled(lockToken, results[index] === true ? 'abandoned' : 'refused');
+      try {
+        const results = await inner.abandonWorkItems(abandons);
+        for (const [index, { lockToken }] of abandons.entries()) {
+          settled(lockToken, results[index] === true ? 'abandoned' : 'refused');
+        }
+        return results;
+      } catch (error) {
+        // The response was lost, so another worker may claim the item before the retry is refused.
+        for (const { lockToken } of abandons) settled(lockToken, 'abandoned');
+        throw error;
       }
-      return results;
     },
 
     async retryWorkItems(retries) {

@@ -75,7 +75,8 @@ export function collectOperations(
         if (claim !== undefined) claim.heldUntil = entry.since + leaseMs;
       } else if (entry.line === 'settled') {
         const claim = claims.get(entry.token);
-        if (claim !== undefined) claim.settled = entry.how;
+        // A retried abandon is refused if the first one took effect.
+        if (claim?.settled !== 'abandoned' && claim !== undefined) claim.settled = entry.how;
       }
     }
   }

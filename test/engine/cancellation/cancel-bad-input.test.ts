@@ -112,7 +112,6 @@ describeEngine(
       const { client } = await open({
         orchestrations: [run],
         activities: [hold],
-        activityLease: 150,
       });
       const handle = await client.start(run);
       await started.promise;
@@ -188,7 +187,6 @@ describeEngine('cancellation in orchestration code', (open) => {
     const { client } = await open({
       orchestrations: [run],
       activities: [hold],
-      activityLease: 150,
     });
     const handle = await client.start(run);
     await started;
@@ -339,7 +337,6 @@ describeEngine('handlers that ignore their signal', (open) => {
     const { client } = await open({
       orchestrations: [run],
       activities: [stubborn],
-      activityLease: 150,
     });
     const handle = await client.start(run);
     await started.promise;
@@ -379,7 +376,6 @@ describeEngine('handlers that ignore their signal', (open) => {
       const { client } = await open({
         orchestrations: [run],
         activities: [stubborn],
-        activityLease: 150,
       });
       const handle = await client.start(run);
       await started.promise;

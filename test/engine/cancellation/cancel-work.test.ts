@@ -172,11 +172,12 @@ describeEngine('canceling work', (open) => {
     const run = orchestration('run', async (ctx) =>
       ctx.call(pay, undefined, { cancellation: 'wait' }),
     );
-    const { client } = await open({ orchestrations: [run], activities: [pay], activityLease: 150 });
+    const { client } = await open({ orchestrations: [run], activities: [pay], activityLease: 900 });
     const handle = await client.start(run, undefined);
     await passed.promise;
     await handle.cancel();
-    await new Promise((resolve) => setTimeout(resolve, 120));
+    // Long enough for a renewal, which would deliver the cancel.
+    await new Promise((resolve) => setTimeout(resolve, 400));
     finish.resolve();
     expect(await handle.result()).toBe('paid');
     expect(await handle.status()).toMatchObject({

@@ -49,7 +49,7 @@ describeEngine('cancellation by workers without the code', (open) => {
     const run = orchestration('run', async (ctx) =>
       ctx.call(pay, undefined, { cancellation: 'wait' }),
     );
-    const { client } = await open({ orchestrations: [run], activities: [pay], activityLease: 150 });
+    const { client } = await open({ orchestrations: [run], activities: [pay] });
     const handle = await client.start(run);
     await passed.promise;
     await handle.cancel({ reason: 'asked' });

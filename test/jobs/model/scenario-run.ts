@@ -286,6 +286,7 @@ export class ScenarioRun {
     const ids = new Set(this.#jobs.map(({ job }) => job.sessionId));
     await this.#withTimeout('the end of a run', this.#allOver());
     for (const sessionId of ids) {
+      if (await this.#wasNeverOpened(sessionId)) continue;
       await this.#withTimeout(
         'the end of a session',
         operator.sessions.shutdown(sessionId, 'forceful'),
@@ -300,6 +301,19 @@ export class ScenarioRun {
       `${this.#connection.listeners} listeners are left`,
     );
     await operator.deleteInstanceBulk({}, { all: true });
+  }
+
+  /** Whether all jobs of a session were canceled unsent and the client was closed while it retried to open it. */
+  async #wasNeverOpened(sessionId: string): Promise<boolean> {
+    const jobs = this.#jobs.filter(({ job }) => job.sessionId === sessionId);
+    if (!jobs.every(({ isStopped }) => isStopped)) return false;
+    try {
+      await this.#context.operator.sessions.get(sessionId);
+      return false;
+    } catch (error) {
+      if (isPerdureError(error, 'SESSION_NOT_FOUND')) return true;
+      throw error;
+    }
   }
 
   /** Waits until the ended sessions have no jobs left in the store. */
