@@ -125,7 +125,11 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       await claimer.registerProcess({ hostId, ...self, leaseMs: 60_000, ...parts });
       const perdure = await open(store);
       const handle = await perdure.client.start(waits, 'a');
-      const claimed = await claimer.fetchOrchestrationItems({ max: 1, lockMs: 60_000, waitMs: 0 });
+      const claimed = await claimer.fetchOrchestrationItems({
+        max: 1,
+        lockMs: 60_000,
+        waitMs: 5_000,
+      });
       expect(claimed).toHaveLength(1);
       await perdure.startWorker(definitions);
       const result = handle.result({ timeout: isTakenOver ? '25s' : '3s' });

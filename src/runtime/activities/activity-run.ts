@@ -281,7 +281,7 @@ export class ActivityRun implements LoopHolder {
     return this.#thread.result;
   }
 
-  #reportBlocked(ms: number, watchdogAt: number): void {
+  #reportBlocked(ms: number, watchdogAt: number | undefined): void {
     const { item, options, onBlocked } = this.#params;
     // A breakpoint or a suspended process is not the handler's fault.
     if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(item, ms);

@@ -24,19 +24,23 @@ let lastId = 0;
 let thread: Thread | undefined;
 const awake = new Int32Array(new SharedArrayBuffer(4));
 
-/** Running time of the watchdog in milliseconds, modulo 2^32. 0 before it starts. */
-export function watchdogMs(): number {
-  return thread === undefined ? 0 : Atomics.load(awake, 0);
-}
-
-/** Whether the process was suspended for most of the time since `begunMs`. The watchdog did not run then either. */
-export function wasStopped(begunMs: number, leaseMs: number): boolean {
-  return begunMs !== 0 && ((watchdogMs() - begunMs) | 0) < leaseMs / 2;
+/** Running time of the watchdog in milliseconds, modulo 2^32; `undefined` in a process without one. */
+export function watchdogMs(): number | undefined {
+  return thread === undefined ? undefined : Atomics.load(awake, 0);
 }
 
 /**
- * Registers a worker with the watchdog, one thread per process. It detects a blocked event loop, logs the cause, and
- * acts
+ * Whether the process was suspended, and so ran for less than the lease since `begunMs`. The watchdog did not run then
+ * either. A quarter of the lease is its inaccuracy: it counts whole intervals, and it may still be starting.
+ */
+export function wasStopped(begunMs: number | undefined, leaseMs: number): boolean {
+  const nowMs = watchdogMs();
+  if (begunMs === undefined || nowMs === undefined) return false;
+  return ((nowMs - begunMs) | 0) < leaseMs * 0.75;
+}
+
+/**
+ * Registers a worker with the watchdog, one thread per process. It detects a blocked event loop, logs the cause, and acts
  * for the worker in the store. While the loop is not blocked, it costs one ping per second.
  */
 export class WatchdogRegistration {

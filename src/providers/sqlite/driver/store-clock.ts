@@ -31,6 +31,8 @@ export interface Machine {
 const toleranceMs = 100;
 // Maximum time between two clock readings that are compared.
 const readingMs = 5;
+// Maximum time between two readings of the monotonic clock, whose difference all stores of a process keep.
+const maxReadingMs = 0.5;
 // A larger difference is applied immediately: the clock was wrong before.
 const maxAbsorbedMs = 86_400_000;
 // Timers that run during a step are not affected. Later ones are off by at most 5 %.
@@ -214,8 +216,7 @@ export function machineOf(clock: Clock): Machine {
     injected.set(clock, boot);
     return { clock, boot, aheadMs: 0, suspendedMs: () => 0 };
   }
-  // `hrtime` has the same origin in all processes of a machine.
-  const aheadMs = Number(process.hrtime.bigint()) / 1e6 - clock.monotonic();
+  const aheadMs = (systemAheadMs ??= measureAhead(clock));
   return {
     clock,
     boot: bootId() ?? `${hostname()} ${String(process.pid)} ${randomToken()}`,
@@ -223,6 +224,19 @@ export function machineOf(clock: Clock): Machine {
     // On Linux the monotonic clock stops while the machine is suspended, but its uptime does not.
     suspendedMs: () => uptime() * 1_000 - clock.monotonic() - aheadMs,
   };
+}
+
+// Measured once, so that the stores of one process have the same clock.
+let systemAheadMs: number | undefined;
+
+/** `hrtime` has the same origin in all processes of a machine. Retries if the process paused between the readings. */
+function measureAhead(clock: Clock): number {
+  for (;;) {
+    const before = clock.monotonic();
+    const machineMs = Number(process.hrtime.bigint()) / 1e6;
+    const after = clock.monotonic();
+    if (after - before <= maxReadingMs) return machineMs - after;
+  }
 }
 
 /** The boot id of Linux. On other systems each process has its own. */
