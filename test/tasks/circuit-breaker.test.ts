@@ -10,21 +10,19 @@ describeEngine(
 
     it('an open breaker pauses its task, probes once and closes on success', async () => {
       const calls: number[] = [];
-      let isDown = true;
       const call = task(
         'call',
         () => {
           calls.push(performance.now());
-          if (isDown) throw new Error('down');
+          if (calls.length <= 2) throw new Error('down');
         },
         { circuitBreaker, concurrency: 1, retry: { maxAttempts: 100, initialDelay: 1 } },
       );
       const other = task('other', () => 'unhindered');
       const { client } = await open({ tasks: [call, other] });
       const handles = await client.runTasks(Array.from({ length: 5 }, () => ({ task: call })));
-      await expect.poll(() => calls.length, { interval: 2 }).toBe(2);
+      await expect.poll(() => calls.length, { interval: 2 }).toBeGreaterThanOrEqual(2);
       expect(await (await client.runTask(other)).result()).toBe('unhindered');
-      isDown = false;
       await Promise.all(handles.map((handle) => handle.result()));
       const [, second = 0, probe = 0] = calls;
       expect(probe - second).toBeGreaterThanOrEqual(140);
@@ -32,13 +30,12 @@ describeEngine(
     });
 
     it('a run that waits for a breaker uses neither an attempt nor a claim', async () => {
-      let isDown = true;
       const attempts = new Map<string, number>();
       const call = task(
         'call',
         (ctx) => {
           attempts.set(ctx.runId, ctx.attempt);
-          if (isDown) throw new Error('down');
+          if (ctx.runId === 'first' && ctx.attempt === 1) throw new Error('down');
         },
         {
           circuitBreaker: { failures: 1, openFor: 60 },
@@ -48,7 +45,6 @@ describeEngine(
       const { client } = await open({ tasks: [call], maxClaims: 2, activityConcurrency: 1 });
       const first = await client.runTask(call, undefined, { id: 'first' });
       await expect.poll(() => attempts.size, { interval: 2 }).toBe(1);
-      isDown = false;
       const others = await client.runTasks(Array.from({ length: 8 }, () => ({ task: call })));
       await Promise.all([first, ...others].map((handle) => handle.result()));
       expect(attempts.get('first')).toBe(2);

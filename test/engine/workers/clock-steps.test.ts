@@ -56,8 +56,8 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', 
       const definitions = {
         orchestrations: [calls],
         activities: [steady],
-        activityLease: 800,
-        orchestrationLease: 800,
+        activityLease: 2_000,
+        orchestrationLease: 2_000,
         maxClaims: 2,
       };
       const [first, second] = [await open(), await open()];
@@ -66,8 +66,8 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', 
       const handle = await first.client.start(calls);
       await started.promise;
       clock.aheadMs = stepMs;
-      // Three leases: without renewals the other worker would claim the activity.
-      await delay(2_400);
+      // Two leases: without renewals the other worker would claim the activity.
+      await delay(4_500);
       finish.resolve();
       expect(await handle.result({ timeout: '30s' })).toBe('done');
       expect(runs).toBe(1);
