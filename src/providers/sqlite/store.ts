@@ -25,7 +25,6 @@ import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
-import { JobAbandons } from './single-statement/job-abandons.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
 import { ScheduleRows } from './schedules/schedules.ts';
@@ -72,7 +71,6 @@ export class Store implements StoreAccess {
   readonly scheduleRows: ScheduleRows;
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
-  readonly jobAbandons: JobAbandons;
   readonly chunkRows: ChunkRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
@@ -127,7 +125,6 @@ export class Store implements StoreAccess {
     this.scheduleRows = new ScheduleRows(db);
     this.sessionRows = new SessionRows(db);
     this.jobRows = new JobRows(db);
-    this.jobAbandons = new JobAbandons(db);
     this.chunkRows = new ChunkRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);

@@ -5,7 +5,7 @@ import { lockMs } from '../../../src/testing/conformance/store-under-test.ts';
 import type { FencedStatement } from './fence.ts';
 
 /** Not a case of the suite, because a store may use another path for jobs with an expired lease. */
-export const lapsedJob: ConformanceCase = {
+const lapsedJob: ConformanceCase = {
   id: 'the abandon of a job with an expired lease',
   title: 'abandonJobs() ends a job with an expired lease immediately',
   async run(store) {

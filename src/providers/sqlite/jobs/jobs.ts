@@ -21,9 +21,6 @@ export interface JobParts extends InstanceParts, TaskParts {
   readonly jobRows: JobRows;
   readonly sessionRows: SessionRows;
   readonly stops: InstanceStops;
-  readonly jobAbandons: {
-    abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult>;
-  };
 }
 
 interface StopRequest {
@@ -76,17 +73,8 @@ export function takeJob(store: JobParts, key: JobKey): void {
   if (job?.hasEnded === 1) store.jobRows.delete(job);
 }
 
-/** Marks jobs as abandoned and cancels their runs: in bulk where possible, then one by one. */
-export function abandonJobs(
-  store: JobParts,
-  scope: Scope,
-  requests: readonly AbandonJob[],
-): readonly StopResult[] {
-  const done = store.jobAbandons.abandon(scope, requests);
-  return requests.map((request, place) => done.get(place) ?? abandonJob(store, scope, request));
-}
-
-function abandonJob(store: JobParts, scope: Scope, request: AbandonJob): StopResult {
+/** Marks a job as abandoned and cancels its run. */
+export function abandonJob(store: JobParts, scope: Scope, request: AbandonJob): StopResult {
   const job = store.jobRows.find(request);
   if (job === undefined) return withoutJob(store, request);
   return { found: true, ...abandonRow(store, scope, job, request) };

@@ -21,7 +21,7 @@ import type { JobRow } from './job-rows.ts';
 import {
   claimAbandoned,
   settleAbandoned,
-  abandonJobs,
+  abandonJob,
   submitJob,
   takeJob,
   abandonRow,
@@ -53,11 +53,8 @@ export function createSessionStore(store: JobParts): SessionStore {
       await store.write('takeJobs', jobs, (_, key) => takeJob(store, key));
     },
 
-    async abandonJobs(jobs) {
-      store.assertOpen('abandonJobs');
-      if (jobs.length === 0) return [];
-      return store.writeOnce('abandonJobs', (scope) => abandonJobs(store, scope, jobs));
-    },
+    abandonJobs: (jobs) =>
+      store.write('abandonJobs', jobs, (scope, job) => abandonJob(store, scope, job)),
 
     shutdownSession: (request) =>
       store.writeOnce('shutdownSession', (scope) => shutdownSession(store, scope, request)),
