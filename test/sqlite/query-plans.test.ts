@@ -81,7 +81,7 @@ it('every prepared statement that cancels activities finds them by an index', as
       sql,
     ),
   );
-  // The reads of a turn's and of an instance's activities, and the flags of both and of abandoned jobs.
+  // The reads of a turn's and of an instance's activities, and their flags.
   expect(cancels.length).toBeGreaterThanOrEqual(3);
   for (const sql of cancels) {
     const steps = plan(db, sql);
