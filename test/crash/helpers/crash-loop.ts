@@ -46,6 +46,19 @@ export interface CrashReport extends VerifierReport {
   readonly seconds: number;
 }
 
+/** Repeats a loop with a fault until its report has such a violation. A pause hits a claim only by chance. */
+export async function findViolations(
+  expected: RegExp,
+  loop: () => Promise<CrashReport>,
+): Promise<readonly string[]> {
+  for (let round = 0; round < 5; round++) {
+    const { violations } = await loop();
+    const found = violations.filter((violation) => expected.test(violation));
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
 // Leases of dead workers may have to expire several times in sequence.
 const settleLeases = 20;
 
