@@ -28,7 +28,8 @@ const goodbyeMs = 3_000;
  * S3. A forceful shutdown does not wait for jobs. Unsent jobs are never sent.
  * S4. After `leave` it makes no calls except the shutdown request, and its calls reject.
  * S5. After it has ended or was left, it has no timer.
- * S6. A forceful shutdown is sent after the store knows which replies were taken. It would dispose of them otherwise.
+ * S6. A forceful shutdown is sent after the store knows which replies were taken. Otherwise a worker would pass them to
+ *     `onAbandoned`.
  */
 export class LiveSession implements JobHost {
   readonly id: string;

@@ -31,7 +31,7 @@ export function watchdogMs(): number | undefined {
 
 /**
  * Whether the process was suspended, and so ran for less than the lease since `begunMs`. The watchdog did not run then
- * either. A quarter of the lease is its inaccuracy: it counts whole intervals, and it may still be starting.
+ * either. Tolerates a quarter of the lease, because the watchdog counts whole intervals and may still be starting.
  */
 export function wasStopped(begunMs: number | undefined, leaseMs: number): boolean {
   const nowMs = watchdogMs();

@@ -76,7 +76,7 @@ export function collectOperations(
       } else if (entry.line === 'settled') {
         const claim = claims.get(entry.token);
         // A retried abandon is refused if the first one took effect.
-        if (claim?.settled !== 'abandoned' && claim !== undefined) claim.settled = entry.how;
+        if (claim !== undefined && claim.settled !== 'abandoned') claim.settled = entry.how;
       }
     }
   }
