@@ -395,10 +395,11 @@ export abstract class Client implements Submitter {
     return this.#backend.close(this.attached.close(clientClosed()));
   }
 
-  async #taskCall(request: Parameters<typeof readTaskRun>[0]): Promise<TaskCall> {
-    const { id, ...run } = await readTaskRun(request, this.payloadLimitBytes);
-    const hasGeneratedId = id === undefined;
-    return { ...run, id: id ?? timeOrderedId(this.#backend.clock.now()), hasGeneratedId };
+  #taskCall(request: Parameters<typeof readTaskRun>[0]): Promise<TaskCall> {
+    return readTaskRun(request, {
+      limitBytes: this.payloadLimitBytes,
+      newId: () => timeOrderedId(this.#backend.clock.now()),
+    });
   }
 
   async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {

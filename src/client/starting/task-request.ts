@@ -161,16 +161,17 @@ function refuseBoth(one: string, first: unknown, other: string, second: unknown)
   throw new PerdureError('INVALID_INPUT', `Pass either \`${one}\` or \`${other}\`, not both.`);
 }
 
-/** Checks and encodes a task run; its id is `undefined` unless the caller chose one. */
+/** Checks and encodes a task run. `newId` generates its id, unless the caller chose one. */
 export async function readTaskRun(
   { task, input, options }: Readonly<Partial<Record<'task' | 'input' | 'options', unknown>>>,
-  limitBytes: number,
-): Promise<Omit<TaskCall, 'id' | 'hasGeneratedId'> & { readonly id: string | undefined }> {
+  { limitBytes, newId }: { readonly limitBytes: number; readonly newId: () => string },
+): Promise<TaskCall> {
   const target = readTask(task);
   const settings = readRunTaskOptions(options, target);
   const { name, schema } = target;
   const payload = await encodeInput(input, { kind: 'Task', name, schema, limitBytes });
-  return { ...settings, name, payload };
+  const hasGeneratedId = settings.id === undefined;
+  return { ...settings, id: settings.id ?? newId(), hasGeneratedId, name, payload };
 }
 
 /** Checks the requests of `runTasks`. */

@@ -8,7 +8,7 @@ import type { Provider } from '../../providers/contract/provider.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
-import { ActivityRun, type AttemptResult } from './activity-run.ts';
+import { ActivityRun, type AttemptResult, type RunEnvironment } from './activity-run.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
 import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
@@ -43,7 +43,7 @@ const maxBlockedItems = 1_000;
 export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #fetcher: WorkFetcher;
-  readonly #starts = new StartSlices();
+  readonly #environment: RunEnvironment;
   readonly #running = new Set<ActivityRun>();
   readonly #pendingReleases = new Set<Promise<void>>();
   /** Claims being released whose handler never started. */
@@ -54,6 +54,19 @@ export class ActivityDispatcher {
 
   constructor(params: ActivityDispatcherParams) {
     this.#params = params;
+    const { clock, options, client, leases, watchdogId } = params;
+    this.#environment = {
+      clock,
+      options,
+      client,
+      leases,
+      watchdogId,
+      starts: new StartSlices(),
+      markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
+      cancelRun: (item, reason) => this.#cancelRun(item, reason),
+      newEmitter: (item, context) => this.#newEmitter(item, context),
+      onBlocked: (item, blockedMs) => this.#onBlocked(item, blockedMs),
+    };
     this.#fetcher = new WorkFetcher({
       ...params,
       take: (item, claimedAt) => this.#take(item, claimedAt),
@@ -120,12 +133,11 @@ export class ActivityDispatcher {
   #accept(item: WorkItem, claimedAt: number): AcceptedRun | undefined {
     const { handlers, clock, settle } = this.#params;
     const handler = handlers.find(item);
+    const admission = this.#decide(item, handler, clock.monotonic());
+    if (admission.kind === 'run') return this.#newRun(item, admission.handler, claimedAt);
     const hasOnFail = handler?.hasOnFail === true;
     const fail = (failure: Failure): void =>
       settle({ item, outcome: { kind: 'failed', failure }, hasOnFail });
-    const nowMs = clock.monotonic();
-    const admission = this.#decide(item, handler, nowMs);
-    if (admission.kind === 'run') return this.#newRun(item, admission.handler, claimedAt);
     if (admission.kind === 'cancel') settle({ item, outcome: { kind: 'canceled', leaked: false } });
     else if (admission.kind === 'blocked') fail(this.#blockedFailure(item, handler));
     else if (admission.kind === 'poison') fail(poison(item));
@@ -150,16 +162,7 @@ export class ActivityDispatcher {
   }
 
   #newRun(item: WorkItem, handler: WorkHandler, claimedAt: number): AcceptedRun {
-    const run = new ActivityRun({
-      ...this.#params,
-      item,
-      handler,
-      markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
-      cancelRun: (own, reason) => this.#cancelRun(own, reason),
-      newEmitter: (own, context) => this.#newEmitter(own, context),
-      starts: this.#starts,
-      onBlocked: (own, blockedMs) => this.#onBlocked(own, blockedMs),
-    });
+    const run = new ActivityRun(item, handler, this.#environment);
     this.#params.leases.add(run, claimedAt);
     return { run, handler };
   }

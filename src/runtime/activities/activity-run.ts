@@ -13,7 +13,12 @@ import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
 import { isDebugged, watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
-import { isCancellation, RunningActivityContext, RunningTaskContext } from './running-context.ts';
+import {
+  isCancellation,
+  RunningActivityContext,
+  RunningTaskContext,
+  type RunOperations,
+} from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
@@ -31,9 +36,8 @@ export type AttemptResult =
   | { readonly kind: 'deleted' }
   | { readonly kind: 'abandoned' };
 
-export interface ActivityRunParams {
-  readonly item: WorkItem;
-  readonly handler: WorkHandler;
+/** What all runs of a worker share. */
+export interface RunEnvironment {
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly client: TaskClient;
@@ -55,9 +59,10 @@ interface StartLeases {
 }
 
 /** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
-export class ActivityRun implements LoopHolder {
+export class ActivityRun implements LoopHolder, RunOperations {
   readonly item: WorkItem;
-  readonly #params: ActivityRunParams;
+  readonly #handler: WorkHandler;
+  readonly #environment: RunEnvironment;
   readonly #context: RunningActivityContext;
   #activityOptions: WorkOptions = {};
   #finish: ((result: AttemptResult) => void) | undefined;
@@ -72,20 +77,14 @@ export class ActivityRun implements LoopHolder {
   #isDeleted = false;
   #isDisposed = false;
 
-  constructor(params: ActivityRunParams) {
-    this.item = params.item;
-    this.#params = params;
-    const pointOfNoReturn = (): Promise<void> => this.#pointOfNoReturn();
-    const emit = (payload: Payload): Promise<boolean> => this.#emit(payload);
+  constructor(item: WorkItem, handler: WorkHandler, environment: RunEnvironment) {
+    this.item = item;
+    this.#handler = handler;
+    this.#environment = environment;
     this.#context =
-      params.item.kind === 'activity'
-        ? new RunningActivityContext({ ...params, pointOfNoReturn, emit })
-        : new RunningTaskContext({
-            ...params,
-            pointOfNoReturn,
-            emit,
-            cancelRun: (reason) => params.cancelRun(params.item, reason),
-          });
+      item.kind === 'activity'
+        ? new RunningActivityContext(this, environment)
+        : new RunningTaskContext(this, environment);
   }
 
   get #kind(): string {
@@ -97,8 +96,9 @@ export class ActivityRun implements LoopHolder {
   }
 
   describeHold(): LoopHold {
-    const { item, handler, watchdogId } = this.#params;
-    const { instanceId, lockToken, nowMs: startedAt, options } = item;
+    const { watchdogId } = this.#environment;
+    const handler = this.#handler;
+    const { instanceId, lockToken, nowMs: startedAt, options } = this.item;
     const hold = {
       kind: 'handler',
       watchdogId,
@@ -140,24 +140,29 @@ export class ActivityRun implements LoopHolder {
    * After this, the store delivers only a terminate or a deletion, and the attempt has no timeout. A lost lease and a
    * worker shutdown still end the attempt. Throws if the handler is already canceled.
    */
-  async #pointOfNoReturn(): Promise<void> {
+  async pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();
-    if (this.#activityOptions.cancellation !== 'wait')
-      throw noPointOfNoReturn(this.#params.handler.label);
+    if (this.#activityOptions.cancellation !== 'wait') throw noPointOfNoReturn(this.#handler.label);
     // The timeout must not fire between the mark in the store and its confirmation.
     this.#cancelTimeout?.();
-    const mark = await this.#params.markPointOfNoReturn(this.lockToken).catch((error: unknown) => {
-      this.#restartTimeout();
-      throw error;
-    });
+    const mark = await this.#environment
+      .markPointOfNoReturn(this.lockToken)
+      .catch((error: unknown) => {
+        this.#restartTimeout();
+        throw error;
+      });
     if (mark.kind === 'canceled') this.onCancel(mark.cancel);
     if (mark.kind === 'lost') this.onLost();
     this.#context.throwIfCanceled();
   }
 
-  #emit(payload: Payload): Promise<boolean> {
-    this.#emitter ??= this.#params.newEmitter(this.item, this.#context);
+  emit(payload: Payload): Promise<boolean> {
+    this.#emitter ??= this.#environment.newEmitter(this.item, this.#context);
     return this.#emitter.emit(payload);
+  }
+
+  cancelRun(reason: string | undefined): Promise<void> {
+    return this.#environment.cancelRun(this.item, reason);
   }
 
   /** The item was deleted with its instance or execution. The handler has its grace; its result is dropped. */
@@ -184,7 +189,7 @@ export class ActivityRun implements LoopHolder {
     if (this.#stopping !== undefined || this.#finish === undefined) return;
     this.#stopping = reason;
     this.#cancelTimeout?.();
-    const { clock, options } = this.#params;
+    const { clock, options } = this.#environment;
     this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#onGraceExpired());
     this.#context.abort(reason);
     // The handler has not started, so there is nothing to wait for.
@@ -200,7 +205,7 @@ export class ActivityRun implements LoopHolder {
     try {
       const input = await this.#prepare();
       if (input === undefined) return;
-      const { handler } = this.#params;
+      const handler = this.#handler;
       if (handler.isSkipped !== undefined) {
         const skipped = await this.#begin(() => {
           this.#hasBegun = true;
@@ -228,7 +233,7 @@ export class ActivityRun implements LoopHolder {
    * limits the load first, and restarts in full for the handler.
    */
   async #begin<T>(call: () => T): Promise<{ readonly value: Awaited<T> } | undefined> {
-    const { starts, leases } = this.#params;
+    const { starts, leases } = this.#environment;
     // The timeout does not include the wait for the start, unless user code has begun: then it runs on.
     if (!this.#hasBegun) this.#cancelTimeout?.();
     const admitted = starts.admit();
@@ -249,7 +254,9 @@ export class ActivityRun implements LoopHolder {
   }
 
   #runHandler(input: unknown): unknown {
-    const { item, handler, options } = this.#params;
+    const { item } = this;
+    const handler = this.#handler;
+    const { options } = this.#environment;
     const { isolated } = handler;
     if (isolated === undefined) {
       this.#hasBegun = true;
@@ -282,14 +289,15 @@ export class ActivityRun implements LoopHolder {
   }
 
   #reportBlocked(ms: number, watchdogAt: number | undefined): void {
-    const { item, options, onBlocked } = this.#params;
+    const { options, onBlocked } = this.#environment;
     // A breakpoint or a suspended process is not the handler's fault.
-    if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(item, ms);
+    if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(this.item, ms);
   }
 
   /** Decodes and validates the input. A failure is final: a retry would fail in the same way. */
   async #prepare(): Promise<{ readonly value: unknown } | undefined> {
-    const { item, handler } = this.#params;
+    const { item } = this;
+    const handler = this.#handler;
     try {
       this.#activityOptions = handler.options(item);
       this.#restartTimeout();
@@ -302,8 +310,8 @@ export class ActivityRun implements LoopHolder {
   }
 
   #completed(output: unknown): AttemptResult {
-    const { handler, options } = this.#params;
-    const what = `The result of ${handler.label}`;
+    const { options } = this.#environment;
+    const what = `The result of ${this.#handler.label}`;
     try {
       return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
     } catch (error) {
@@ -324,17 +332,22 @@ export class ActivityRun implements LoopHolder {
     );
   }
 
+  get #disposal(): Parameters<typeof disposeOf>[0] {
+    const { options, client } = this.#environment;
+    return { item: this.item, handler: this.#handler, options, client };
+  }
+
   /** Disposes of a result that came too late. */
   async #dispose(result: AttemptResult): Promise<void> {
     if (result.kind !== 'completed') return;
     this.#isDisposed = true;
-    await disposeOf(this.#params, result.payload);
+    await disposeOf(this.#disposal, result.payload);
   }
 
   /** Disposes of a result that the store rejects. A cancel may be stored before it reaches this worker. */
   get onDiscarded(): ((payload: Payload | null) => Promise<void>) | undefined {
-    if (this.#isDisposed || this.#params.handler.onAbandoned === undefined) return undefined;
-    return (payload) => disposeOf(this.#params, payload);
+    if (this.#isDisposed || this.#handler.onAbandoned === undefined) return undefined;
+    return (payload) => disposeOf(this.#disposal, payload);
   }
 
   #toResult(error: unknown): AttemptResult {
@@ -364,7 +377,7 @@ export class ActivityRun implements LoopHolder {
     const { attemptTimeoutMs } = this.#activityOptions;
     if (attemptTimeoutMs === undefined) return;
     this.#cancelTimeout?.();
-    const { clock } = this.#params;
+    const { clock } = this.#environment;
     this.#cancelTimeout = clock.setTimer(attemptTimeoutMs, () => {
       const reason = `the attempt took longer than ${attemptTimeoutMs} ms`;
       this.#attemptTimeout = new CanceledError(reason, 'timeout');
@@ -374,7 +387,7 @@ export class ActivityRun implements LoopHolder {
 
   #timeoutFailure(): Failure {
     const { attemptTimeoutMs = 0 } = this.#activityOptions;
-    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.label} took longer than ${attemptTimeoutMs} ms.`;
+    const message = `Attempt ${this.item.failures + 1} of ${this.#handler.label} took longer than ${attemptTimeoutMs} ms.`;
     return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
   }
 
@@ -385,7 +398,7 @@ export class ActivityRun implements LoopHolder {
 
   // JavaScript cannot be stopped from outside: free the slot and ignore the result.
   #leak(): void {
-    const { options } = this.#params;
+    const { options } = this.#environment;
     const { instanceId, name } = this.item;
     const result = this.#toResult(this.#stopping);
     this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);

@@ -7,33 +7,37 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 
-export interface RunningContextParams {
+/** The operations of a run that its context offers to the handler. */
+export interface RunOperations {
   readonly item: WorkItem;
+  pointOfNoReturn(): Promise<void>;
+  emit(payload: Payload): Promise<boolean>;
+  /** Cancels the run of the item. Tasks only. */
+  cancelRun(reason: string | undefined): Promise<void>;
+}
+
+export interface RunningContextParams<Client extends ActivityClient = ActivityClient> {
   readonly options: ResolvedOptions;
-  readonly client: ActivityClient;
-  readonly pointOfNoReturn: () => Promise<void>;
-  readonly emit: (payload: Payload) => Promise<boolean>;
+  readonly client: Client;
 }
 
 /** The `ctx` of an activity handler. */
 export class RunningActivityContext implements ActivityContext {
+  readonly #run: RunOperations;
   readonly #item: WorkItem;
   readonly #options: ResolvedOptions;
   readonly client: ActivityClient;
-  readonly #pointOfNoReturn: () => Promise<void>;
-  readonly #emit: (payload: Payload) => Promise<boolean>;
   // Created lazily: most handlers never use the signal, and it costs more than the rest of the context.
   #controller: AbortController | undefined;
   #reason: CanceledError | undefined;
   #heartbeat: { readonly heartbeat?: Payload | null } = {};
   #ended = false;
 
-  constructor(params: RunningContextParams) {
-    this.#item = params.item;
-    this.#options = params.options;
-    this.client = params.client;
-    this.#pointOfNoReturn = params.pointOfNoReturn;
-    this.#emit = params.emit;
+  constructor(run: RunOperations, { options, client }: RunningContextParams) {
+    this.#run = run;
+    this.#item = run.item;
+    this.#options = options;
+    this.client = client;
   }
 
   get instanceId(): string {
@@ -99,7 +103,7 @@ export class RunningActivityContext implements ActivityContext {
    * is already canceled.
    */
   pointOfNoReturn(): Promise<void> {
-    return this.#pointOfNoReturn();
+    return this.#run.pointOfNoReturn();
   }
 
   heartbeat(details?: unknown): void {
@@ -117,7 +121,7 @@ export class RunningActivityContext implements ActivityContext {
   async #emitChunk(chunk: unknown): Promise<boolean> {
     this.throwIfCanceled();
     const payload = this.#encode('chunk', chunk) ?? 'null';
-    return this.#ended ? false : this.#emit(payload);
+    return this.#ended ? false : this.#run.emit(payload);
   }
 
   #encode(part: string, value: unknown): Payload | null {
@@ -154,18 +158,11 @@ export class RunningActivityContext implements ActivityContext {
 /** The `ctx` of a task handler. */
 export class RunningTaskContext extends RunningActivityContext implements TaskContext {
   declare readonly client: TaskClient;
-  readonly #storedOptions: string | null;
-  readonly #cancelRun: (reason: string | undefined) => Promise<void>;
+  readonly #run: RunOperations;
 
-  constructor(
-    params: RunningContextParams & {
-      readonly client: TaskClient;
-      readonly cancelRun: (reason: string | undefined) => Promise<void>;
-    },
-  ) {
-    super(params);
-    this.#storedOptions = params.item.options;
-    this.#cancelRun = params.cancelRun;
+  constructor(run: RunOperations, params: RunningContextParams<TaskClient>) {
+    super(run, params);
+    this.#run = run;
   }
 
   get runId(): string {
@@ -177,7 +174,7 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
   }
 
   get headers(): Headers {
-    return decodeHeaders(this.#storedOptions);
+    return decodeHeaders(this.#run.item.options);
   }
 
   async cancel(reason?: string): Promise<void> {
@@ -187,7 +184,7 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
         `The handler of task ${JSON.stringify(this.taskName)} has ended and can no longer cancel its run. Use client.cancel(${JSON.stringify(this.runId)}).`,
       );
     }
-    await this.#cancelRun(reason);
+    await this.#run.cancelRun(reason);
   }
 }
 

@@ -1,16 +1,16 @@
 import { expect, it } from 'vitest';
-import { booleans, numbers, texts, fromStoredText, toStoredText } from './arrays.ts';
+import { booleans, fromStoredText, itself, numbers, texts, toStoredText } from './arrays.ts';
 
 it('texts() quotes values that contain NULL, commas, braces, quotes or backslashes', () => {
-  expect(texts(['a', null, 'NULL', '', 'a,b', '{}', 'it\'s "quoted"', '\\'])).toBe(
+  expect(texts(['a', null, 'NULL', '', 'a,b', '{}', 'it\'s "quoted"', '\\'], itself)).toBe(
     '{"a",NULL,"NULL","","a,b","{}","it\'s \\"quoted\\"","\\\\"}',
   );
 });
 
 it('numbers() and booleans() encode values without quotes', () => {
-  expect(numbers([1, null, -2])).toBe('{1,NULL,-2}');
-  expect(booleans([true, false])).toBe('{true,false}');
-  expect(numbers([])).toBe('{}');
+  expect(numbers([1, null, -2], itself)).toBe('{1,NULL,-2}');
+  expect(booleans([true, false], itself)).toBe('{true,false}');
+  expect(numbers([], itself)).toBe('{}');
 });
 
 const nasty = [

