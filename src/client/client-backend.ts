@@ -16,6 +16,7 @@ import type { BulkPruneOptions, PruneOptions } from '../management/prune-executi
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
+import type { Tags } from '../model/values/tags.ts';
 import type {
   CancelInstance,
   StopResult,
@@ -27,6 +28,8 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../providers/contract/management.ts';
+import type { CountInstancesParams, InstanceCount } from '../providers/contract/instances.ts';
+import type { DefinitionInfo } from './reading/instance-counts.ts';
 import type { ScheduleBackend } from './managing/schedules.ts';
 import type {
   ExecutionPage,
@@ -49,6 +52,7 @@ export interface StartCall {
   /** `null`: the worker that runs the first turn chooses its newest version. */
   readonly version: string | null;
   readonly payload: Payload | null;
+  readonly tags?: Tags | undefined;
 }
 
 /** A task run, checked and encoded. */
@@ -108,6 +112,8 @@ export interface ClientBackend {
   get(id: string): Promise<InstanceInfo | undefined>;
   running(id: string): Promise<readonly PendingWork[]>;
   list(call: ListCall): Promise<InstancePage>;
+  count(call: CountInstancesParams): Promise<InstanceCount>;
+  definitions(): Promise<readonly DefinitionInfo[]>;
   history(id: string, call: HistoryCall): Promise<HistoryPage>;
   listExecutions(id: string, call: Omit<HistoryCall, 'executionId'>): Promise<ExecutionPage>;
   exportHistory(id: string, executionId: number | undefined): Promise<ExportedHistory>;

@@ -1,4 +1,10 @@
 import { AttachedWork } from '../jobs/attached-work.ts';
+import {
+  readCountArguments,
+  type CountOptions,
+  type DefinitionInfo,
+} from './reading/instance-counts.ts';
+import type { InstanceCount } from '../providers/contract/instances.ts';
 import type { Submitter } from '../jobs/job-request.ts';
 import type { OpenSessionOptions } from '../jobs/session-info.ts';
 import type { Session, Sessions } from '../jobs/sessions.ts';
@@ -284,7 +290,19 @@ export abstract class Client implements Submitter {
   /** Lists instances, newest first, one page at a time; outputs and custom statuses only with `payloads: true`. */
   async list(filter?: ListFilter, page?: InstanceListPage): Promise<InstancePage> {
     this.assertOpen();
-    return this.#backend.list(readListArguments(filter, page));
+    return this.#backend.list(readListArguments(filter, page, this.#backend.clock.now()));
+  }
+
+  /** Counts instances up to `cap`. If `capped` is set, the count is a lower bound. */
+  async count(filter?: ListFilter, options?: CountOptions): Promise<InstanceCount> {
+    this.assertOpen();
+    return this.#backend.count(readCountArguments(filter, options, this.#backend.clock.now()));
+  }
+
+  /** Lists the orchestrations, tasks and flows that have instances, with counts by status. */
+  async definitions(): Promise<readonly DefinitionInfo[]> {
+    this.assertOpen();
+    return this.#backend.definitions();
   }
 
   /** Reads a page of an execution's history, for inspection. */

@@ -12,7 +12,12 @@ import type {
   StopResult,
   TerminateInstance,
 } from '../providers/contract/cancellation.ts';
-import type { CreateResult, NewInstance } from '../providers/contract/instances.ts';
+import type {
+  CreateResult,
+  NewInstance,
+  CountInstancesParams,
+  InstanceCount,
+} from '../providers/contract/instances.ts';
 import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { CreateTaskResult, NewTask } from '../providers/contract/tasks.ts';
@@ -35,6 +40,7 @@ import {
   type HistoryCall,
   type HistoryPage,
 } from './reading/history.ts';
+import { listDefinitions, type DefinitionInfo } from './reading/instance-counts.ts';
 import { inspectInstance, listPendingWork, type PendingWork } from './reading/inspect-instance.ts';
 import {
   toInstanceInfo,
@@ -110,14 +116,16 @@ export class LocalBackend implements ClientBackend {
     return new RetentionControl(this.provider, this.clock, assertOpen);
   }
 
-  async start({ id: instanceId, name, version, payload }: StartCall): Promise<void> {
+  async start({ id: instanceId, name, version, payload, tags }: StartCall): Promise<void> {
+    const tagged = tags !== undefined && { tags };
     const instance: NewInstance = {
       instanceId,
       incarnation: randomToken(),
       name,
       version,
       inputHash: inputHash(payload),
-      start: encodeMessage({ kind: 'start', name, version, payload }),
+      start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
+      ...tagged,
     };
     const result = await this.completions.recentStarts.during(instance, () =>
       this.#create(instance),
@@ -177,6 +185,14 @@ export class LocalBackend implements ClientBackend {
 
   list(call: ListCall): Promise<InstancePage> {
     return listInstances(this.provider, call);
+  }
+
+  count(call: CountInstancesParams): Promise<InstanceCount> {
+    return this.provider.countInstances(call);
+  }
+
+  definitions(): Promise<readonly DefinitionInfo[]> {
+    return listDefinitions(this.provider);
   }
 
   history(id: string, call: HistoryCall): Promise<HistoryPage> {

@@ -293,16 +293,17 @@ function theOnly(result: StopResult | undefined): StopResult {
 }
 
 function toNewJob(request: JobRequest, nowMs: number): NewJob {
-  const { key, name, version, payload, disposable, task } = request;
+  const { key, name, version, payload, disposable, task, tags } = request;
   const { sessionId, instanceId, incarnation } = key;
   const job = { sessionId, disposable };
   if (task !== null) {
     const run = { ...task, id: instanceId, incarnation, name, payload };
     return { ...job, kind: 'task', task: toNewTask(run, nowMs) };
   }
-  const start = encodeMessage({ kind: 'start', name, version, payload });
+  const tagged = tags !== undefined && { tags };
+  const start = encodeMessage({ kind: 'start', name, version, payload, ...tagged });
   const hash = inputHash(payload);
-  const instance = { instanceId, incarnation, name, inputHash: hash, version, start };
+  const instance = { instanceId, incarnation, name, inputHash: hash, version, start, ...tagged };
   return { ...job, kind: 'orchestration', instance };
 }
 
@@ -311,7 +312,7 @@ export function toNewTask(
   run: Omit<TaskCall, 'hasGeneratedId'> & { readonly incarnation?: string },
   nowMs: number,
 ): NewTask {
-  const { id, incarnation = randomToken(), name, payload, priority, dedupeKey, onFail } = run;
+  const { id, incarnation = randomToken(), name, payload, priority, dedupeKey, onFail, tags } = run;
   const options = encodeTaskOptions(run.headers);
   return {
     instanceId: id,
@@ -324,6 +325,7 @@ export function toNewTask(
     ...toTaskTimes(run, nowMs),
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(onFail && { onFail: { options } }),
+    ...(tags !== undefined && { tags }),
   };
 }
 

@@ -110,10 +110,11 @@ export class LocalSchedules implements ScheduleBackend {
 
 /** The definition to store. `isUnchanged` compares its JSON text, so the order of the fields is fixed. */
 function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition {
-  const { name, payload } = work;
+  const { name, payload, tags } = work;
+  const tagged = tags !== undefined && { tags };
   if (work.kind === 'orchestration') {
     const { kind, version } = work;
-    const target = { kind, name, version, payload, inputHash: inputHash(payload) };
+    const target = { kind, name, version, payload, inputHash: inputHash(payload), ...tagged };
     return { ...request, target };
   }
   const { kind, priority, expiresInMs, dedupeKey, headers, onFail } = work;
@@ -127,6 +128,7 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     ...(expiresInMs !== undefined && { expiresInMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
     onFail,
+    ...tagged,
   };
   return { ...request, target };
 }

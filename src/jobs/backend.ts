@@ -12,6 +12,7 @@ import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type { TaskSettings } from '../client/starting/task-request.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
+import type { Tags } from '../model/values/tags.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
@@ -28,6 +29,8 @@ export interface JobRequest {
   readonly disposable: boolean;
   /** `null` for an orchestration. */
   readonly task: TaskSettings | null;
+  /** Tags of an orchestration. Those of a task are in `task`. */
+  readonly tags?: Tags;
 }
 
 /** The reply of a job: its output, or a typed error for every other end. */

@@ -14,6 +14,7 @@ import {
 import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
+import type { Tags } from '../model/values/tags.ts';
 import { checkPriority } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import { validateInput } from '../model/values/validate-input.ts';
@@ -46,6 +47,7 @@ interface Target {
   readonly name: string;
   readonly id: string | undefined;
   readonly version: string | null;
+  readonly tags: Tags | undefined;
   readonly task: TaskSettings | null;
   readonly schema: StandardSchema | undefined;
   readonly disposable: boolean;
@@ -59,13 +61,22 @@ export function readJob(
   { sessionId, nowMs, payloadLimitBytes }: JobContext,
 ): ReadJob {
   const target = readJobTarget(definition, input, options);
-  const { kind, name, version, task, disposable } = target;
+  const { kind, name, version, task, disposable, tags } = target;
   const what = `${kind === 'task' ? 'Task' : 'Orchestration'} ${JSON.stringify(name)}`;
   const payload = encodePayload(target.input, `The input of ${what}`, payloadLimitBytes);
   const instanceId = target.id ?? timeOrderedId(nowMs);
   const key = { sessionId, instanceId, incarnation: randomToken() };
   return {
-    request: { key, kind, name, version, payload, disposable, task },
+    request: {
+      key,
+      kind,
+      name,
+      version,
+      payload,
+      disposable,
+      task,
+      ...(tags !== undefined && { tags }),
+    },
     checked: target.schema && check(target.schema, target.input, what),
   };
 }
@@ -105,6 +116,7 @@ function readOrchestration(
     name,
     id: chosen.id,
     version: chosen.version ?? version,
+    tags: chosen.tags,
     task: null,
     schema,
     input,
@@ -123,6 +135,7 @@ function readTaskRun(
     name: target.name,
     id,
     version: null,
+    tags: undefined,
     task,
     schema: target.schema,
     input,

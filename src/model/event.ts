@@ -3,6 +3,7 @@ import type { CancelDetails } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { RecordedTagChanges, Tags } from './values/tags.ts';
 import {
   cancelField,
   cancellationField,
@@ -20,6 +21,8 @@ import {
   optionsField,
   parentField,
   reasonField,
+  tagChangesField,
+  tagsField,
   targetKindField,
   triggerField,
   type FieldChecks,
@@ -53,6 +56,8 @@ export interface ExecutionStarted extends Recorded {
   readonly carried?: readonly BufferedEvent[];
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
+  /** The tags of the instance at this time. */
+  readonly tags?: Tags;
 }
 
 interface Operation extends Recorded {
@@ -97,6 +102,7 @@ interface ChildScheduled extends Operation {
   readonly cancellation?: 'wait' | 'abandon';
   /** Issued inside a shield. */
   readonly shielded?: true;
+  readonly tags?: Tags;
 }
 
 /** The code started a detached instance. */
@@ -106,11 +112,18 @@ interface DetachedStarted extends Operation {
   readonly version: string | null;
   readonly childId: string;
   readonly payload: Payload | null;
+  readonly tags?: Tags;
 }
 
 interface CustomStatusSet extends Operation {
   readonly kind: 'customStatusSet';
   readonly payload: Payload | null;
+}
+
+/** The code changed the tags of the instance. */
+interface TagsSet extends Operation {
+  readonly kind: 'tagsSet';
+  readonly tags: RecordedTagChanges;
 }
 
 /** A pending operation was canceled: the loser of a race, a wait that timed out, or an operation of a canceled scope. */
@@ -236,6 +249,8 @@ interface ExecutionContinuedAsNew extends Recorded {
   readonly carried?: readonly BufferedEvent[];
   /** A cancel that came too late for this execution: the next one starts canceled. */
   readonly cancel?: CancelDetails;
+  /** The tags with which the next execution starts. */
+  readonly tags?: Tags;
 }
 
 /** A command of the code. A replay matches commands with the history, in order. */
@@ -246,6 +261,7 @@ export type CommandEvent =
   | ChildScheduled
   | DetachedStarted
   | CustomStatusSet
+  | TagsSet
   | OperationWithdrawn;
 
 /** An event from outside. Applied to the code in order, one at a time. */
@@ -286,9 +302,17 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     ['version', isTextOrNull],
     ['childId', isText],
     cancellationField,
+    tagsField,
   ],
-  detachedStarted: [operationField, nameField, ['version', isTextOrNull], ['childId', isText]],
+  detachedStarted: [
+    operationField,
+    nameField,
+    ['version', isTextOrNull],
+    ['childId', isText],
+    tagsField,
+  ],
   customStatusSet: [operationField],
+  tagsSet: [operationField, tagChangesField],
   operationWithdrawn: [
     ['target', isCount],
     targetKindField,
@@ -320,12 +344,19 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
 const boundaryFields: Readonly<
   Record<ExecutionStarted['kind'] | TerminalEvent['kind'], FieldChecks>
 > = {
-  executionStarted: [nameField, ['version', isText], parentField, carriedField, cancelField],
+  executionStarted: [
+    nameField,
+    ['version', isText],
+    parentField,
+    carriedField,
+    cancelField,
+    tagsField,
+  ],
   executionCompleted: [],
   executionFailed: [failureField],
   executionCanceled: [reasonField],
   executionTerminated: [reasonField, ['actor', isTextOrNull]],
-  executionContinuedAsNew: [['version', isText], carriedField, cancelField],
+  executionContinuedAsNew: [['version', isText], carriedField, cancelField, tagsField],
 };
 
 const commandKinds: ReadonlySet<string> = new Set(Object.keys(commandFields));

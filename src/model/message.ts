@@ -3,6 +3,7 @@ import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { Tags } from './values/tags.ts';
 import {
   brokenField,
   cancelField,
@@ -14,6 +15,7 @@ import {
   nameField,
   parentField,
   reasonField,
+  tagsField,
   triggerField,
   type FieldChecks,
 } from './values/stored-fields.ts';
@@ -29,6 +31,7 @@ export interface StartMessage {
   readonly carried?: readonly BufferedEvent[];
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
+  readonly tags?: Tags;
 }
 
 interface Completion {
@@ -140,7 +143,7 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
-  start: [nameField, ['version', isTextOrNull], parentField, carriedField, cancelField],
+  start: [nameField, ['version', isTextOrNull], parentField, carriedField, cancelField, tagsField],
   activityCompleted: [],
   activityFailed: [failureField],
   activityCanceled: [triggerField, reasonField],

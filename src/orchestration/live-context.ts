@@ -6,6 +6,7 @@ import type { Logger } from '../model/logger.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { encodePayload, type Payload } from '../model/values/payload.ts';
+import { checkTagChanges, checkTags, type TagChanges, type Tags } from '../model/values/tags.ts';
 import { validateEvent } from '../model/values/validate-input.ts';
 import { runOutsideScope } from '../replay/cancellation/scope.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
@@ -155,8 +156,8 @@ export class LiveContext implements OrchestrationContext {
     input?: unknown,
     options: ChildOptions = {},
   ): DurablePromise<Out> {
-    checkOptions('ctx.child()', options, ['id', 'version', 'cancellation']);
-    const start = this.#toStart(orchestration, input, options.version);
+    checkOptions('ctx.child()', options, ['id', 'version', 'cancellation', 'tags']);
+    const start = this.#toStart(orchestration, input, options);
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
     const cancellation = checkCancellation(options.cancellation);
     const promise = this.#code.commands.startChild({ ...start, id, cancellation });
@@ -169,8 +170,8 @@ export class LiveContext implements OrchestrationContext {
     input: unknown,
     options: DetachedOptions,
   ): Promise<string> {
-    checkOptions('ctx.startDetached()', options, ['id', 'version']);
-    const start = this.#toStart(orchestration, input, options.version);
+    checkOptions('ctx.startDetached()', options, ['id', 'version', 'tags']);
+    const start = this.#toStart(orchestration, input, options);
     return this.#code.commands.startDetached({ ...start, id: checkInstanceId(options.id) });
   }
 
@@ -241,6 +242,10 @@ export class LiveContext implements OrchestrationContext {
     this.#code.commands.setCustomStatus(payload);
   }
 
+  setTags(tags: TagChanges): void {
+    this.#code.commands.setTags(checkTagChanges(tags, 'ctx.setTags()'));
+  }
+
   now(): number {
     return this.#code.nowMs;
   }
@@ -282,14 +287,20 @@ export class LiveContext implements OrchestrationContext {
   #toStart(
     orchestration: OrchestrationRef | string,
     input: unknown,
-    chosenVersion: string | undefined,
-  ): { name: string; version: string | null; payload: Payload | null } {
+    { version: chosenVersion, tags }: Pick<ChildOptions, 'version' | 'tags'>,
+  ): {
+    name: string;
+    version: string | null;
+    payload: Payload | null;
+    tags: Tags | undefined;
+  } {
     const name = nameOf(orchestration, 'orchestration');
     const ownVersion = typeof orchestration === 'string' ? null : orchestration.version;
     return {
       name,
       version: chosenVersion === undefined ? ownVersion : checkName(chosenVersion, 'Version'),
       payload: this.#encode(input, `The input of orchestration '${name}'`),
+      tags: checkTags(tags),
     };
   }
 }

@@ -1,6 +1,7 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
+import type { TagChanges, Tags } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
@@ -16,12 +17,16 @@ export interface ChildOptions {
    * is canceled, and the parent waits until it has ended. `abandon`: it continues.
    */
   readonly cancellation?: CancellationType | undefined;
+  /** Tags of the child: at most 16. */
+  readonly tags?: Tags | undefined;
 }
 
 /** Options of `ctx.startDetached`. */
 export interface DetachedOptions {
   readonly id: string;
   readonly version?: string | undefined;
+  /** Tags of the instance: at most 16. */
+  readonly tags?: Tags | undefined;
 }
 
 /** Options of `ctx.waitFor`. */
@@ -171,6 +176,11 @@ export interface OrchestrationContext<Input = unknown> {
 
   /** Sets the custom status of the instance, which clients can read. Keep it small. */
   setCustomStatus(value: unknown): void;
+  /**
+   * Merges tags into those of the instance; `null` or `undefined` removes one. Lists and bulk operations filter by tags.
+   * At most 16, names of 64 bytes, values of 256 bytes. Throws `INVALID_OPTION`.
+   */
+  setTags(tags: TagChanges): void;
   /** The deterministic time, in milliseconds since the epoch. It advances with recorded events. */
   now(): number;
   /** Like `Math.random()`, but deterministic in replay. */

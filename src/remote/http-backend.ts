@@ -6,6 +6,7 @@ import type {
   HistoryCall,
   HistoryPage,
 } from '../client/reading/history.ts';
+import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
 import type { PendingWork } from '../client/reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
 import {
@@ -26,6 +27,11 @@ import type {
   StopResult,
   TerminateInstance,
 } from '../providers/contract/cancellation.ts';
+import type {
+  CountInstancesParams,
+  InstanceConditions,
+  InstanceCount,
+} from '../providers/contract/instances.ts';
 import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
 import { CompletionPoll } from './completion-poll.ts';
 import type { CheckedConnect } from './connect-options.ts';
@@ -65,8 +71,14 @@ export class HttpBackend implements ClientBackend {
     return new HttpRetention(this.#transport, assertOpen);
   }
 
-  async start({ id, name, version, payload }: StartCall): Promise<void> {
-    const body = { id, name, ...inputOf(payload), ...(version !== null && { version }) };
+  async start({ id, name, version, payload, tags }: StartCall): Promise<void> {
+    const body = {
+      id,
+      name,
+      ...inputOf(payload),
+      ...(version !== null && { version }),
+      ...(tags !== undefined && { tags: { ...tags } }),
+    };
     await this.#transport.call('startInstance', { body }, repeatable);
   }
 
@@ -124,17 +136,20 @@ export class HttpBackend implements ClientBackend {
   }
 
   list({ filter, limit, beforeKey, payloads }: ListCall): Promise<InstancePage> {
-    const { status, parentInstanceId, version, ...others } = filter;
     const query = {
-      ...others,
+      ...toFilterQuery(filter),
       ...toPageQuery({ limit, beforeKey }),
       ...(payloads && { payloads }),
-      // Only the filter for flows sets a version.
-      ...(version !== undefined && { kind: 'flow' as const }),
-      ...(status !== undefined && { status: [...status] }),
-      ...(parentInstanceId !== undefined && { parentId: parentInstanceId }),
     };
     return this.#transport.call('listInstances', { query });
+  }
+
+  count({ filter, cap }: CountInstancesParams): Promise<InstanceCount> {
+    return this.#transport.call('countInstances', { query: { ...toFilterQuery(filter), cap } });
+  }
+
+  async definitions(): Promise<readonly DefinitionInfo[]> {
+    return (await this.#transport.call('listDefinitions', {})).items;
   }
 
   history(id: string, query: HistoryCall): Promise<HistoryPage> {
@@ -191,8 +206,20 @@ function toPageQuery({ limit, beforeKey }: { limit: number; beforeKey?: number |
   return { limit, ...(beforeKey !== undefined && { cursor: toCursor(beforeKey) }) };
 }
 
+function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: InstanceConditions) {
+  return {
+    ...others,
+    ...(status !== undefined && { status: [...status] }),
+    ...(names !== undefined && { name: [...names] }),
+    ...(parentInstanceId !== undefined && { parentId: parentInstanceId }),
+    ...(tags !== undefined && {
+      tag: Object.entries(tags).map(([name, value]) => `${name}=${value}`),
+    }),
+  };
+}
+
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { name, payload, hasGeneratedId: _, delayMs, expiresInMs, headers, ...rest } = call;
+  const { name, payload, hasGeneratedId: _, delayMs, expiresInMs, headers, tags, ...rest } = call;
   return {
     ...rest,
     task: name,
@@ -200,6 +227,7 @@ function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
     delay: delayMs,
     expiresIn: expiresInMs,
     ...(headers !== undefined && { headers: { ...headers } }),
+    ...(tags !== undefined && { tags: { ...tags } }),
   };
 }
 

@@ -216,7 +216,7 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
-  const { key, kind, name, version, payload, disposable, task } = request;
+  const { key, kind, name, version, payload, disposable, task, tags } = request;
   return {
     id: key.instanceId,
     incarnation: key.incarnation,
@@ -226,12 +226,18 @@ function toWireJob(request: JobRequest): NewJob {
     ...(payload !== null && { input: decodePayload(payload) }),
     disposable,
     ...(task !== null && { task: toTask(task) }),
+    ...(tags !== undefined && { tags: { ...tags } }),
   };
 }
 
 function toTask({
   headers,
+  tags,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {
-  return { ...task, ...(headers !== undefined && { headers: { ...headers } }) };
+  return {
+    ...task,
+    ...(headers !== undefined && { headers: { ...headers } }),
+    ...(tags !== undefined && { tags: { ...tags } }),
+  };
 }

@@ -264,11 +264,13 @@ function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'
 
 function toWireWork(work: ScheduledWork) {
   const input = decodePayload(work.payload);
+  const tagged = work.tags !== undefined && { tags: { ...work.tags } };
   if (work.kind === 'orchestration') {
-    return { orchestration: work.name, input, options: { version: work.version ?? undefined } };
+    const options = { version: work.version ?? undefined, ...tagged };
+    return { orchestration: work.name, input, options };
   }
   const { name, priority, expiresInMs, dedupeKey, headers, onFail } = work;
-  const options = { priority, expiresIn: expiresInMs, dedupeKey };
+  const options = { priority, expiresIn: expiresInMs, dedupeKey, ...tagged };
   const sent = headers === undefined ? options : { ...options, headers: { ...headers } };
   return { task: name, input, onFail, options: sent };
 }

@@ -8,6 +8,8 @@ export const operations = {
   health: 'GET /v1/health',
   startInstance: 'POST /v1/instances',
   listInstances: 'GET /v1/instances',
+  countInstances: 'GET /v1/counts/instances',
+  listDefinitions: 'GET /v1/definitions',
   getInstance: 'GET /v1/instances/{id}',
   measureInstance: 'GET /v1/instances/{id}/size',
   waitForInstances: 'POST /v1/bulk/wait',

@@ -1,3 +1,5 @@
+import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
+import type { InstanceCount } from '../providers/contract/instances.ts';
 import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
@@ -138,6 +140,7 @@ const instanceFields = {
     }),
   ),
   blocked: optional(fields<{ reason: string; at: number }>({ reason: text, at: number })),
+  tags: optional(record(text)),
   task: optional(task),
   undecodable: optional(list(text)),
 };
@@ -242,6 +245,14 @@ const waited = either(
   fields<{ id: string; error: unknown }>({ id: text, error: wireError }),
 );
 
+const countFields = { count: number, capped: flag };
+const definition: Check = fields<DefinitionInfo>({
+  kind: text,
+  name: text,
+  version: optional(text),
+  counts: record(fields<InstanceCount>(countFields)),
+});
+
 /**
  * Checks the response of each route, so that a malicious or wrong server cannot return values that the types exclude.
  * Written by hand: browsers do not load the schemas of the server.
@@ -253,6 +264,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     items: list(instance),
     nextCursor: optional(text),
   }),
+  countInstances: fields<ResponseBody<'countInstances'>>(countFields),
+  listDefinitions: fields<ResponseBody<'listDefinitions'>>({ items: list(definition) }),
   getInstance: instance,
   measureInstance: fields<MeasuredInstance>({ ...instanceFields, size }),
   waitForInstances: fields<ResponseBody<'waitForInstances'>>({ results: list(waited) }),

@@ -5,6 +5,12 @@ import type { AnswerEvent, CommandEvent } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { maxIdBytes } from '../model/values/names.ts';
 import type { Payload } from '../model/values/payload.ts';
+import {
+  applyTags,
+  checkTagCount,
+  type RecordedTagChanges,
+  type Tags,
+} from '../model/values/tags.ts';
 import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
 import { DurablePromise } from './durable-promise.ts';
 import {
@@ -21,6 +27,8 @@ export interface CommandHost {
   readonly nowMs: number;
   /** The number of events applied so far. */
   readonly steps: number;
+  /** The tags of the instance. Only the start and its code change them, so that a replay computes the same ones. */
+  tags: Tags;
   /** Returns the scope of the calling code. Throws outside a turn. */
   enter(what: string, name?: string): CancelScope;
   /** Whether the execution has ended, and the scope is not shielded. */
@@ -36,6 +44,7 @@ interface StartOptions {
   readonly name: string;
   readonly version: string | null;
   readonly payload: Payload | null;
+  readonly tags?: Tags | undefined;
 }
 
 // Above any realistic fan-out, and about one second of a loop that ignores its cancellation.
@@ -129,7 +138,7 @@ export class Commands implements OperationOwner {
       readonly cancellation?: CancellationType | undefined;
     },
   ): DurablePromise<unknown> {
-    const { name, version, payload, cancellation } = start;
+    const { name, version, payload, cancellation, tags } = start;
     const scope = this.#host.enter('child', name);
     const rejected = this.#rejectIfEnded(scope);
     if (rejected !== undefined) return rejected;
@@ -146,6 +155,7 @@ export class Commands implements OperationOwner {
         version,
         childId,
         payload,
+        ...(tags !== undefined && { tags }),
       }),
     );
     this.#table.add(operation);
@@ -154,7 +164,7 @@ export class Commands implements OperationOwner {
 
   /** Resolves with the id once the store has the instance. A cancel of the wait does not affect the instance. */
   startDetached(start: StartOptions & { readonly id: string }): DurablePromise<string> {
-    const { name, version, payload, id } = start;
+    const { name, version, payload, id, tags } = start;
     const scope = this.#host.enter('startDetached', name);
     const rejected = this.#rejectIfEnded<string>(scope);
     if (rejected !== undefined) return rejected;
@@ -173,6 +183,7 @@ export class Commands implements OperationOwner {
       version,
       childId: id,
       payload,
+      ...(tags !== undefined && { tags }),
     });
     this.#table.add(operation);
     return operation.promise as DurablePromise<string>;
@@ -187,6 +198,20 @@ export class Commands implements OperationOwner {
       operation: this.#next('custom status', ''),
       payload,
     });
+  }
+
+  /** Merges tags. Also works in a canceled scope. Throws `INVALID_OPTION` for too many tags. */
+  setTags(changes: RecordedTagChanges): void {
+    if (this.#host.hasEnded(this.#host.enter('setTags'))) return;
+    const tags = applyTags(this.#host.tags, changes);
+    checkTagCount(tags, 'ctx.setTags()');
+    this.#host.record({
+      kind: 'tagsSet',
+      at: this.#host.nowMs,
+      operation: this.#next('tags', ''),
+      tags: changes,
+    });
+    this.#host.tags = tags;
   }
 
   /** Withdraws an operation at the request of the code. No effect after it has settled. */

@@ -82,7 +82,7 @@ export class Ending {
 
 /** Creates the first event of an execution from its start message. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
-  const { name, payload, parent, carried, cancel } = message;
+  const { name, payload, parent, carried, cancel, tags } = message;
   return {
     kind: 'executionStarted',
     at,
@@ -92,6 +92,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
     ...(parent !== undefined && { parent }),
     ...(carried !== undefined && { carried }),
     ...(cancel !== undefined && { cancel }),
+    ...(tags !== undefined && { tags }),
   };
 }
 

@@ -292,6 +292,7 @@ export class Execution implements Recorder {
       ...outcome,
       ...(rest.carried.length > 0 && { carried: rest.carried }),
       ...(cancel !== undefined && { cancel }),
+      ...this.#code.carriedTags(),
     });
   }
 

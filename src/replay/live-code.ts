@@ -13,6 +13,7 @@ import type {
   TerminalEvent,
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
+import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
 import { Breakage, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
 import {
@@ -81,6 +82,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly ending: Ending;
   readonly breakage: Breakage;
   holder: unknown;
+  tags: Tags = {};
 
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;
@@ -150,6 +152,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#nowMs = started.at;
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
+    this.tags = started.tags ?? {};
     for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
     this.#window.open();
     if (started.cancel !== undefined) this.ending.requestCancel(started.cancel);
@@ -178,6 +181,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   /** The number of buffered external events. */
   get bufferedEvents(): number {
     return this.#table.inbox.size;
+  }
+
+  /** The tags of the instance, for the next execution. */
+  carriedTags(): { readonly tags?: Tags } {
+    return Object.keys(this.tags).length === 0 ? {} : { tags: this.tags };
   }
 
   /** The buffered external events, for the next execution. */

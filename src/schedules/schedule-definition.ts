@@ -1,5 +1,6 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
+import type { Tags } from '../model/values/tags.ts';
 import { cronTiming } from './cron.ts';
 import { limitTiming, everyTiming, type CatchUp, type Timing } from './ticks.ts';
 
@@ -19,6 +20,7 @@ export interface ScheduledTask {
   readonly expiresInMs?: number;
   readonly dedupeKey?: string;
   readonly onFail: boolean;
+  readonly tags?: Tags;
 }
 
 /** The orchestration that each tick starts. */
@@ -28,6 +30,7 @@ export interface ScheduledOrchestration {
   readonly version: string | null;
   readonly payload: Payload | null;
   readonly inputHash: string;
+  readonly tags?: Tags;
 }
 
 /** The stored definition of a schedule. */

@@ -125,14 +125,16 @@ function makeTick(record: ScheduleRecord, nowMs: number, max = maxTicks): Schedu
 }
 
 function toInstance(schedule: string, at: number, target: ScheduledOrchestration): NewInstance {
-  const { name, version, payload, inputHash } = target;
+  const { name, version, payload, inputHash, tags } = target;
+  const tagged = tags !== undefined && { tags };
   return {
     instanceId: tickInstanceId(schedule, at),
     incarnation: randomToken(),
     name,
     version,
     inputHash,
-    start: encodeMessage({ kind: 'start', name, version, payload }),
+    start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
+    ...tagged,
   };
 }
 
@@ -149,5 +151,6 @@ function toTask(schedule: string, at: number, target: ScheduledTask): NewTask {
     ...(expiresInMs !== undefined && { expiresInMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(target.onFail && { onFail: { options } }),
+    ...(target.tags !== undefined && { tags: target.tags }),
   };
 }

@@ -96,6 +96,8 @@ export function watchClaims(store: Provider): WatchedProvider {
     enqueueMessages: (messages) => follow(store.enqueueMessages(messages)),
     getInstances: (instanceIds, maxBytes) => follow(store.getInstances(instanceIds, maxBytes)),
     listInstances: (params) => follow(store.listInstances(params)),
+    countInstances: (params) => follow(store.countInstances(params)),
+    listDefinitions: (params) => follow(store.listDefinitions(params)),
     listExecutions: (params) => follow(store.listExecutions(params)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),

@@ -8,6 +8,7 @@ import { runCase } from '../../src/testing/conformance/run-case.ts';
 import type { BrokenProvider } from './broken/broken-provider.ts';
 import { brokenAudits } from './broken/audits.ts';
 import { brokenClaims } from './broken/claims.ts';
+import { brokenLists } from './broken/lists.ts';
 import { brokenDeletions } from './broken/deletions.ts';
 import { brokenFences } from './broken/fences.ts';
 import { brokenMetrics } from './broken/metrics.ts';
@@ -46,6 +47,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,
+  ...brokenLists,
   ...brokenDeletions,
   ...brokenDeletedInstances,
   ...brokenPrunes,

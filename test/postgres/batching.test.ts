@@ -69,7 +69,7 @@ describe('batching of calls made in one event-loop turn', () => {
       }),
     );
     expect(results).toEqual(results.map((_, index) => (index === 4 ? 'refused' : 'created')));
-    const records = await provider.listInstances({ filter: {}, limit: 100 });
+    const { instances: records } = await provider.listInstances({ filter: {}, limit: 100 });
     expect(records).toHaveLength(8);
   });
 

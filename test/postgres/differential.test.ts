@@ -79,7 +79,10 @@ it.each([1, 2, 3, 4])(
     const anId = () => ids[random(ids.length)] ?? 'a';
     const someId = () => (random(2) === 0 ? anId() : `${anId()}${random(4)}`);
     const aKnownId = async () => {
-      const known = await sqlite.provider.listInstances({ filter: {}, limit: 1_000 });
+      const { instances: known } = await sqlite.provider.listInstances({
+        filter: {},
+        limit: 1_000,
+      });
       // Instances with many executions first: they have something to prune.
       const ordered = known.toSorted((a, b) => b.executionId - a.executionId);
       return ordered[random(random(2) === 0 ? 3 : 20)]?.instanceId ?? anId();

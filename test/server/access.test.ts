@@ -110,6 +110,8 @@ type Treatment =
 const treatments: Readonly<Record<RouteName, Treatment>> = {
   startInstance: 'names',
   listInstances: 'filtered',
+  countInstances: 'names',
+  listDefinitions: 'filtered',
   getInstance: 'instance',
   measureInstance: 'instance',
   waitForInstance: 'instance',

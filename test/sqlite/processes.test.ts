@@ -20,7 +20,9 @@ it('four processes create the file, share its work and report no BUSY error', as
   const allEnded = new Promise<void>((resolve, reject) => {
     const check = async (): Promise<void> => {
       const filter = { status: ['completed'] } as const;
-      const { length } = await provider.listInstances({ filter, limit: 1_000 });
+      const {
+        instances: { length },
+      } = await provider.listInstances({ filter, limit: 1_000 });
       if (length === count * processes.length) resolve();
     };
     provider.hints(() => void check().catch(reject));

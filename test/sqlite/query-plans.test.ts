@@ -1,7 +1,8 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
-import { listQuery } from '../../src/providers/sqlite/reading/instance-records.ts';
+import { InstanceList } from '../../src/providers/sqlite/reading/instance-list.ts';
+import { Definitions } from '../../src/providers/sqlite/tables/definitions.ts';
 import { Metrics } from '../../src/providers/sqlite/reading/metrics.ts';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 import { createInstanceStore } from '../../src/providers/sqlite/instances/instances.ts';
@@ -196,14 +197,27 @@ it.each([
 it.each([
   [{ status: ['running'] }, 'instances_by_status'],
   [{ status: ['failed'], createdBefore: 5 }, 'instances_by_status'],
-  [{ name: 'a' }, 'instances_by_definition'],
+  [{ names: ['a'], status: ['failed', 'canceled'] }, 'instances_ended_otherwise'],
+  [{ names: ['a'] }, 'instances_by_definition'],
   [{ parentInstanceId: 'p' }, 'instances_by_parent'],
+  [{ tags: { tenant: '7' }, status: ['failed'] }, 'SEARCH instance_tags USING PRIMARY KEY'],
+  [{ blocked: true }, 'instance_locks_blocked_keys'],
+  [{ leaked: true }, 'instances_leaked'],
+  [{ failureText: 'no' }, 'instances_by_status'],
 ] as const)('listing instances by %j reads an index in order', (filter, index) => {
   const db = new Database(':memory:');
   migrate(db, 0);
-  const query = listQuery({ filter, limit: 10 }, 'name' in filter ? [1] : undefined);
-  const shown = plan(db, query?.keys ?? '');
-  expect(shown).toContain(index);
-  expect(shown).not.toContain('TEMP B-TREE');
+  const definitions = new Definitions(db);
+  definitions.intern('orchestration', 'a', '1');
+  definitions.intern('orchestration', 'a', '2');
+  const list = new InstanceList(db, definitions);
+  const { statements } = preparedBy(db, () => list.page({ filter, limit: 10 }));
+  expect(statements).toHaveLength(2);
+  for (const statement of statements) {
+    const shown = plan(db, statement);
+    expect(shown).toContain(index);
+    expect(shown).not.toContain('TEMP B-TREE');
+    expect(shown).not.toMatch(/SCAN instances/);
+  }
   db.close();
 });

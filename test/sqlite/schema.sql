@@ -82,11 +82,20 @@ CREATE TABLE instance_locks (
 CREATE INDEX instance_locks_blocked ON instance_locks (definition_key, blocked_build)
   WHERE blocked_build IS NOT NULL;
 
+CREATE INDEX instance_locks_blocked_keys ON instance_locks (instance_key) WHERE blocked_build IS NOT NULL;
+
 CREATE INDEX instance_locks_cleanup ON instance_locks (max(cleanup_at, coalesce(locked_until, 0)))
   WHERE cleanup_at IS NOT NULL;
 
 CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1), next_at)
   WHERE next_at IS NOT NULL;
+
+CREATE TABLE instance_tags (
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  instance_key INTEGER NOT NULL,
+  PRIMARY KEY (name, value, instance_key)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE instances (
   instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, even after a delete
@@ -136,7 +145,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT,
+  on_fail_failure TEXT, tags TEXT,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -160,6 +169,11 @@ CREATE INDEX instances_by_definition ON instances (definition_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
+
+CREATE INDEX instances_ended_otherwise ON instances (status, definition_key)
+  WHERE ended_at IS NOT NULL AND status <> 'completed';
+
+CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
 
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,

@@ -116,8 +116,9 @@ void client.list(
 void client.list({ status: 'done' });
 // @ts-expect-error a condition is misspelt
 void client.list({ statuses: ['failed'] });
-// @ts-expect-error times are dates or numbers
-void client.list({ createdFrom: '2030-01-01' });
+void client.list({ createdFrom: '1h', name: ['a', 'b'], tags: { tenant: '7' } });
+// @ts-expect-error times are dates, numbers or durations
+void client.list({ createdFrom: true });
 // @ts-expect-error pages have cursors, not offsets
 void client.list({}, { offset: 10 });
 // @ts-expect-error a timeout is a number or text

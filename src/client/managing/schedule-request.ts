@@ -5,7 +5,13 @@ import { toMs, type Duration } from '../../model/values/duration.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
 import type { StoredTiming } from '../../schedules/schedule-definition.ts';
-import { encodeInput, readStartOptions, readTarget } from '../starting/start-request.ts';
+import type { Tags } from '../../model/values/tags.ts';
+import {
+  encodeInput,
+  readStartOptions,
+  readTarget,
+  type StartOptions,
+} from '../starting/start-request.ts';
 import {
   readRunTaskOptions,
   readTask,
@@ -39,18 +45,19 @@ export type ScheduledInput<Input> = undefined extends Input
 export type TaskSchedule<Input = unknown> = ScheduleTiming & {
   readonly task: TaskRef<Input> | string;
   readonly options?:
-    Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers'> | undefined;
+    Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags'> | undefined;
 } & ScheduledInput<Input>;
 
 /** A schedule that starts an orchestration at each tick. */
 export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
   readonly orchestration: OrchestrationRef<Input> | string;
-  readonly options?: { readonly version?: string | undefined } | undefined;
+  readonly options?: Pick<StartOptions, 'version' | 'tags'> | undefined;
 } & ScheduledInput<Input>;
 
 /** A schedule that starts a flow at each tick, with its definition at the time of `put`. */
 export type FlowSchedule<Input = unknown> = ScheduleTiming & {
   readonly flow: FlowRef<Input>;
+  readonly options?: Pick<StartOptions, 'tags'> | undefined;
 } & ScheduledInput<Input>;
 
 const fieldNames = [
@@ -83,6 +90,7 @@ export type ScheduledWork =
       readonly name: string;
       readonly version: string | null;
       readonly payload: Payload | null;
+      readonly tags?: Tags | undefined;
     };
 
 /** A schedule, checked and encoded. Cron expressions are parsed where the store is. */
@@ -161,17 +169,23 @@ function readWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   if (typeof given !== 'object' || given?.kind !== 'flow') {
     throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
   }
-  readFields(options, optionsOf, [] as const);
+  readFields(options, optionsOf, ['tags'] as const);
   const flowInput = { flow: given.graph, input };
-  const started = { orchestration: given.orchestration, input: flowInput };
+  const started = { orchestration: given.orchestration, input: flowInput, options };
   return readOrchestrationWork(started, limitBytes);
 }
 
 async function readTaskWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   const target = readTask(fields.task);
-  readFields(fields.options, optionsOf, ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
+  readFields(fields.options, optionsOf, [
+    'priority',
+    'expiresIn',
+    'dedupeKey',
+    'headers',
+    'tags',
+  ] as const);
   const chosen = readRunTaskOptions(fields.options, target);
-  const { priority, expiresInMs, dedupeKey, headers, onFail } = chosen;
+  const { priority, expiresInMs, dedupeKey, headers, onFail, tags } = chosen;
   if (expiresInMs === 0) {
     throw invalid(
       'options.expiresIn',
@@ -181,14 +195,14 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
   }
   const { name, schema } = target;
   const payload = await encodeInput(fields.input, { kind: 'Task', name, schema, limitBytes });
-  return { kind: 'task', name, payload, priority, expiresInMs, dedupeKey, headers, onFail };
+  return { kind: 'task', name, payload, priority, expiresInMs, dedupeKey, headers, onFail, tags };
 }
 
 async function readOrchestrationWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   const { name, schema, ...definition } = readTarget(fields.orchestration);
-  readFields(fields.options, optionsOf, ['version'] as const);
-  const { version = definition.version } = readStartOptions(fields.options);
+  readFields(fields.options, optionsOf, ['version', 'tags'] as const);
+  const { version = definition.version, tags } = readStartOptions(fields.options);
   const target = { kind: 'Orchestration', name, schema, limitBytes } as const;
   const payload = await encodeInput(fields.input, target);
-  return { kind: 'orchestration', name, version, payload };
+  return { kind: 'orchestration', name, version, payload, tags };
 }

@@ -1,6 +1,7 @@
 import type { CancelRequest } from '../../model/cancel.ts';
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import type { InstanceStatus } from '../../model/status.ts';
+import type { Tags } from '../../model/values/tags.ts';
 import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
@@ -50,6 +51,8 @@ export interface InstanceInfo<Output = unknown> {
   readonly terminated?: { readonly reason: string; readonly actor: string | null };
   /** Why the instance is blocked, and since when. The next successful turn clears it. */
   readonly blocked?: { readonly reason: string; readonly at: number };
+  /** The tags of the start, changed by `ctx.setTags`. Absent without tags. */
+  readonly tags?: Tags;
   /** The fields of a task run. */
   readonly task?: TaskInfo;
   /** Stored values that cannot be decoded because the store is damaged. */
@@ -100,6 +103,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.leaked > 0 && { leaked: record.leaked }),
     ...(record.terminated !== null && { terminated: record.terminated }),
     ...(record.blocked !== null && { blocked: record.blocked }),
+    ...(Object.keys(record.tags).length > 0 && { tags: record.tags }),
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };

@@ -7,23 +7,44 @@ import type { InstanceConditions } from '../../providers/contract/instances.ts';
 import type { AuditRecord } from '../../providers/contract/management.ts';
 import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import { toMs, type Duration } from '../../model/values/duration.ts';
+import { checkTags, type Tags } from '../../model/values/tags.ts';
 import { readTime } from '../starting/task-request.ts';
 import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
+
+/** A time: a date, milliseconds since the epoch, or a duration such as `'1h'`, which means that long ago. */
+export type ListTime = Date | number | string;
 
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
   readonly status?: InstanceStatus | readonly InstanceStatus[] | undefined;
   /** `'orchestration'` includes runs of flows; `'flow'` selects only those. */
   readonly kind?: 'orchestration' | 'task' | 'flow' | undefined;
-  readonly name?: string | undefined;
+  /** One or several names, at most 20. */
+  readonly name?: string | readonly string[] | undefined;
+  readonly version?: string | undefined;
   readonly idPrefix?: string | undefined;
   readonly parentId?: string | undefined;
+  /** `true`: only instances without a parent. */
+  readonly rootsOnly?: boolean | undefined;
   /** Created at this time or later. */
-  readonly createdFrom?: Date | number | undefined;
+  readonly createdFrom?: ListTime | undefined;
   /** Created before this time. */
-  readonly createdBefore?: Date | number | undefined;
+  readonly createdBefore?: ListTime | undefined;
+  /** Ended at this time or later. */
+  readonly endedFrom?: ListTime | undefined;
+  /** Ended before this time. */
+  readonly endedBefore?: ListTime | undefined;
+  /** The `code` of the failure. */
+  readonly failureCode?: string | undefined;
+  /** Text that the message of the failure contains; the case of ASCII letters does not matter. */
+  readonly failureText?: string | undefined;
   /** Whether the instance is blocked. */
   readonly blocked?: boolean | undefined;
+  /** Whether a handler ran past its grace. */
+  readonly leaked?: boolean | undefined;
+  /** The instance has all of these tags. */
+  readonly tags?: Tags | undefined;
 }
 
 /** Selects a page of a list. */
@@ -43,7 +64,7 @@ export interface InstanceListPage extends ListPage {
   readonly payloads?: boolean | undefined;
 }
 
-/** A page of a list. It may have fewer entries than `limit` before the last page. */
+/** A page of a list. It may have fewer entries than `limit`, or none, before the last page. */
 export interface InstancePage {
   readonly items: readonly InstanceInfo[];
   /** The `cursor` of the next page; absent on the last. */
@@ -54,11 +75,19 @@ const filterKeys = [
   'status',
   'kind',
   'name',
+  'version',
   'idPrefix',
   'parentId',
+  'rootsOnly',
   'createdFrom',
   'createdBefore',
+  'endedFrom',
+  'endedBefore',
+  'failureCode',
+  'failureText',
   'blocked',
+  'leaked',
+  'tags',
 ] as const satisfies readonly (keyof ListFilter)[];
 
 const defaultLimit = 100;
@@ -81,26 +110,17 @@ export interface ListCall extends PageCall {
 
 /** Reads one page of instances. */
 export async function listInstances(provider: Provider, call: ListCall): Promise<InstancePage> {
-  const records = await provider.listInstances({
-    ...call,
-    // One extra entry shows whether there is a next page.
-    limit: call.limit + 1,
-    maxBytes: maxPageBytes,
-  });
-  // A withheld entry is that extra one.
-  const shown = records.slice(0, call.limit).filter(({ withheld }) => withheld !== true);
-  const items = shown.map(call.payloads ? toInstanceInfo : toSummary);
-  const last = shown.at(-1);
-  if (last === undefined || records.length === shown.length) return { items };
-  return { items, nextCursor: toCursor(last.instanceKey) };
+  const { instances, nextKey } = await provider.listInstances({ ...call, maxBytes: maxPageBytes });
+  const items = instances.map(call.payloads ? toInstanceInfo : toSummary);
+  return nextKey === null ? { items } : { items, nextCursor: toCursor(nextKey) };
 }
 
 /** Checks the arguments of `list`. */
-export function readListArguments(filter: unknown, page: unknown): ListCall {
+export function readListArguments(filter: unknown, page: unknown, nowMs: number): ListCall {
   const keys = ['limit', 'cursor', 'payloads'] as const;
   const { payloads = false, ...rest } = readFields(page, 'the page of list()', keys);
   return {
-    filter: readFilter(filter),
+    filter: readListFilter(filter, 'the filter of list()', nowMs),
     ...readPage(rest, 'list()'),
     payloads: readFlag('payloads', payloads),
   };
@@ -137,19 +157,63 @@ function readCursor(cursor: unknown): number | undefined {
   throw invalid('cursor', cursor, 'the unchanged `nextCursor` of the previous page');
 }
 
-function readFilter(given: unknown): InstanceConditions {
-  const filter = readFields(given, 'the filter of list()', filterKeys);
-  const { status, kind, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
+/** Checks a filter of instances. `nowMs` is the time from which durations count back. */
+export function readListFilter(given: unknown, where: string, nowMs: number): InstanceConditions {
+  const filter = readFields(given, where, filterKeys);
+  const { status, kind, name, version, idPrefix, parentId, rootsOnly, blocked, leaked } = filter;
+  const tags = checkTags(filter.tags);
   return {
     ...(status !== undefined && { status: readStatus(status) }),
     ...(kind !== undefined && readKind(kind)),
-    ...(name !== undefined && { name: readText('name', name, maxNameBytes) }),
+    ...(version !== undefined && { version: readText('version', version, maxNameBytes) }),
+    ...(name !== undefined && { names: readNames(name) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
-    ...(createdFrom !== undefined && { createdFrom: roundUp('createdFrom', createdFrom) }),
-    ...(createdBefore !== undefined && { createdBefore: roundUp('createdBefore', createdBefore) }),
+    ...(rootsOnly !== undefined && { rootsOnly: readFlag('rootsOnly', rootsOnly) }),
+    ...readTimes(filter, nowMs),
+    ...readTexts(filter),
     ...(blocked !== undefined && { blocked: readFlag('blocked', blocked) }),
+    ...(leaked !== undefined && { leaked: readFlag('leaked', leaked) }),
+    ...(tags !== undefined && { tags }),
   };
+}
+
+const timeKeys = ['createdFrom', 'createdBefore', 'endedFrom', 'endedBefore'] as const;
+
+function readTimes(
+  filter: Readonly<Partial<Record<(typeof timeKeys)[number], unknown>>>,
+  nowMs: number,
+): Pick<InstanceConditions, (typeof timeKeys)[number]> {
+  const times = timeKeys.flatMap((key) => {
+    const time = filter[key];
+    if (time === undefined) return [];
+    const ago = typeof time === 'string' ? nowMs - toMs(time as Duration, key) : time;
+    // Times are stored in whole milliseconds, so rounding up changes neither "from" nor "before".
+    return [[key, Math.ceil(readTime(key, ago) ?? 0)]];
+  });
+  return Object.fromEntries(times) as Pick<InstanceConditions, (typeof timeKeys)[number]>;
+}
+
+const textKeys = ['failureCode', 'failureText'] as const;
+const maxFailureTextBytes = 1_000;
+
+function readTexts(
+  filter: Readonly<Partial<Record<(typeof textKeys)[number], unknown>>>,
+): Pick<InstanceConditions, (typeof textKeys)[number]> {
+  const texts = textKeys.flatMap((key) =>
+    filter[key] === undefined ? [] : [[key, readText(key, filter[key], maxFailureTextBytes)]],
+  );
+  return Object.fromEntries(texts) as Pick<InstanceConditions, (typeof textKeys)[number]>;
+}
+
+const maxNames = 20;
+
+function readNames(value: unknown): readonly string[] {
+  const names: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (names.length === 0 || names.length > maxNames) {
+    throw invalid('name', value, `one name, or a list of 1 to ${maxNames} names`);
+  }
+  return [...new Set(names.map((name) => readText('name', name, maxNameBytes)))];
 }
 
 function readStatus(value: unknown): readonly InstanceStatus[] {
@@ -168,11 +232,6 @@ function readKind(kind: unknown): Pick<InstanceConditions, 'kind' | 'version'> {
 function readText(key: string, value: unknown, maxBytes: number): string {
   if (typeof value === 'string' && value !== '' && byteLength(value) <= maxBytes) return value;
   throw invalid(key, value, `text of 1 to ${maxBytes} bytes`);
-}
-
-// Times are stored in whole milliseconds, so rounding up changes neither "from" nor "before".
-function roundUp(key: string, time: unknown): number {
-  return Math.ceil(readTime(key, time) ?? 0);
 }
 
 function readFlag(key: string, value: unknown): boolean {

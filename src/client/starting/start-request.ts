@@ -8,6 +8,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { readFields } from '../../model/option-fields.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
+import { checkTags, type Tags } from '../../model/values/tags.ts';
 import { validateEvent, validateInput } from '../../model/values/validate-input.ts';
 import type { StartCall } from '../client-backend.ts';
 import type { ClientSurface } from '../client.ts';
@@ -31,6 +32,8 @@ export interface StartOptions {
   readonly id?: string | undefined;
   /** The version to run. Default: the version of the definition; for a plain name, the newest version of a worker. */
   readonly version?: string | undefined;
+  /** Tags, by which lists and bulk operations filter: at most 16, names of 64 bytes, values of 256 bytes. */
+  readonly tags?: Tags | undefined;
 }
 
 /** Options of a run of a flow. */
@@ -66,11 +69,13 @@ export function readStartOptions(
 ): {
   readonly id: string | undefined;
   readonly version: string | undefined;
+  readonly tags: Tags | undefined;
 } {
-  const { id, version } = readFields(options, where, ['id', 'version'] as const);
+  const { id, version, tags } = readFields(options, where, ['id', 'version', 'tags'] as const);
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
     version: version === undefined ? undefined : checkName(version, 'Orchestration version'),
+    tags: checkTags(tags),
   };
 }
 
@@ -82,9 +87,9 @@ export async function readStart(
   limitBytes: number,
 ): Promise<Omit<StartCall, 'id'> & { readonly id: string | undefined }> {
   const { name, schema, ...target } = readTarget(definition);
-  const { id, version = target.version } = readStartOptions(options);
+  const { id, version = target.version, tags } = readStartOptions(options);
   const payload = await encodeInput(input, { kind: 'Orchestration', name, schema, limitBytes });
-  return { id, name, version, payload };
+  return { id, name, version, payload, tags };
 }
 
 /** Checks and encodes an event. The schema only validates: the orchestration parses the payload again. */

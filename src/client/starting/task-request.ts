@@ -1,6 +1,7 @@
 import type { StandardSchema, TaskRef, TaskRunDefaults } from '../../model/definition.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
+import { checkTags, type Tags } from '../../model/values/tags.ts';
 import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/names.ts';
 import { invalid, readFields, checkPriority } from '../../model/option-fields.ts';
 import { isHeaders, type Headers } from '../../model/work-item-options.ts';
@@ -30,6 +31,8 @@ export interface RunTaskOptions {
   readonly dedupeKey?: string | undefined;
   /** Strings by name; the handler reads them as `ctx.headers`. */
   readonly headers?: Headers | undefined;
+  /** Tags, by which lists and bulk operations filter: at most 16, names of 64 bytes, values of 256 bytes. */
+  readonly tags?: Tags | undefined;
 }
 
 /** The arguments of `runTask` after the definition. */
@@ -68,6 +71,7 @@ export interface TaskSettings {
   readonly expiresAt?: number | undefined;
   readonly dedupeKey?: string | undefined;
   readonly headers?: Headers | undefined;
+  readonly tags?: Tags | undefined;
   /** Whether a handler runs after a failure. */
   readonly onFail: boolean;
 }
@@ -81,6 +85,7 @@ const optionNames = [
   'expiresAt',
   'dedupeKey',
   'headers',
+  'tags',
 ] as const;
 
 /** Reads a definition or a plain name. Throws `INVALID_INPUT` for any other value. */
@@ -114,6 +119,7 @@ export function readRunTaskOptions(
     expiresAt: readTime('expiresAt', expiresAt),
     dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
     headers: readHeaders(headers),
+    tags: checkTags(given.tags),
     onFail: defaults?.onFail === true,
   };
 }

@@ -1,6 +1,7 @@
 import type { CancelTrigger } from '../failures/errors.ts';
 import { isFailure } from '../failures/failure.ts';
 import { parseJson } from './payload.ts';
+import { isTagChanges, isTags } from './tags.ts';
 
 type Check = (value: unknown) => boolean;
 
@@ -84,6 +85,8 @@ export const carriedField = [
   'carried',
   optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
 ] as const;
+export const tagsField = ['tags', optional(isTags)] as const;
+export const tagChangesField = ['tags', isTagChanges] as const;
 export const brokenField = [
   'broken',
   optional((value) => isObject(value) && isText(value['turnId']) && isFailure(value['failure'])),

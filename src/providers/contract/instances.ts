@@ -2,6 +2,7 @@ import type { CancelRequest } from '../../model/cancel.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { Tags } from '../../model/values/tags.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
 import type { Withheld } from './page-bytes.ts';
 import type { OnFailState } from './tasks.ts';
@@ -16,6 +17,8 @@ export interface NewInstance {
   /** Hash of the canonical input. A start with the same id, name and hash is a repeat. */
   readonly inputHash: string;
   readonly start: StoredMessage;
+  /** Not part of the input hash. */
+  readonly tags?: Tags;
   /** The first turn, already run. Its events replace the start message (fast path). */
   readonly firstTurn?: Turn;
 }
@@ -73,6 +76,7 @@ export interface InstanceRecord extends Withheld {
   readonly terminated: { readonly reason: string; readonly actor: string | null } | null;
   /** Why it is blocked, and since when. */
   readonly blocked: { readonly reason: string; readonly at: number } | null;
+  readonly tags: Tags;
   /** The fields of a task run. `null` for an orchestration. */
   readonly task: TaskRecord | null;
 }
@@ -107,25 +111,70 @@ export interface ExecutionRecord {
 export interface InstanceConditions {
   readonly status?: readonly InstanceStatus[];
   readonly kind?: 'orchestration' | 'task';
-  readonly name?: string;
+  /** One of these names. */
+  readonly names?: readonly string[];
   readonly version?: string;
   readonly idPrefix?: string;
   readonly parentInstanceId?: string;
+  /** Only those without a parent. */
+  readonly rootsOnly?: boolean;
   readonly createdFrom?: number;
   readonly createdBefore?: number;
+  readonly endedFrom?: number;
+  readonly endedBefore?: number;
+  /** The `code` of the failure. */
+  readonly failureCode?: string;
+  /** Text that the message of the failure contains. ASCII letters match in either case. */
+  readonly failureText?: string;
   readonly blocked?: boolean;
+  /** Whether a handler ran past its grace. */
+  readonly leaked?: boolean;
+  /** All of these tags. */
+  readonly tags?: Tags;
 }
 
 /** One page of a listing. */
 export interface ListInstancesParams {
   readonly filter: InstanceConditions;
   readonly limit: number;
-  /** Only instances with a smaller key. Pass the last key of the previous page. */
+  /** Only instances with a smaller key. Pass `nextKey` of the previous page. */
   readonly beforeKey?: number;
   /** `false`: return `null` for `output`, `customStatus` and `input`. Default: `true`. */
   readonly payloads?: boolean;
-  /** End the page at the entry whose payloads exceed this total, in bytes. Default: no limit. */
+  /** End the page before the entry whose payloads exceed this total, in bytes. Default: no limit. */
   readonly maxBytes?: number;
+}
+
+/** A page of a listing. */
+export interface ListInstancesResult {
+  readonly instances: readonly InstanceRecord[];
+  /** Where the next page starts. `null` at the end of the listing. */
+  readonly nextKey: number | null;
+}
+
+/** A count of instances. */
+export interface CountInstancesParams {
+  readonly filter: InstanceConditions;
+  /** The highest count. */
+  readonly cap: number;
+}
+
+/** The result of a count. */
+export interface InstanceCount {
+  readonly count: number;
+  /** Whether there may be more: the count is a lower bound. */
+  readonly capped: boolean;
+}
+
+/** A definition of the instances in a store. */
+export interface DefinitionRecord {
+  readonly definitionKey: number;
+  readonly kind: 'orchestration' | 'task';
+  readonly name: string;
+  /** `null` for a task, and while no worker has chosen a version. */
+  readonly version: string | null;
+  /** Instances by status; statuses without instances are absent. */
+  readonly counts: Readonly<Partial<Record<InstanceStatus, InstanceCount>>>;
 }
 
 /** One page of an instance's executions. */
@@ -153,6 +202,9 @@ export interface InstanceStore {
    *   first-turn/reports-items-claimed-at-insert, first-turn/can-end-the-instance, first-turn/can-continue-as-new,
    *   first-turn/is-told-of-a-taken-child, first-turn/can-be-followed-by-a-turn-ack)
    * - commit nothing of a first turn whose id is taken (first-turn/of-a-taken-id-commits-nothing)
+   * - store the tags with the row; a turn merges its own, they survive a continue-as-new, and a deletion deletes them
+   *   (tags/come-with-the-start, tags/of-tasks-and-children, tags/a-turn-merges-them, tags/survive-continue-as-new,
+   *   tags/are-deleted-with-their-instance, tags/are-not-part-of-the-start)
    * - isolate errors: one bad instance does not affect the others (create/a-conflict-spares-its-neighbours,
    *   create/a-refused-one-spares-its-neighbours)
    */
@@ -193,17 +245,42 @@ export interface InstanceStore {
    * A provider must:
    * - list the newest first, at most `limit`, and only those older than `beforeKey` (read/list-is-newest-first,
    *   read/list-pages-have-no-gaps-or-repeats)
-   * - list exactly the instances that match all conditions; `idPrefix`, `name` and `version` are literal,
-   *   `createdFrom` is inclusive and `createdBefore` exclusive (read/list-filters-by-status,
+   * - list exactly the instances that match all conditions; `idPrefix`, `names`, `version`, `tags` and `failureCode` are
+   *   literal; windows include their start and exclude their end (read/list-filters-by-status,
    *   read/list-filters-by-name, read/list-filters-by-version, read/list-filters-by-id-prefix,
    *   read/list-filters-by-parent, read/list-filters-by-time, read/list-filters-by-hold-back,
-   *   read/list-filters-by-kind, read/list-filters-combine)
+   *   read/list-filters-by-kind, read/list-filters-combine, list/by-several-names, list/roots-only, list/by-end-window,
+   *   list/by-failure-code, list/by-failure-text, list/by-leaked, list/by-tags, list/pairs-of-conditions-combine)
+   * - examine at most about 10,000 rows per page: a page may be short or empty while `nextKey` is set, and no instance
+   *   is skipped or repeated; `nextKey` is `null` at the end (list/a-bounded-scan-leaves-no-gap)
    * - omit payloads that were not requested (read/list-leaves-payloads-out)
-   * - with `maxBytes`, end the page with the first entry that would exceed this payload size, unless it is the first
-   *   of the page; that entry is `withheld` and has no payloads, and nothing after it is read
-   *   (read/list-ends-at-its-bytes)
+   * - with `maxBytes`, end the page before the first entry that would exceed this payload size, unless it is the first
+   *   of the page; nothing after it is read (read/list-ends-at-its-bytes)
    */
-  listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
+  listInstances(params: ListInstancesParams): Promise<ListInstancesResult>;
+
+  /**
+   * Counts instances.
+   *
+   * A provider must:
+   * - count exactly up to `cap`, unless more rows would have to be examined than `cap` and a fixed number; the result is
+   *   `capped` then (count/is-exact-below-its-cap, count/stops-at-its-cap)
+   */
+  countInstances(params: CountInstancesParams): Promise<InstanceCount>;
+
+  /**
+   * Lists the definitions of orchestrations and tasks, by key, with the number of their instances.
+   *
+   * A provider must:
+   * - return each definition of an instance that exists, with exact counts up to `cap` per status
+   *   (definitions/are-counted-by-status, definitions/counts-are-capped)
+   * - list those after a key, at most `limit`; examine a bounded number of rows (definitions/come-in-pages)
+   */
+  listDefinitions(params: {
+    readonly afterKey: number;
+    readonly limit: number;
+    readonly cap: number;
+  }): Promise<readonly DefinitionRecord[]>;
 
   /**
    * Lists the executions of an instance, one page at a time.

@@ -1,4 +1,5 @@
 import type { Payload } from '../../model/values/payload.ts';
+import type { Tags } from '../../model/values/tags.ts';
 
 /** A task run to create: an instance with one work item and no orchestration. */
 export interface NewTask {
@@ -24,6 +25,7 @@ export interface NewTask {
   readonly dedupeKey?: string;
   /** The handler that runs after the run has failed, with its own attempts. Opaque, like `options`. */
   readonly onFail?: { readonly options: string | null };
+  readonly tags?: Tags;
 }
 
 /** The result of one task. None is created partially. */

@@ -3,6 +3,7 @@ import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 
 /** An activity to run after this turn has committed. */
@@ -65,6 +66,7 @@ export interface NewChild {
   readonly ifStarted?: StoredMessage;
   /** Sent to the starting instance if the id is taken, so that it does not wait forever. `null`: send nothing. */
   readonly ifTaken: StoredMessage | null;
+  readonly tags?: Tags;
 }
 
 /** An activity that the turn no longer needs. */
@@ -113,6 +115,8 @@ export interface Turn {
   readonly timerWithdrawals: readonly number[];
   /** Absent: unchanged. */
   readonly customStatus?: Payload | null;
+  /** Tags to merge; `null` removes one. Absent: unchanged. */
+  readonly tags?: RecordedTagChanges;
   /** External events that the code has received and not yet consumed. Absent: unchanged. */
   readonly bufferedEvents?: number;
   readonly outcome: TurnOutcome;

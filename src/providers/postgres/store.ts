@@ -17,6 +17,8 @@ import { Secrets } from '../shared/lock-token.ts';
 import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
+import { InstanceList } from './reading/instance-list.ts';
+import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows } from './tables/instance-rows.ts';
 import { InstanceStops } from './stopping/cancellation.ts';
@@ -70,6 +72,8 @@ export class Store implements QueueAccess {
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
+  readonly instanceTags: InstanceTags;
+  readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
@@ -127,7 +131,9 @@ export class Store implements QueueAccess {
     this.definitions = new Definitions(schema);
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
-    this.instanceRecords = new InstanceRecords(schema, this.definitions);
+    this.instanceTags = new InstanceTags(schema);
+    this.instanceList = new InstanceList(schema);
+    this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);
     this.messages = new Messages(schema);
     this.locks = new InstanceLocks(schema);
     this.workItems = new WorkItems(schema, this.secrets);

@@ -1,3 +1,4 @@
+import { decodeTags } from '../../model/values/tags.ts';
 import type { ExecutionRecord, InstanceRecord, TaskRecord } from '../contract/instances.ts';
 import { bytesOfTexts } from '../contract/page-bytes.ts';
 import type { OnFailState } from '../contract/tasks.ts';
@@ -13,6 +14,7 @@ export interface InstanceRecordRow extends Omit<
   | 'terminated'
   | 'blocked'
   | 'task'
+  | 'tags'
   | 'withheld'
 > {
   readonly definitionKey: number;
@@ -24,6 +26,7 @@ export interface InstanceRecordRow extends Omit<
   readonly terminateActor: string | null;
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
+  readonly tags: string | null;
   /** The columns from here on are set for task runs only. */
   readonly priority: number | null;
   readonly input: string | null;
@@ -83,6 +86,7 @@ export function toInstanceRecord(
       blockedReason === null || blockedAt === null
         ? null
         : { reason: blockedReason, at: blockedAt },
+    tags: decodeTags(row.tags),
     task: toTask(row),
   };
 }

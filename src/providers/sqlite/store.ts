@@ -16,6 +16,8 @@ import { History } from './tables/history.ts';
 import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
+import { InstanceList } from './reading/instance-list.ts';
+import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
 import { InstanceStops } from './stopping/instance-stops.ts';
@@ -56,6 +58,8 @@ export class Store implements StoreAccess {
   readonly history: History;
   readonly instances: InstanceRows;
   readonly outcomeUpdates: OutcomeUpdates;
+  readonly instanceTags: InstanceTags;
+  readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
@@ -110,7 +114,9 @@ export class Store implements StoreAccess {
     this.history = new History(db);
     this.instances = new InstanceRows(db);
     this.outcomeUpdates = new OutcomeUpdates(db);
-    this.instanceRecords = new InstanceRecords(db, this.definitions);
+    this.instanceTags = new InstanceTags(db);
+    this.instanceList = new InstanceList(db, this.definitions);
+    this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);
     this.deferredWrites = new DeferredWrites(this);

@@ -12,6 +12,7 @@ import { platformFailure } from '../../model/failures/failure.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { encodeMessage, type Message } from '../../model/message.ts';
 import { randomToken } from '../../model/values/random-id.ts';
+import type { RecordedTagChanges } from '../../model/values/tags.ts';
 import type {
   ActivityCancel,
   ChildCancel,
@@ -55,6 +56,7 @@ interface Effects {
   /** Operations of earlier turns that this turn withdraws. */
   readonly withdrawn: Map<number, OperationWithdrawn>;
   customStatus: string | null | undefined;
+  tags: RecordedTagChanges | undefined;
   terminal: TerminalEvent | undefined;
 }
 
@@ -76,6 +78,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
     ...toWithdrawals(effects.withdrawn),
     cleanupMs: params.cleanupMs,
     ...(effects.customStatus !== undefined && { customStatus: effects.customStatus }),
+    ...(effects.tags !== undefined && { tags: effects.tags }),
     ...(params.bufferedEvents !== undefined && { bufferedEvents: params.bufferedEvents }),
     outcome: toOutcome(params.subject, terminal),
   };
@@ -92,6 +95,7 @@ function collect(params: TurnEffectsParams): Effects {
     children: [],
     withdrawn: new Map(),
     customStatus: undefined,
+    tags: undefined,
     terminal: undefined,
   };
   for (const event of params.events) {
@@ -120,6 +124,9 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       break;
     case 'customStatusSet':
       effects.customStatus = event.payload;
+      break;
+    case 'tagsSet':
+      effects.tags = { ...effects.tags, ...event.tags };
       break;
     case 'executionCompleted':
     case 'executionFailed':
@@ -192,7 +199,8 @@ function toChild(
   subject: TurnSubject,
   event: Extract<HistoryEvent, { kind: 'childScheduled' | 'detachedStarted' }>,
 ): NewChild {
-  const { name, version, childId, payload, operation } = event;
+  const { name, version, childId, payload, operation, tags } = event;
+  const tagged = tags !== undefined && { tags };
   const waits = event.kind === 'childScheduled';
   const { executionId } = subject;
   const reply = { executionId, operation };
@@ -203,7 +211,15 @@ function toChild(
     name,
     version,
     inputHash: inputHash(payload),
-    start: encodeMessage({ kind: 'start', name, version, payload, ...(waits && { parent }) }),
+    start: encodeMessage({
+      kind: 'start',
+      name,
+      version,
+      payload,
+      ...(waits && { parent }),
+      ...tagged,
+    }),
+    ...tagged,
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
     shielded: event.kind === 'childScheduled' && event.shielded === true,
@@ -270,7 +286,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
     case 'executionTerminated':
       throw new Error('A turn cannot terminate an instance; only the store can.');
     case 'executionContinuedAsNew': {
-      const { version, payload, carried, cancel } = terminal;
+      const { version, payload, carried, cancel, tags } = terminal;
       const start: Message = {
         kind: 'start',
         name: subject.name,
@@ -279,6 +295,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
         ...(subject.parent !== null && { parent: subject.parent }),
         ...(carried !== undefined && { carried }),
         ...(cancel !== undefined && { cancel }),
+        ...(tags !== undefined && { tags }),
       };
       return { status: 'continuedAsNew', version, start: encodeMessage(start) };
     }

@@ -49,7 +49,8 @@ export const restrictedHandlers: Handlers<Routes> = {
   },
   async listInstances(call, context) {
     const { query, caller } = call;
-    if (query.name !== undefined && !allows(caller, query.name)) return { items: [] };
+    const { name: names } = query;
+    if (names !== undefined && !names.some((name) => allows(caller, name))) return { items: [] };
     const wanted = query.limit ?? 100;
     const items: ResponseOf<Routes['listInstances']>['items'][number][] = [];
     let { cursor } = query;
@@ -63,6 +64,23 @@ export const restrictedHandlers: Handlers<Routes> = {
       if (cursor === undefined) return { items };
     }
     return { items, ...(cursor !== undefined && { nextCursor: cursor }) };
+  },
+  async countInstances(call, context) {
+    const { query, caller } = call;
+    const { name: names } = query;
+    // The pages of an unnamed count would have to be read and filtered.
+    if (names === undefined || !names.every((name) => allows(caller, name))) {
+      throw new HttpError(
+        'FORBIDDEN',
+        'The token is restricted to some definitions. Pass their names as `name`.',
+        { status: 403, reason: 'definition' },
+      );
+    }
+    return handlers.countInstances(call, context);
+  },
+  async listDefinitions(call, context) {
+    const { items } = await handlers.listDefinitions(call, context);
+    return { items: items.filter(({ name }) => allows(call.caller, name)) };
   },
   getInstance: forInstance('getInstance'),
   measureInstance: forInstance('measureInstance'),

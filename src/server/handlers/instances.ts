@@ -1,4 +1,5 @@
 import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
+import type { ListFilter } from '../../client/reading/instance-list.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
@@ -12,14 +13,21 @@ import { toHistoryResponse, toInstanceResponse, toExportChunks } from './seriali
 
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
-    const { name, input, id, version } = body;
-    const handle = await client.start(name, input, { id, version });
+    const { name, input, id, version, tags } = body;
+    const handle = await client.start(name, input, { id, version, tags });
     return { id: handle.id };
   },
   async listInstances({ query }, { client, showStacks }) {
     const { limit, cursor, payloads, ...filter } = query;
-    const page = await client.list(filter, { limit, cursor, payloads });
+    const page = await client.list(toFilter(filter), { limit, cursor, payloads });
     return { ...page, items: page.items.map((info) => toInstanceResponse(info, showStacks)) };
+  },
+  countInstances({ query }, { client }) {
+    const { cap, ...filter } = query;
+    return client.count(toFilter(filter), { cap });
+  },
+  async listDefinitions(_, { client }) {
+    return { items: await client.definitions() };
   },
   async getInstance({ params }, { client, showStacks }) {
     const info = await client.get(params.id);
@@ -131,4 +139,17 @@ async function waitFor(id: string, signal: AbortSignal, context: ServerContext) 
 
 function toResponse(record: InstanceRecord, { showStacks }: ServerContext) {
   return toInstanceResponse(toInstanceInfo(record), showStacks);
+}
+
+/** Converts the tags of a query: `name=value` each. */
+function toFilter<Query extends { readonly tag?: readonly string[] | undefined }>({
+  tag,
+  ...filter
+}: Query): Omit<Query, 'tag'> & Pick<ListFilter, 'tags'> {
+  if (tag === undefined) return filter;
+  const entries = tag.map((text) => {
+    const end = text.indexOf('=');
+    return [text.slice(0, end), text.slice(end + 1)] as const;
+  });
+  return { ...filter, tags: Object.fromEntries(entries) };
 }

@@ -5,6 +5,7 @@ import type { ChunkPage, JobReply, JobRequest, JobStop } from '../../jobs/backen
 import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
+import { checkTags } from '../../model/values/tags.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
 import type { JobKey } from '../../providers/contract/sessions.ts';
@@ -223,6 +224,7 @@ function toRequest(
   payloadLimitBytes: number,
 ): JobRequest {
   const { kind, version, input, disposable = false } = job;
+  const tags = checkTags(job.tags);
   const name = checkName(job.name, `${kind === 'task' ? 'Task' : 'Orchestration'} name`);
   return {
     key: { sessionId, instanceId: checkInstanceId(job.id), incarnation: job.incarnation },
@@ -233,6 +235,7 @@ function toRequest(
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
     task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
+    ...(tags !== undefined && { tags }),
   };
 }
 

@@ -18,6 +18,7 @@ export const duration = z
   .meta({ description: 'Milliseconds, or a string such as 250ms, 30s, 5m, 1h or 30d.' });
 export const time = z.number().meta({ description: 'Milliseconds since the Unix epoch.' });
 export const json = z.unknown().meta({ description: 'Any JSON value.' });
+export const tags = z.record(z.string().min(1).max(64), z.string().min(1).max(256));
 export const headers = z.record(z.string().max(256), z.string().max(65_536));
 
 export const status: z.ZodType<InstanceStatus> = z

@@ -11,6 +11,7 @@ import {
   queryTime,
   oneOrMore,
   status,
+  tags,
   timeoutMs,
   version,
   integer,
@@ -20,8 +21,10 @@ import {
 } from './fields.ts';
 import {
   executionPage,
+  definitionList,
   exportedHistory,
   historyPage,
+  instanceCount,
   instanceInfo,
   instancePage,
   instanceTree,
@@ -31,6 +34,33 @@ import {
   stopResult,
 } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
+
+/** The conditions of lists and counts. */
+const filterFields = {
+  status: oneOrMore(status).optional(),
+  kind: z.enum(['orchestration', 'task', 'flow']).optional(),
+  name: oneOrMore(name).optional(),
+  version: version.optional(),
+  idPrefix: id.optional(),
+  parentId: id.optional(),
+  rootsOnly: queryBoolean.optional(),
+  createdFrom: queryTime.optional(),
+  createdBefore: queryTime.optional(),
+  endedFrom: queryTime.optional(),
+  endedBefore: queryTime.optional(),
+  failureCode: z.string().min(1).max(1_000).optional(),
+  failureText: z.string().min(1).max(1_000).optional(),
+  blocked: queryBoolean.optional(),
+  leaked: queryBoolean.optional(),
+  tag: oneOrMore(
+    z
+      .string()
+      .max(400)
+      .regex(/^[^=]+=./s),
+  )
+    .optional()
+    .meta({ description: 'A tag as `name=value`. Repeat it for several tags.' }),
+};
 
 const position = integer(0, Number.MAX_SAFE_INTEGER);
 
@@ -45,6 +75,7 @@ export const instanceRoutes = {
       input: json.optional(),
       id: id.optional(),
       version: version.optional(),
+      tags: tags.optional(),
     }),
     response: z.strictObject({ id: z.string() }),
   }),
@@ -55,19 +86,28 @@ export const instanceRoutes = {
     summary:
       'Lists instances, the newest first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
     query: z.strictObject({
-      status: oneOrMore(status).optional(),
-      kind: z.enum(['orchestration', 'task', 'flow']).optional(),
-      name: name.optional(),
-      idPrefix: id.optional(),
-      parentId: id.optional(),
-      createdFrom: queryTime.optional(),
-      createdBefore: queryTime.optional(),
-      blocked: queryBoolean.optional(),
+      ...filterFields,
       payloads: queryBoolean.optional(),
       limit: limit.optional(),
       cursor: cursor.optional(),
     }),
     response: instancePage,
+  }),
+  countInstances: route({
+    method: 'GET',
+    path: '/v1/counts/instances',
+    role: 'read',
+    summary: 'Counts instances up to `cap`. If `capped` is set, the count is a lower bound.',
+    query: z.strictObject({ ...filterFields, cap: integer(1, 100_000).optional() }),
+    response: instanceCount,
+  }),
+  listDefinitions: route({
+    method: 'GET',
+    path: '/v1/definitions',
+    role: 'read',
+    summary:
+      'Lists the orchestrations, tasks and flows that have instances, with counts by status.',
+    response: definitionList,
   }),
   getInstance: route({
     method: 'GET',

@@ -1,7 +1,19 @@
 import { z } from 'zod';
 import { longestPollMs, route } from './route.ts';
 import { wireError, instanceInfo, stopResult } from './response-schemas.ts';
-import { actor, byId, done, headers, id, json, time, name, reason, version } from './fields.ts';
+import {
+  actor,
+  byId,
+  done,
+  headers,
+  id,
+  json,
+  time,
+  name,
+  reason,
+  tags,
+  version,
+} from './fields.ts';
 
 const incarnation = z.string().min(8).max(100).meta({
   description:
@@ -26,6 +38,7 @@ export const newJob = z.strictObject({
   kind: z.enum(['orchestration', 'task']),
   name,
   version: version.optional(),
+  tags: tags.optional(),
   input: json.optional(),
   disposable: z.boolean().optional().meta({
     description: 'Whether the definition has a hook for results that the caller gave up.',
@@ -39,6 +52,7 @@ export const newJob = z.strictObject({
       expiresAt: time.optional(),
       dedupeKey: id.optional(),
       headers: headers.optional(),
+      tags: tags.optional(),
       onFail: z.boolean().optional(),
     })
     .optional(),

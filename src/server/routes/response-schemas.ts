@@ -5,15 +5,16 @@ import type {
   MeasuredInstance,
   TaskInfo,
 } from '../../client/reading/instance-info.ts';
+import type { DefinitionInfo } from '../../client/reading/instance-counts.ts';
 import type { InstancePage } from '../../client/reading/instance-list.ts';
 import type { PendingWork } from '../../client/reading/inspect-instance.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { HistoryEvent } from '../../model/event.ts';
 import type { Failure } from '../../model/failures/failure.ts';
-import type { ExecutionStatus } from '../../model/status.ts';
+import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
 import type { RunningItem, StopResult } from '../../providers/contract/cancellation.ts';
-import type { ExecutionRecord } from '../../providers/contract/instances.ts';
+import type { ExecutionRecord, InstanceCount } from '../../providers/contract/instances.ts';
 import { headers, json, time, status } from './fields.ts';
 
 const trigger = z.enum(['cancel', 'timeout', 'race_lost', 'shutdown', 'lease_lost', 'deleted']);
@@ -105,6 +106,7 @@ const infoFields = {
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
   blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
+  tags: z.record(z.string(), z.string()).exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
@@ -124,6 +126,23 @@ export const measuredInstance: z.ZodType<MeasuredInstance> = z.strictObject({
     activities: z.number(),
   }),
 });
+
+export const instanceCount: z.ZodType<InstanceCount> = z.strictObject({
+  count: z.number(),
+  capped: z.boolean(),
+});
+
+export const definitionList: z.ZodType<{ readonly items: readonly DefinitionInfo[] }> =
+  z.strictObject({
+    items: z.array(
+      z.strictObject({
+        kind: z.enum(['orchestration', 'task', 'flow']),
+        name: z.string(),
+        version: z.string().exactOptional(),
+        counts: z.partialRecord(status as z.ZodType<InstanceStatus, InstanceStatus>, instanceCount),
+      }),
+    ),
+  });
 
 export const instancePage: z.ZodType<InstancePage> = z.strictObject({
   items: z.array(instanceInfo),

@@ -10,6 +10,7 @@ import {
   limit,
   time,
   name,
+  tags,
   version,
   integer,
 } from './fields.ts';
@@ -67,6 +68,7 @@ const newSchedule = z.union([
         expiresIn: duration.optional(),
         dedupeKey: id.optional(),
         headers: headers.optional(),
+        tags: tags.optional(),
       })
       .optional(),
   }),
@@ -74,7 +76,7 @@ const newSchedule = z.union([
     ...timing,
     orchestration: name,
     input: json.optional(),
-    options: z.strictObject({ version: version.optional() }).optional(),
+    options: z.strictObject({ version: version.optional(), tags: tags.optional() }).optional(),
   }),
 ]);
 

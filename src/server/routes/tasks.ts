@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, headers, id, json, time, name } from './fields.ts';
+import { duration, headers, id, json, time, name, tags } from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
@@ -11,6 +11,7 @@ const taskRunFields = {
   expiresAt: time.optional(),
   dedupeKey: id.optional(),
   headers: headers.optional(),
+  tags: tags.optional(),
   onFail: z
     .boolean()
     .optional()

@@ -26,6 +26,7 @@ import { firstTurn } from './cases/instances/first-turn.ts';
 import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
+import { lists } from './cases/instances/lists.ts';
 import { inspection } from './cases/instances/inspection.ts';
 import { jobEnds } from './cases/jobs/job-ends.ts';
 import { jobs } from './cases/jobs/jobs.ts';
@@ -117,6 +118,7 @@ export const capabilities: readonly Capability[] = [
   waits,
   hints,
   reads,
+  lists,
   hostileStrings,
   largeBatches,
   deletions,

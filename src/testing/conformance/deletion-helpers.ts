@@ -105,7 +105,7 @@ export async function expectDeleted(
   const { provider } = store;
   const records = await provider.getInstances(instanceIds);
   assert.deepEqual(new Set(records), new Set([undefined]), 'some can still be read');
-  const listed = await provider.listInstances({ filter: {}, limit: 10_000 });
+  const { instances: listed } = await provider.listInstances({ filter: {}, limit: 10_000 });
   const left = listed.filter(({ instanceId }) => instanceIds.includes(instanceId));
   assert.deepEqual(left, [], 'some are still listed');
   for (const instanceId of instanceIds.slice(0, 10)) {

@@ -237,7 +237,7 @@ export class StoreUnderTest {
 
   /** Reads all data of all instances. */
   async snapshot(): Promise<readonly InstanceSnapshot[]> {
-    const records = await this.provider.listInstances({ filter: {}, limit: 1_000 });
+    const { instances: records } = await this.provider.listInstances({ filter: {}, limit: 1_000 });
     return Promise.all(records.map((record) => this.snapshotOf(record)));
   }
 

@@ -169,7 +169,10 @@ export const brokenInstances: readonly BrokenProvider[] = [
     fault: 'a list is sorted oldest first',
     rejectedBy: 'read/list-is-newest-first',
     override: ({ provider }) => ({
-      listInstances: async (params) => (await provider.listInstances(params)).toReversed(),
+      listInstances: async (params) => {
+        const { instances, nextKey } = await provider.listInstances(params);
+        return { instances: instances.toReversed(), nextKey };
+      },
     }),
   },
   {
@@ -179,8 +182,11 @@ export const brokenInstances: readonly BrokenProvider[] = [
       async listInstances({ filter: { idPrefix = '', ...filter }, ...params }) {
         const escaped = idPrefix.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
         const pattern = new RegExp(`^${escaped.replaceAll('%', '.*').replaceAll('_', '.')}`, 'i');
-        const records = await provider.listInstances({ filter, ...params });
-        return records.filter(({ instanceId }) => pattern.test(instanceId));
+        const { instances, nextKey } = await provider.listInstances({ filter, ...params });
+        return {
+          instances: instances.filter(({ instanceId }) => pattern.test(instanceId)),
+          nextKey,
+        };
       },
     }),
   },
@@ -205,13 +211,14 @@ export const brokenInstances: readonly BrokenProvider[] = [
       async listInstances({ filter, ...params }) {
         const found = new Map<number, InstanceRecord>();
         for (const [condition, value] of Object.entries(filter)) {
-          const records = await provider.listInstances({
+          const { instances: records } = await provider.listInstances({
             filter: { [condition]: value },
             ...params,
           });
           for (const record of records) found.set(record.instanceKey, record);
         }
-        return [...found.values()].toSorted((a, b) => b.instanceKey - a.instanceKey);
+        const instances = [...found.values()].toSorted((a, b) => b.instanceKey - a.instanceKey);
+        return { instances, nextKey: null };
       },
     }),
   },
@@ -247,11 +254,13 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
-    fault: 'a page cut by maxBytes omits the withheld entry',
+    fault: 'a page cut by maxBytes is the last',
     rejectedBy: 'read/list-ends-at-its-bytes',
     override: ({ provider }) => ({
-      listInstances: async (params) =>
-        (await provider.listInstances(params)).filter(({ withheld }) => withheld !== true),
+      listInstances: async (params) => ({
+        ...(await provider.listInstances(params)),
+        nextKey: null,
+      }),
     }),
   },
   {

@@ -233,8 +233,9 @@ export class TreeWorld {
     }
   }
 
-  #list(): Promise<readonly InstanceRecord[]> {
-    return this.#store.listInstances({ filter: {}, limit: 1_000 });
+  async #list(): Promise<readonly InstanceRecord[]> {
+    const { instances } = await this.#store.listInstances({ filter: {}, limit: 1_000 });
+    return instances;
   }
 
   /** Releases all calls, ends all instances, and advances the clock. */

@@ -147,7 +147,7 @@ export class StoreTwin {
 
   /** Everything that can be read of all instances. */
   async snapshot(): Promise<unknown> {
-    const records = await this.provider.listInstances({ filter: {}, limit: 1_000 });
+    const { instances: records } = await this.provider.listInstances({ filter: {}, limit: 1_000 });
     return Promise.all(
       records.map(async ({ instanceKey: _key, ...record }) => {
         const { instanceId } = record;

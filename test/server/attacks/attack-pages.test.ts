@@ -55,9 +55,9 @@ function watchReads({ perdure }: TestServer): () => readonly number[] {
   const getInstances = provider.getInstances.bind(provider);
   const spies = [
     vi.spyOn(provider, 'listInstances').mockImplementation(async (params) => {
-      const records = await listInstances(params);
-      measure(records);
-      return records;
+      const page = await listInstances(params);
+      measure(page.instances);
+      return page;
     }),
     vi.spyOn(provider, 'getInstances').mockImplementation(async (...args) => {
       const records = await getInstances(...args);

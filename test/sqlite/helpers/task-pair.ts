@@ -85,7 +85,10 @@ export class TaskPair {
     const { actual, expected } = await this.#answers(one);
     assert.deepEqual(actual, expected);
     expectInAnyOrder(this.#finishedHints, this.#model.finished);
-    const records = await this.#provider.listInstances({ filter: { kind: 'task' }, limit: 100 });
+    const { instances: records } = await this.#provider.listInstances({
+      filter: { kind: 'task' },
+      limit: 100,
+    });
     const shown = records.map(({ instanceId, status, task, endedAt }) => ({
       id: instanceId,
       status,

@@ -16,6 +16,7 @@ import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -35,6 +36,7 @@ interface Row {
   readonly messages: number;
   readonly items: number;
   readonly isJob: boolean;
+  readonly isTagged: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -66,6 +68,7 @@ interface Parts {
   readonly messages: Messages;
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
+  readonly instanceTags: InstanceTags;
 }
 
 /**
@@ -115,7 +118,8 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
+    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
+      this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -146,6 +150,7 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
     ]);
@@ -179,6 +184,7 @@ function statements(schema: string) {
           ${new RunState(schema).status('instance')} AS status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
+          tags IS NOT NULL AS "isTagged",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

@@ -48,6 +48,12 @@ export function createInstanceStore(store: Store): InstanceStore {
     listInstances: (params) =>
       store.read('listInstances', (tx) => store.instanceRecords.list(tx, params)),
 
+    countInstances: (params) =>
+      store.read('countInstances', (tx) => store.instanceList.count(tx, params)),
+
+    listDefinitions: (params) =>
+      store.read('listDefinitions', (tx) => store.instanceList.definitions(tx, params)),
+
     listExecutions: (params) =>
       store.read('listExecutions', (tx) => store.instanceRecords.listExecutions(tx, params)),
 
@@ -79,6 +85,13 @@ export async function create(
   const isRepeated = starts.size < valid.length;
   const existing = isRepeated ? [...Array.from(starts.values(), toStartRow), ...taken] : [];
   const existingResult = await existingStarts(store, scope, existing);
+  await store.instanceTags.add(
+    scope.tx,
+    Array.from(starts.values(), ({ instance: { tags }, row: { instanceKey } }) => ({
+      instanceKey,
+      tags,
+    })),
+  );
   const claimed = await commitStarts(store, batch, [...starts.values()]);
   return instances.map((instance): CreateResult => {
     const refused = refusal(instance);

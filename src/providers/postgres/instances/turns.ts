@@ -19,6 +19,7 @@ import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
 /** A turn to commit, with the state of its instance before the turn. */
@@ -41,6 +42,7 @@ interface Parts {
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly taskRows: TaskRows;
+  readonly instanceTags: InstanceTags;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -68,6 +70,12 @@ export class Turns {
     const requests = [...late, ...commits.flatMap((commit) => childCancels(batch, commit))];
     const endings = commits.flatMap((commit) => applyOutcome(batch, commit, keys) ?? []);
     await this.#end(batch, endings, requests);
+    await this.#parts.instanceTags.merge(
+      batch.scope.tx,
+      commits.flatMap(({ target: { instanceKey }, turn: { tags } }) =>
+        tags === undefined ? [] : [{ instanceKey, tags }],
+      ),
+    );
     await this.#write(batch);
     return claimed;
   }
@@ -140,6 +148,15 @@ export class Turns {
     const rows = children.map(({ parent, child }) => toRow(parent, child, keyOf));
     const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
     const isRepeated = await this.#repeatedStarts(batch, children, inserted);
+    const tagged = new Map(
+      children.toReversed().map(({ child }) => [inserted.get(child.instanceId), child.tags]),
+    );
+    await this.#parts.instanceTags.add(
+      scope.tx,
+      [...tagged].flatMap(([instanceKey, tags]) =>
+        instanceKey === undefined ? [] : [{ instanceKey, tags }],
+      ),
+    );
     for (const commit of commits) setTimers(batch, commit);
     const late: StopRequest[] = [];
     for (const [index, { parent, child }] of children.entries()) {

@@ -1,10 +1,9 @@
-import { instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type {
   ExecutionRecord,
   InstanceRecord,
   ListExecutionsParams,
   ListInstancesParams,
-  InstanceConditions,
+  ListInstancesResult,
 } from '../../contract/instances.ts';
 import {
   toExecutionRecord,
@@ -12,12 +11,12 @@ import {
   type ExecutionRow,
   type InstanceRecordRow,
 } from '../../shared/instance-record-row.ts';
-import { text } from '../driver/arrays.ts';
-import { one, prepare, strings } from '../driver/columns.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import { toListResult } from '../../rules/listing.ts';
+import { keys, one, prepare, strings } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { RunState } from '../tables/task-rows.ts';
-import { taskOperation } from '../../shared/work-item-row.ts';
+import type { InstanceList } from './instance-list.ts';
 
 /** The columns with user data. */
 const payloadColumns = [
@@ -49,7 +48,7 @@ const columns = (
   created_at AS "createdAt", ${run.startedAt('instances')} AS "startedAt", ended_at AS "endedAt",
   cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
   cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",
-  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", priority,
+  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", tags, priority,
   ${payload('input')} AS input, ${payload('options')} AS options, run_at AS "runAt", expires_at AS "expiresAt", dedupe_key AS "dedupeKey", failures,
   ${run.onFail('instances')} AS "onFail", ${payload('on_fail_failure')} AS "onFailFailure"`;
 
@@ -66,23 +65,18 @@ function withinColumns(run: RunState, leftOut: readonly PayloadColumn[] = []): s
 
 /** Reads instances as records of the contract. */
 export class InstanceRecords {
-  readonly #schema: string;
-  readonly #run: RunState;
   readonly #definitions: Definitions;
-  readonly #source: string;
   readonly #statements: ReturnType<typeof statements>;
-  // One statement per form of a filter. There are few.
-  readonly #lists = new Map<string, Statement>();
+  readonly #list: InstanceList;
 
-  constructor(schema: string, definitions: Definitions) {
-    this.#schema = schema;
+  constructor(schema: string, definitions: Definitions, list: InstanceList) {
     this.#definitions = definitions;
+    this.#list = list;
     const run = new RunState(schema);
-    this.#run = run;
-    this.#source = `${schema}.instances LEFT JOIN LATERAL (
+    const source = `${schema}.instances LEFT JOIN LATERAL (
         SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
         WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
-    this.#statements = statements(schema, run, this.#source);
+    this.#statements = statements(schema, run, source);
   }
 
   async get(
@@ -107,18 +101,13 @@ export class InstanceRecords {
     return returned.map((id) => byId.get(id));
   }
 
-  async list(tx: Transaction, params: ListInstancesParams): Promise<readonly InstanceRecord[]> {
-    const query = listQuery(params, this.#schema);
-    if (query === undefined) return [];
-    const { payloads = true, maxBytes } = params;
-    const leftOut = payloads ? [] : largeColumns;
-    if (maxBytes === undefined) {
-      const statement = this.#listStatement(this.#listAll(query.keys, leftOut));
-      return this.#toRecords(tx, await tx.query<InstanceRecordRow>(statement, query.values));
-    }
-    const values = [...query.values, toBigint(maxBytes)];
-    const statement = this.#listStatement(this.#listWithin(query.keys, leftOut, values.length));
-    return this.#toRecords(tx, await tx.query<RowWithin>(statement, values));
+  async list(tx: Transaction, params: ListInstancesParams): Promise<ListInstancesResult> {
+    const { keys, nextKey } = await this.#list.page(tx, params);
+    if (keys.length === 0) return { instances: [], nextKey };
+    const { payloads = true, maxBytes = Number.MAX_SAFE_INTEGER } = params;
+    const select = payloads ? this.#statements.page : this.#statements.summaries;
+    const rows = await tx.query<RowWithin>(...select({ keys, maxBytes: toBigint(maxBytes) }));
+    return toListResult(await this.#toRecords(tx, rows), nextKey);
   }
 
   async listExecutions(
@@ -145,35 +134,6 @@ export class InstanceRecords {
     return row?.instanceKey;
   }
 
-  #listAll(keys: string, leftOut: readonly PayloadColumn[]): string {
-    const read = columns(this.#run, (column) => (leftOut.includes(column) ? 'NULL' : column));
-    return `SELECT ${read} FROM ${this.#source}
-      WHERE instance_key = ANY (ARRAY(${keys})) ORDER BY instance_key DESC LIMIT $1::int`;
-  }
-
-  /** Sizes first: rows that do not fit are never read. */
-  #listWithin(keys: string, leftOut: readonly PayloadColumn[], maxBytes: number): string {
-    const counted = payloadColumns.filter((column) => !leftOut.includes(column));
-    return `WITH sized AS MATERIALIZED (
-        SELECT instance_key, bytes, sum(bytes) OVER (ORDER BY instance_key DESC) AS total FROM (
-          SELECT instance_key, ${bytesOf(counted)} AS bytes FROM ${this.#schema}.instances
-          WHERE instance_key = ANY (ARRAY(${keys})) ORDER BY instance_key DESC LIMIT $1::int) AS page),
-      cut AS MATERIALIZED (
-        SELECT max(instance_key) AS instance_key FROM sized WHERE total > $${maxBytes}::bigint AND total > bytes)
-      SELECT ${withinColumns(this.#run, leftOut)} FROM ${this.#source}
-      WHERE instances.instance_key = ANY (ARRAY(
-        SELECT instance_key FROM sized WHERE instance_key >= coalesce((SELECT instance_key FROM cut), 0)))
-      ORDER BY instances.instance_key DESC`;
-  }
-
-  #listStatement(text: string): Statement {
-    const known = this.#lists.get(text);
-    if (known !== undefined) return known;
-    const statement = { name: `perdure_list_${this.#lists.size}`, text };
-    this.#lists.set(text, statement);
-    return statement;
-  }
-
   async #toRecords(
     tx: Transaction,
     rows: readonly (InstanceRecordRow & Partial<RowWithin>)[],
@@ -191,8 +151,38 @@ export class InstanceRecords {
   }
 }
 
+/** Reads the records of a page. Sizes first: rows that do not fit are never read. */
+function pageStatement(
+  name: string,
+  {
+    schema,
+    run,
+    source,
+  }: { readonly schema: string; readonly run: RunState; readonly source: string },
+  leftOut: readonly PayloadColumn[],
+) {
+  const counted = payloadColumns.filter((column) => !leftOut.includes(column));
+  return prepare(
+    name,
+    { keys: keys(), maxBytes: one<number>('bigint') },
+    ({ keys, maxBytes }) => `WITH sized AS MATERIALIZED (
+        SELECT instance_key, bytes, sum(bytes) OVER (ORDER BY instance_key DESC) AS total FROM (
+          SELECT instance_key, ${bytesOf(counted)} AS bytes FROM ${schema}.instances
+          WHERE instance_key = ANY (${keys})) AS page),
+      cut AS MATERIALIZED (
+        SELECT max(instance_key) AS instance_key FROM sized WHERE total > ${maxBytes} AND total > bytes)
+      SELECT ${withinColumns(run, leftOut)} FROM ${source}
+      WHERE instances.instance_key = ANY (ARRAY(
+        SELECT instance_key FROM sized WHERE instance_key >= coalesce((SELECT instance_key FROM cut), 0)))
+      ORDER BY instances.instance_key DESC`,
+  );
+}
+
 function statements(schema: string, run: RunState, source: string) {
+  const parts = { schema, run, source };
   return {
+    page: pageStatement('perdure_select_page', parts, []),
+    summaries: pageStatement('perdure_select_summaries', parts, largeColumns),
     select: prepare(
       'perdure_select_records',
       { instanceIds: strings() },
@@ -245,141 +235,4 @@ function statements(schema: string, run: RunState, source: string) {
 
 function toBigint(count: number): number {
   return Math.min(Math.max(Math.floor(count), 0), Number.MAX_SAFE_INTEGER);
-}
-
-/** A query that selects the keys of a page. */
-interface ListQuery {
-  readonly keys: string;
-  readonly values: readonly unknown[];
-}
-
-/** Collects the values of a query, and numbers their placeholders. */
-class Values {
-  readonly list: unknown[] = [];
-
-  add(value: unknown, type: string): string {
-    this.list.push(value);
-    return `$${this.list.length}::${type}`;
-  }
-}
-
-/**
- * Builds the query for one page of instances, newest first; `$1` is the limit. It is a union of one query per status and
- * version, each of which reads an index in order up to the limit. Active task runs are found by their work items.
- * Returns `undefined` if nothing can match.
- */
-function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
-  const { filter, limit, beforeKey } = params;
-  const statuses =
-    filter.status === undefined
-      ? [undefined]
-      : [...new Set(filter.status)].filter((status) => instanceStatuses.includes(status)).sort();
-  if (statuses.length === 0) return undefined;
-  const values = new Values();
-  const limitValue = values.add(limit, 'int');
-  const shared = sharedConditions(filter, schema, values);
-  if (beforeKey !== undefined) shared.push(`instance_key < ${values.add(beforeKey, 'bigint')}`);
-  const versions = definitionsOf(filter, schema, values);
-  const ofWanted = versions === undefined ? [] : ['definition_key = wanted_key'];
-  const walk = (conditions: readonly string[]) => {
-    const all = [...conditions, ...shared, ...ofWanted];
-    const where = all.length === 0 ? '' : `WHERE ${all.join(' AND ')}`;
-    return `SELECT instance_key FROM ${schema}.instances AS listed ${where}
-      ORDER BY instance_key DESC LIMIT ${limitValue}`;
-  };
-  const walkRuns = (status: LiveStatus) => {
-    const ofVersion =
-      versions === undefined
-        ? ''
-        : `AND item.definition_key = ANY (ARRAY(SELECT wanted_key FROM ${versions}))`;
-    const conditions = [
-      'instance_key = item.instance_key',
-      isRun,
-      status === 'canceling' ? `status = 'canceling'` : `status = 'pending'`,
-      ...shared,
-    ];
-    return `SELECT item.instance_key FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
-        SELECT FROM ${schema}.instances AS listed WHERE ${conditions.join(' AND ')} LIMIT 1) AS run
-      WHERE item.execution_id = 1 AND item.operation = ${taskOperation} ${startConditions[status]} ${ofVersion}
-      ORDER BY item.instance_key DESC LIMIT ${limitValue}`;
-  };
-  const arm = (page: string, from = '') => `SELECT page.instance_key FROM ${from}(${page}) AS page`;
-  const perVersion = versions === undefined ? '' : `${versions} CROSS JOIN LATERAL `;
-  const arms = statuses.flatMap((status) =>
-    isLive(status)
-      ? [
-          arm(walk([`listed_as = 'live'`, `status = '${status}'`]), perVersion),
-          // One scan for all names: the queue has no index by name and key.
-          arm(walkRuns(status)),
-        ]
-      : [arm(walk(statusConditions(status)), perVersion)],
-  );
-  return { keys: arms.join(' UNION ALL '), values: values.list };
-}
-
-const isRun = 'priority IS NOT NULL';
-
-type LiveStatus = 'pending' | 'running' | 'canceling';
-
-// Only the work item shows whether a task run has started.
-const startConditions: Readonly<Record<LiveStatus, string>> = {
-  pending: 'AND item.started_at IS NULL',
-  running: 'AND item.started_at IS NOT NULL',
-  canceling: '',
-};
-
-function isLive(status: InstanceStatus | undefined): status is LiveStatus {
-  return status === 'pending' || status === 'running' || status === 'canceling';
-}
-
-/** The definitions that match; `undefined` means all. */
-function definitionsOf(
-  { name, kind, version }: InstanceConditions,
-  schema: string,
-  values: Values,
-): string | undefined {
-  if (name === undefined && kind === undefined && version === undefined) return undefined;
-  const conditions = [
-    kind === undefined ? `kind <> 'activity'` : `kind = ${values.add(kind, 'text')}`,
-    ...(name === undefined ? [] : [`name = ${values.add(text(name), 'text')}`]),
-    ...(version === undefined ? [] : [`version = ${values.add(text(version), 'text')}`]),
-  ];
-  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
-    WHERE ${conditions.join(' AND ')}) AS version`;
-}
-
-// A literal, not a parameter, so that the planner can use the partial index.
-function statusConditions(status: InstanceStatus | undefined): readonly string[] {
-  if (status === undefined) return [];
-  return [status === 'completed' ? `status = 'completed'` : `listed_as = '${status}'`];
-}
-
-function sharedConditions(filter: InstanceConditions, schema: string, values: Values): string[] {
-  const conditions: string[] = [];
-  const { idPrefix, parentInstanceId, createdFrom, createdBefore, blocked } = filter;
-  if (idPrefix !== undefined) {
-    // The range uses the index, and `starts_with` makes it exact.
-    const prefix = values.add(text(idPrefix), 'text');
-    const end = values.add(`${text(idPrefix)}\u{10ffff}\u{10ffff}`, 'text');
-    conditions.push(
-      `instance_id >= ${prefix} AND instance_id < ${end} AND starts_with(instance_id, ${prefix})`,
-    );
-  }
-  if (parentInstanceId !== undefined) {
-    conditions.push(`parent_instance_id = ${values.add(text(parentInstanceId), 'text')}`);
-  }
-  if (createdFrom !== undefined) {
-    conditions.push(`created_at >= ${values.add(Math.ceil(createdFrom), 'bigint')}`);
-  }
-  if (createdBefore !== undefined) {
-    conditions.push(`created_at < ${values.add(Math.ceil(createdBefore), 'bigint')}`);
-  }
-  const blockedRows = `SELECT instance_key FROM ${schema}.instance_locks WHERE blocked_build IS NOT NULL`;
-  if (blocked === true) conditions.push(`instance_key = ANY (ARRAY(${blockedRows}))`);
-  if (blocked === false) {
-    conditions.push(
-      `(SELECT blocked_build FROM ${schema}.instance_locks AS lock WHERE lock.instance_key = listed.instance_key) IS NULL`,
-    );
-  }
-  return conditions;
 }

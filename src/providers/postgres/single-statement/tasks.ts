@@ -39,6 +39,7 @@ export class SingleStatementTaskCreation {
     tasks: readonly NewTask[],
     now: number | null,
   ): Promise<BatchResult<CreateTaskResult> | undefined> {
+    if (tasks.some(({ tags }) => tags !== undefined)) return undefined;
     const rows = tasks.flatMap((task) => {
       const wanted = { kind: 'task', name: task.name, version: null } as const;
       const definitionKey = this.#definitions.find(wanted);

@@ -38,6 +38,7 @@ export function isEligible(turn: Turn): turn is EligibleTurn {
     turn.messages.length === 0 &&
     turn.activityCancels.length === 0 &&
     turn.customStatus === undefined &&
+    turn.tags === undefined &&
     turn.bufferedEvents === undefined
   );
 }

@@ -1,5 +1,6 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import { isTerminal, type TerminalStatus } from '../../../model/status.ts';
+import type { Tags } from '../../../model/values/tags.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
@@ -11,6 +12,7 @@ import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
@@ -21,6 +23,7 @@ export interface TaskTables {
   readonly dedupeKeys: DedupeKeys;
   readonly instances: InstanceRows;
   readonly taskRows: TaskRows;
+  readonly instanceTags: InstanceTags;
 }
 
 /** Creates task runs. After that, they are instances with one work item. */
@@ -104,16 +107,19 @@ async function createRound(
   const conflicting: OpenTask[] = [];
   const unusedKeys: number[] = [];
   const results: TaskResult[] = [];
+  const created: { instanceKey: number; tags: Tags | undefined }[] = [];
   for (const [place, one] of round.entries()) {
     const { instanceKey, isCreated, hasKey, dueAt } = inserted[place] ?? notInserted;
     if (isCreated) {
       effects.due('work', dueAt);
+      created.push({ instanceKey, tags: one.task.tags });
       results.push({ index: one.index, result: { kind: 'created', instanceKey } });
     } else {
       conflicting.push(one);
       if (hasKey) unusedKeys.push(instanceKey);
     }
   }
+  await tables.instanceTags.add(tx, created);
   if (conflicting.length > 0) {
     // Freed first: the lookup must not find the keys of this insert.
     const [, existing] = await Promise.all([

@@ -10,6 +10,7 @@ import type { Audit, AuditedStep } from './audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 interface Row {
@@ -48,6 +49,7 @@ export class TreeDeletions {
   readonly #dedupeKeys: DedupeKeys;
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
+  readonly #tags: InstanceTags;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -66,12 +68,14 @@ export class TreeDeletions {
       readonly dedupeKeys: DedupeKeys;
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
+      readonly instanceTags: InstanceTags;
     },
   ) {
     this.#audit = parts.audit;
     this.#dedupeKeys = parts.dedupeKeys;
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
+    this.#tags = parts.instanceTags;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -166,6 +170,7 @@ export class TreeDeletions {
     else if (counts.eventsDeleted > 0) this.#reclaims.addInstances(instanceKeys);
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
+    this.#tags.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     effects.deleted(rows.map(({ instanceId }) => instanceId));
   }

@@ -7,6 +7,10 @@ import type {
   InstanceRecord,
   ExecutionRecord,
   ListInstancesParams,
+  ListInstancesResult,
+  CountInstancesParams,
+  DefinitionRecord,
+  InstanceCount,
   ListExecutionsParams,
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
@@ -16,6 +20,7 @@ import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { Turns } from './turns.ts';
 
@@ -27,9 +32,16 @@ export interface InstanceParts extends StoreAccess {
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly turns: Turns;
+  readonly instanceTags: InstanceTags;
+  readonly instanceList: {
+    count(params: CountInstancesParams): InstanceCount;
+    definitions(
+      params: Parameters<InstanceStore['listDefinitions']>[0],
+    ): readonly DefinitionRecord[];
+  };
   readonly instanceRecords: {
     get(ids: readonly string[], maxBytes?: number): readonly (InstanceRecord | undefined)[];
-    list(params: ListInstancesParams): readonly InstanceRecord[];
+    list(params: ListInstancesParams): ListInstancesResult;
     listExecutions(params: ListExecutionsParams): readonly ExecutionRecord[];
   };
 }
@@ -48,6 +60,12 @@ export function createInstanceStore(store: InstanceParts): InstanceStore {
 
     listInstances: (params) =>
       store.read('listInstances', () => store.instanceRecords.list(params)),
+
+    countInstances: (params) =>
+      store.read('countInstances', () => store.instanceList.count(params)),
+
+    listDefinitions: (params) =>
+      store.read('listDefinitions', () => store.instanceList.definitions(params)),
 
     listExecutions: (params) =>
       store.read('listExecutions', () => store.instanceRecords.listExecutions(params)),
@@ -87,6 +105,7 @@ function createPending(
   const definitionKey = store.definitions.intern('orchestration', instance.name, instance.version);
   const instanceKey = store.instances.insertPending({ instance, definitionKey, parent: null, now });
   if (instanceKey === undefined) return undefined;
+  store.instanceTags.add(instanceKey, instance.tags);
   store.messages.insert(instanceKey, instance.start, now);
   store.locks.touch(instanceKey, definitionKey, now);
   effects.due('orchestrations', now);
@@ -107,6 +126,7 @@ function createStarted(
   const { now } = scope;
   const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
+  store.instanceTags.add(instanceKey, instance.tags);
   const { instanceId, incarnation } = instance;
   const target: TurnTarget = {
     instanceKey,

@@ -17,6 +17,7 @@ import {
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
@@ -35,6 +36,7 @@ export class Turns {
   readonly #itemCancels: ItemCancels;
   readonly #stopRows: StopRows;
   readonly #stops: InstanceStops;
+  readonly #tags: InstanceTags;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -47,6 +49,7 @@ export class Turns {
     readonly itemCancels: ItemCancels;
     readonly stopRows: StopRows;
     readonly stops: InstanceStops;
+    readonly instanceTags: InstanceTags;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -58,6 +61,7 @@ export class Turns {
     this.#itemCancels = parts.itemCancels;
     this.#stopRows = parts.stopRows;
     this.#stops = parts.stops;
+    this.#tags = parts.instanceTags;
   }
 
   /** Writes a turn and releases the instance. */
@@ -141,6 +145,7 @@ export class Turns {
     if (turn.bufferedEvents !== undefined) {
       this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
     }
+    if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
       scope.effects.statusSet.add(target.instanceId);
@@ -192,6 +197,7 @@ export class Turns {
       this.#messages.insert(parent.instanceKey, reply, scope.now);
     }
     if (instanceKey !== undefined) {
+      this.#tags.add(instanceKey, child.tags);
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);

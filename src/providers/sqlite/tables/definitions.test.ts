@@ -91,7 +91,7 @@ describe('Definitions', () => {
       const second = definitions.intern('orchestration', 'a', '2');
       definitions.intern('orchestration', 'b', '1');
       definitions.intern('activity', 'a', null);
-      expect(definitions.keysOf(['orchestration'], 'a')).toEqual([first, second]);
+      expect(definitions.keysOf(['orchestration'], ['a'])).toEqual([first, second]);
     });
   });
 });

@@ -69,14 +69,18 @@ export class Definitions {
     return this.#definitions.get(definitionKey) ?? missing;
   }
 
-  /** The keys of all definitions of some kinds, optionally with a name and a version. */
-  keysOf(kinds: readonly DefinitionKind[], name?: string, version?: string): readonly number[] {
+  /** The keys of all definitions of some kinds, optionally with one of some names, and a version. */
+  keysOf(
+    kinds: readonly DefinitionKind[],
+    names?: readonly string[],
+    version?: string,
+  ): readonly number[] {
     this.#refresh();
     const keys: number[] = [];
     for (const [key, definition] of this.#definitions) {
       const isWanted =
         kinds.includes(definition.kind) &&
-        (name === undefined || definition.name === name) &&
+        (names === undefined || names.includes(definition.name)) &&
         (version === undefined || definition.version === version);
       if (isWanted) keys.push(key);
     }

@@ -14,6 +14,7 @@ import type {
 } from '../tables/task-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
@@ -50,6 +51,7 @@ export class TaskRuns {
   readonly #items: TaskItems;
   readonly #itemCancels: ItemCancels;
   readonly #stopRows: StopRows;
+  readonly #tags: InstanceTags;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -60,6 +62,7 @@ export class TaskRuns {
     readonly taskItems: TaskItems;
     readonly itemCancels: ItemCancels;
     readonly stopRows: StopRows;
+    readonly instanceTags: InstanceTags;
   }) {
     this.#definitions = parts.definitions;
     this.#instances = parts.instances;
@@ -69,6 +72,7 @@ export class TaskRuns {
     this.#items = parts.taskItems;
     this.#itemCancels = parts.itemCancels;
     this.#stopRows = parts.stopRows;
+    this.#tags = parts.instanceTags;
   }
 
   create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
@@ -80,6 +84,7 @@ export class TaskRuns {
     const times = taskTimes(task, now);
     const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
     if (instanceKey === undefined) return this.#existing(task);
+    this.#tags.add(instanceKey, task.tags);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
     }

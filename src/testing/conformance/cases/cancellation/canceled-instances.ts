@@ -241,8 +241,9 @@ export const canceledInstances: Capability = {
       async run(store) {
         const [token = ''] = await endCanceled(store, {});
         const list = async (status: 'canceling' | 'canceled') => {
-          const page = { filter: { status: [status], name: 'sample' }, limit: 10 };
-          return (await store.provider.listInstances(page)).map(({ instanceId }) => instanceId);
+          const page = { filter: { status: [status], names: ['sample'] }, limit: 10 };
+          const { instances } = await store.provider.listInstances(page);
+          return instances.map(({ instanceId }) => instanceId);
         };
         assert.deepEqual([await list('canceling'), await list('canceled')], [['a'], []]);
         await store.ackWork(token);

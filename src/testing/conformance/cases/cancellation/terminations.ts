@@ -24,7 +24,7 @@ async function beginDescendants(store: StoreUnderTest): Promise<void> {
 }
 
 async function statuses(store: StoreUnderTest): Promise<Readonly<Record<string, string>>> {
-  const records = await store.provider.listInstances({ filter: {}, limit: 100 });
+  const { instances: records } = await store.provider.listInstances({ filter: {}, limit: 100 });
   return Object.fromEntries(records.map(({ instanceId, status }) => [instanceId, status]));
 }
 

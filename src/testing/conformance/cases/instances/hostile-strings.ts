@@ -38,7 +38,9 @@ export const hostileStrings: Capability = {
           hostile,
         );
         for (const id of hostile) {
-          const [only] = await store.provider.listInstances({
+          const {
+            instances: [only],
+          } = await store.provider.listInstances({
             filter: { idPrefix: id },
             limit: 1_000,
           });
@@ -63,7 +65,10 @@ export const hostileStrings: Capability = {
           await store.commit(item, { version: text, workItems: [workItem(1, { name: text })] });
           const work = await store.claimWorkOne({ names: [text] });
           assert.deepEqual([work.name, work.orchestration], [text, text]);
-          const listed = await store.provider.listInstances({ filter: { name: text }, limit: 10 });
+          const { instances: listed } = await store.provider.listInstances({
+            filter: { names: [text] },
+            limit: 10,
+          });
           assert.deepEqual(
             listed.map(({ instanceId }) => instanceId),
             [id],
@@ -163,7 +168,7 @@ export const hostileStrings: Capability = {
           );
           assert.equal(item.messages[1]?.payload, JSON.stringify(item.instanceId));
         }
-        const children = await store.provider.listInstances({
+        const { instances: children } = await store.provider.listInstances({
           filter: { parentInstanceId: 'a' },
           limit: 100,
         });

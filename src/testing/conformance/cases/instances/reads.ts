@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type {
   InstanceConditions,
-  InstanceRecord,
+  ListInstancesResult,
 } from '../../../../providers/contract/instances.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { runExecutions } from '../../deletion-helpers.ts';
@@ -10,7 +10,7 @@ import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { createTasks, newTask } from '../../task-helpers.ts';
 
 async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
-  const records = await store.provider.listInstances({ filter, limit: 100 });
+  const { instances: records } = await store.provider.listInstances({ filter, limit: 100 });
   return records.map(({ instanceId }) => instanceId);
 }
 
@@ -48,7 +48,10 @@ export const reads: Capability = {
           await store.create(id);
           await store.clock.advance(1);
         }
-        const records = await store.provider.listInstances({ filter: {}, limit: 100 });
+        const { instances: records } = await store.provider.listInstances({
+          filter: {},
+          limit: 100,
+        });
         assert.deepEqual(
           records.map(({ instanceId }) => instanceId),
           ['c', 'b', 'a'],
@@ -65,7 +68,7 @@ export const reads: Capability = {
         const seen: string[] = [];
         let beforeKey: number | undefined;
         for (let page = 0; page < 10; page++) {
-          const records = await store.provider.listInstances({
+          const { instances: records } = await store.provider.listInstances({
             filter: {},
             limit: 5,
             ...(beforeKey !== undefined && { beforeKey }),
@@ -99,7 +102,7 @@ export const reads: Capability = {
       async run(store) {
         await storeLarge(store);
         await createTasks(store, [newTask('t')]);
-        const records = await store.provider.listInstances({
+        const { instances: records } = await store.provider.listInstances({
           filter: {},
           limit: 10,
           payloads: false,
@@ -120,7 +123,7 @@ export const reads: Capability = {
     },
     {
       id: 'read/list-ends-at-its-bytes',
-      title: 'listInstances() with maxBytes ends with the first oversized record, withheld',
+      title: 'listInstances() with maxBytes ends before the first oversized record',
       async run(store) {
         const ids = (await storeLarge(store)).toReversed();
         const within = async (maxBytes: number, beforeKey?: number) =>
@@ -130,28 +133,21 @@ export const reads: Capability = {
             maxBytes,
             ...(beforeKey !== undefined && { beforeKey }),
           });
-        const show = (records: readonly InstanceRecord[]) =>
-          records.map(({ instanceId, output, withheld }) => [instanceId, output, withheld]);
+        const show = ({ instances, nextKey }: ListInstancesResult) => [
+          instances.map(({ instanceId, output }) => [instanceId, output]),
+          nextKey === null,
+        ];
         const [first = '', second = '', third = '', last = ''] = ids;
-        assert.deepEqual(show(await within(250)), [
-          [first, largeOutput, undefined],
-          [second, largeOutput, undefined],
-          [third, null, true],
-        ]);
-        // The first record of a page is never withheld, even if it alone exceeds the limit.
-        const alone = await within(1);
-        assert.deepEqual(show(alone), [
-          [first, largeOutput, undefined],
-          [second, null, true],
-        ]);
-        const rest = await within(250, (await within(250))[1]?.instanceKey);
-        assert.deepEqual(show(rest), [
-          [third, largeOutput, undefined],
-          [last, largeOutput, undefined],
-        ]);
-        assert.equal((await within(1_000_000)).length, 4);
+        const page = await within(250);
+        const head = [first, second].map((id) => [id, largeOutput]);
+        assert.deepEqual(show(page), [head, false]);
+        // The first record of a page is always returned, even if it alone exceeds the limit.
+        assert.deepEqual(show(await within(1)), [[[first, largeOutput]], false]);
+        const rest = await within(250, page.nextKey ?? 0);
+        assert.deepEqual(show(rest), [[third, last].map((id) => [id, largeOutput]), true]);
+        assert.equal((await within(1_000_000)).instances.length, 4);
         const summaries = { filter: {}, limit: 10, maxBytes: 1, payloads: false };
-        assert.equal((await store.provider.listInstances(summaries)).length, 4);
+        assert.equal((await store.provider.listInstances(summaries)).instances.length, 4);
       },
     },
     {
@@ -205,8 +201,8 @@ export const reads: Capability = {
         await store.create('a', { name: 'order', version: '1' });
         await store.create('b', { name: 'orders' });
         await store.create('c', { name: 'order', version: '2' });
-        assert.deepEqual(await list(store, { name: 'order' }), ['c', 'a']);
-        assert.deepEqual(await list(store, { name: 'Order' }), []);
+        assert.deepEqual(await list(store, { names: ['order'] }), ['c', 'a']);
+        assert.deepEqual(await list(store, { names: ['Order'] }), []);
       },
     },
     {
@@ -274,9 +270,9 @@ export const reads: Capability = {
         await createTasks(store, [newTask('t', { name: 'both' }), newTask('u')]);
         assert.deepEqual(await list(store, { kind: 'task' }), ['u', 't']);
         assert.deepEqual(await list(store, { kind: 'orchestration' }), ['p', 'o']);
-        assert.deepEqual(await list(store, { kind: 'task', name: 'both' }), ['t']);
-        assert.deepEqual(await list(store, { kind: 'orchestration', name: 'both' }), ['o']);
-        assert.deepEqual(await list(store, { name: 'both' }), ['t', 'o']);
+        assert.deepEqual(await list(store, { kind: 'task', names: ['both'] }), ['t']);
+        assert.deepEqual(await list(store, { kind: 'orchestration', names: ['both'] }), ['o']);
+        assert.deepEqual(await list(store, { names: ['both'] }), ['t', 'o']);
         const filter = { kind: 'task', status: ['pending'] } as const;
         assert.deepEqual(await list(store, filter), ['u', 't']);
       },
@@ -292,7 +288,7 @@ export const reads: Capability = {
         await createTasks(store, [newTask('t')]);
         assert.deepEqual(await list(store, { version: '2' }), ['c', 'b']);
         assert.deepEqual(await list(store, { version: '2', kind: 'orchestration' }), ['c', 'b']);
-        assert.deepEqual(await list(store, { version: '2', name: 'one' }), ['c']);
+        assert.deepEqual(await list(store, { version: '2', names: ['one'] }), ['c']);
         assert.deepEqual(await list(store, { version: '2', status: ['pending'] }), ['c', 'b']);
         assert.deepEqual(await list(store, { version: '2', kind: 'task' }), []);
         assert.deepEqual(await list(store, { version: '3' }), []);
@@ -309,17 +305,23 @@ export const reads: Capability = {
           await store.clock.advance(1);
         }
         const filter = {
-          name: 'even',
+          names: ['even'],
           idPrefix: 'low-',
           status: ['pending', 'running'],
           createdFrom: start + 1,
           blocked: false,
         } as const;
         assert.deepEqual(await list(store, filter), ['low-4', 'low-2']);
-        const [first] = await store.provider.listInstances({ filter, limit: 1 });
+        const {
+          instances: [first],
+        } = await store.provider.listInstances({ filter, limit: 1 });
         assert.equal(first?.instanceId, 'low-4');
         const beforeKey = first.instanceKey;
-        const rest = await store.provider.listInstances({ filter, limit: 10, beforeKey });
+        const { instances: rest } = await store.provider.listInstances({
+          filter,
+          limit: 10,
+          beforeKey,
+        });
         assert.deepEqual(
           rest.map(({ instanceId }) => instanceId),
           ['low-2'],

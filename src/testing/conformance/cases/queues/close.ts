@@ -66,6 +66,8 @@ export const close: Capability = {
             provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]),
           getInstances: () => provider.getInstances(['a']),
           listInstances: () => provider.listInstances({ filter: {}, limit: 1 }),
+          countInstances: () => provider.countInstances({ filter: {}, cap: 1 }),
+          listDefinitions: () => provider.listDefinitions({ afterKey: 0, limit: 1, cap: 1 }),
           listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),

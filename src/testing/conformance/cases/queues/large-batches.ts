@@ -39,7 +39,7 @@ export const largeBatches: Capability = {
           refused.map(({ instanceId }) => instanceId),
           ['i500'],
         );
-        const running = await store.provider.listInstances({
+        const { instances: running } = await store.provider.listInstances({
           filter: { status: ['running'] },
           limit: size,
         });

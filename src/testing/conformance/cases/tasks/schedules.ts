@@ -10,7 +10,7 @@ async function read(store: StoreUnderTest, name: string) {
 }
 
 async function ids(store: StoreUnderTest): Promise<readonly string[]> {
-  const records = await store.provider.listInstances({ filter: {}, limit: 100 });
+  const { instances: records } = await store.provider.listInstances({ filter: {}, limit: 100 });
   return records.map(({ instanceId }) => instanceId).toSorted();
 }
 

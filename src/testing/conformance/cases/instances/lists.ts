@@ -1,0 +1,368 @@
+import assert from 'node:assert/strict';
+import { randomToken } from '../../../../model/values/random-id.ts';
+import type { InstanceConditions } from '../../../../providers/contract/instances.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { child, newInstance, startMessage } from '../../sample-data.ts';
+import type { StoreUnderTest } from '../../store-under-test.ts';
+import { createTasks, newTask } from '../../task-helpers.ts';
+
+const failed = (failure: object) =>
+  ({ status: 'failed', failure: JSON.stringify({ name: 'Error', ...failure }) }) as const;
+
+/** The ids of all pages. */
+async function list(
+  { provider }: StoreUnderTest,
+  filter: InstanceConditions,
+  limit = 100,
+): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (let beforeKey: number | null = Number.MAX_SAFE_INTEGER; beforeKey !== null;) {
+    const page = await provider.listInstances({ filter, limit, beforeKey });
+    assert.ok(page.instances.length <= limit);
+    ids.push(...page.instances.map(({ instanceId }) => instanceId));
+    assert.ok(page.nextKey === null || page.nextKey < beforeKey, 'each page must make progress');
+    beforeKey = page.nextKey;
+  }
+  return ids;
+}
+
+async function tagsOf({ provider }: StoreUnderTest, instanceId: string): Promise<object> {
+  const [record] = await provider.getInstances([instanceId]);
+  assert.ok(record !== undefined);
+  return record.tags;
+}
+
+/** Instances of two names that differ in all conditions. */
+async function storeVaried(store: StoreUnderTest): Promise<void> {
+  for (let index = 0; index < 12; index += 1) {
+    const outcome =
+      index % 3 === 0
+        ? failed({ message: `Disk ${index} full`, code: index % 2 === 0 ? 'FULL' : 'BUSY' })
+        : index % 3 === 1
+          ? ({ status: 'completed', payload: null } as const)
+          : ({ status: 'running' } as const);
+    const name = index % 2 === 0 ? 'even' : 'odd';
+    const tags = { parity: name, third: String(index % 3) };
+    await store.begin(`i${index}`, { outcome }, { name, tags });
+    await store.clock.advance(10);
+  }
+}
+
+export const lists: Capability = {
+  title: 'lists, counts and tags',
+  cases: [
+    {
+      id: 'list/by-several-names',
+      title: 'listInstances() filters by several names, across kinds',
+      async run(store) {
+        for (const name of ['a', 'b', 'c']) await store.create(name, { name });
+        await createTasks(store, [newTask('t', { name: 'b' })]);
+        assert.deepEqual(await list(store, { names: ['b', 'a', 'x'] }), ['t', 'b', 'a']);
+        assert.deepEqual(await list(store, { names: ['x'] }), []);
+      },
+    },
+    {
+      id: 'list/roots-only',
+      title: 'listInstances() with rootsOnly omits children',
+      async run(store) {
+        await store.begin('a', { children: [child('a1', 1)] });
+        assert.deepEqual(await list(store, { rootsOnly: true }), ['a']);
+        assert.deepEqual(await list(store, { rootsOnly: false }), ['a1', 'a']);
+      },
+    },
+    {
+      id: 'list/by-end-window',
+      title: 'listInstances() includes endedFrom, excludes endedBefore and what has not ended',
+      async run(store) {
+        const start = store.clock.now();
+        for (const id of ['0', '10', '20']) {
+          await store.begin(id, { outcome: { status: 'completed', payload: null } });
+          await store.clock.advance(10);
+        }
+        await store.begin('open');
+        assert.deepEqual(await list(store, { endedFrom: start + 10 }), ['20', '10']);
+        assert.deepEqual(await list(store, { endedBefore: start + 10 }), ['0']);
+        assert.deepEqual(await list(store, { endedFrom: start + 1, endedBefore: start + 20 }), [
+          '10',
+        ]);
+      },
+    },
+    {
+      id: 'list/by-failure-code',
+      title: 'listInstances() filters by the code of the failure, not of its cause',
+      async run(store) {
+        const cause = { name: 'Error', message: 'c', code: 'E1' };
+        await store.begin('a', { outcome: failed({ message: 'm', code: 'E1' }) });
+        await store.begin('b', {
+          outcome: failed({ message: 'm "code":"E1"', code: 'E10', cause }),
+        });
+        await store.begin('c', { outcome: failed({ message: 'E1' }) });
+        assert.deepEqual(await list(store, { failureCode: 'E1' }), ['a']);
+        assert.deepEqual(await list(store, { failureCode: 'e1' }), []);
+        assert.deepEqual(await list(store, { failureCode: 'E1', status: ['completed'] }), []);
+      },
+    },
+    {
+      id: 'list/by-failure-text',
+      title: 'listInstances() finds literal text in the message of the failure, in any case',
+      async run(store) {
+        await store.begin('a', { outcome: failed({ message: 'Disk is 100% "full"\n\u00e9' }) });
+        await store.begin('b', { outcome: failed({ message: 'other', stack: 'disk is 100%' }) });
+        await store.begin('c', { outcome: { status: 'completed', payload: '"disk is"' } });
+        for (const failureText of ['disk IS', '100% "f', '"\n\u00e9', 'Disk']) {
+          assert.deepEqual(await list(store, { failureText }), ['a'], failureText);
+        }
+        assert.deepEqual(await list(store, { failureText: 'dis_' }), []);
+      },
+    },
+    {
+      id: 'list/by-leaked',
+      title: 'listInstances() filters by leaked true or false',
+      async run(store) {
+        await createTasks(store, [newTask('t'), newTask('u')]);
+        const [item] = await store.provider.fetchWorkItems({
+          max: 1,
+          lockMs: 60_000,
+          waitMs: 0,
+          names: [],
+          tasks: ['task'],
+        });
+        assert.ok(item !== undefined);
+        const stop = { instanceId: item.instanceId, reason: 'r', actor: null, cleanupMs: 1_000 };
+        await store.provider.requestCancel([stop]);
+        await store.provider.ackWorkItems([
+          { lockToken: item.lockToken, outcome: { kind: 'canceled', leaked: true } },
+        ]);
+        const other = item.instanceId === 't' ? 'u' : 't';
+        assert.deepEqual(await list(store, { leaked: true }), [item.instanceId]);
+        assert.deepEqual(await list(store, { leaked: false }), [other]);
+      },
+    },
+    {
+      id: 'list/by-tags',
+      title: 'listInstances() requires all tags, literally',
+      async run(store) {
+        await store.create('a', { tags: { tenant: '7', region: 'eu' } });
+        await store.create('b', { tags: { tenant: '7' } });
+        await store.create('c', { tags: { tenant: '70', region: 'eu' } });
+        await store.create('d');
+        assert.deepEqual(await list(store, { tags: { tenant: '7' } }), ['b', 'a']);
+        assert.deepEqual(await list(store, { tags: { region: 'eu', tenant: '7' } }), ['a']);
+        assert.deepEqual(await list(store, { tags: { tenant: '%' } }), []);
+      },
+    },
+    {
+      id: 'list/pairs-of-conditions-combine',
+      title: 'listInstances() requires both conditions of every pair, in any page size',
+      async run(store) {
+        const start = store.clock.now();
+        await storeVaried(store);
+        const all = await list(store, {});
+        const conditions: readonly InstanceConditions[] = [
+          { status: ['failed'] },
+          { status: ['completed', 'running'] },
+          { kind: 'orchestration' },
+          { names: ['even'] },
+          { version: '1' },
+          { idPrefix: 'i1' },
+          { rootsOnly: true },
+          { createdFrom: start + 30 },
+          { createdBefore: start + 60 },
+          { endedFrom: start + 20 },
+          { endedBefore: start + 90 },
+          { failureCode: 'FULL' },
+          { failureText: 'disk' },
+          { blocked: false },
+          { leaked: false },
+          { tags: { third: '0' } },
+        ];
+        const alone = await Promise.all(conditions.map((filter) => list(store, filter)));
+        for (const [one, first] of conditions.entries()) {
+          for (const [two, second] of conditions.entries()) {
+            // Two conditions on one field do not combine.
+            if (Object.keys(first).some((key) => key in second)) continue;
+            const expected = all.filter(
+              (id) => alone[one]?.includes(id) === true && alone[two]?.includes(id) === true,
+            );
+            const filter = { ...first, ...second };
+            assert.deepEqual(await list(store, filter, 2), expected, JSON.stringify(filter));
+          }
+        }
+      },
+    },
+    {
+      id: 'list/a-bounded-scan-leaves-no-gap',
+      title: 'listInstances() finds a match beyond the rows that one page examines',
+      async run(store) {
+        await store.create('first', { name: 'rare', tags: { rare: '1' } });
+        const size = 1_000;
+        for (let from = 0; from < 10_500; from += size) {
+          const ids = Array.from({ length: size }, (_, index) => `n${from + index}`);
+          await store.provider.createInstances(
+            ids.map((id) => newInstance(id, { incarnation: randomToken(), start: startMessage() })),
+          );
+        }
+        const [record] = await store.provider.getInstances(['first']);
+        const createdBefore = (record?.createdAt ?? 0) + 1;
+        assert.deepEqual(await list(store, { leaked: false, idPrefix: 'fir' }), ['first']);
+        const found = await list(store, { createdBefore, rootsOnly: true }, 1_000);
+        assert.equal(found.at(-1), 'first');
+        assert.equal(new Set(found).size, found.length);
+        assert.equal((await list(store, { status: ['completed'] })).length, 0);
+        const { count, capped } = await store.provider.countInstances({
+          filter: { status: ['completed'] },
+          cap: 1,
+        });
+        assert.deepEqual({ count, capped }, { count: 0, capped: true });
+      },
+    },
+    {
+      id: 'count/is-exact-below-its-cap',
+      title: 'countInstances() counts all matches below its cap',
+      async run(store) {
+        await storeVaried(store);
+        const count = (filter: InstanceConditions) =>
+          store.provider.countInstances({ filter, cap: 100 });
+        assert.deepEqual(await count({}), { count: 12, capped: false });
+        assert.deepEqual(await count({ status: ['failed'] }), { count: 4, capped: false });
+        assert.deepEqual(await count({ failureCode: 'FULL' }), { count: 2, capped: false });
+        assert.deepEqual(await count({ names: ['x'] }), { count: 0, capped: false });
+      },
+    },
+    {
+      id: 'count/stops-at-its-cap',
+      title: 'countInstances() returns its cap if there are more',
+      async run(store) {
+        for (const id of ['a', 'b', 'c']) await store.create(id);
+        const count = (cap: number) => store.provider.countInstances({ filter: {}, cap });
+        assert.deepEqual(await count(2), { count: 2, capped: true });
+        assert.deepEqual(await count(3), { count: 3, capped: false });
+      },
+    },
+    {
+      id: 'definitions/are-counted-by-status',
+      title: 'listDefinitions() counts the instances of each definition by status',
+      async run(store) {
+        await storeVaried(store);
+        await createTasks(store, [newTask('t')]);
+        const found = await store.provider.listDefinitions({ afterKey: 0, limit: 10, cap: 100 });
+        const exact = (count: number) => ({ count, capped: false });
+        assert.deepEqual(
+          found.map(({ definitionKey: _, ...definition }) => definition),
+          [
+            {
+              kind: 'orchestration',
+              name: 'even',
+              version: '1',
+              counts: { failed: exact(2), completed: exact(2), running: exact(2) },
+            },
+            {
+              kind: 'orchestration',
+              name: 'odd',
+              version: '1',
+              counts: { failed: exact(2), completed: exact(2), running: exact(2) },
+            },
+            { kind: 'task', name: 'task', version: null, counts: { pending: exact(1) } },
+          ],
+        );
+      },
+    },
+    {
+      id: 'definitions/counts-are-capped',
+      title: 'listDefinitions() marks counts of a definition with more instances than the cap',
+      async run(store) {
+        await storeVaried(store);
+        const [even] = await store.provider.listDefinitions({ afterKey: 0, limit: 1, cap: 3 });
+        assert.deepEqual(even?.counts.failed, { count: 2, capped: false });
+        assert.equal(even?.counts.running?.capped, true);
+      },
+    },
+    {
+      id: 'definitions/come-in-pages',
+      title: 'listDefinitions() lists each definition once over all pages',
+      async run(store) {
+        const names = ['a', 'b', 'c', 'd', 'e'];
+        for (const name of names) await store.create(name, { name });
+        const seen: string[] = [];
+        for (let afterKey = 0; ;) {
+          const page = await store.provider.listDefinitions({ afterKey, limit: 2, cap: 1 });
+          if (page.length === 0) break;
+          seen.push(...page.map(({ name }) => name));
+          afterKey = page.at(-1)?.definitionKey ?? 0;
+        }
+        assert.deepEqual(seen, names);
+      },
+    },
+    {
+      id: 'tags/come-with-the-start',
+      title: 'the tags of a start are stored, also with a first turn',
+      async run(store) {
+        await store.create('a', { tags: { x: '\u00e9 "q"', __proto__x: '1' } });
+        assert.deepEqual(await tagsOf(store, 'a'), { x: '\u00e9 "q"', __proto__x: '1' });
+        await store.create('b');
+        assert.deepEqual(await tagsOf(store, 'b'), {});
+      },
+    },
+    {
+      id: 'tags/of-tasks-and-children',
+      title: 'task runs and children have the tags of their start',
+      async run(store) {
+        await createTasks(store, [newTask('t', { tags: { k: 't' } }), newTask('u')]);
+        await store.begin('a', { children: [{ ...child('a1', 1), tags: { k: 'c' } }] });
+        assert.deepEqual(await tagsOf(store, 't'), { k: 't' });
+        assert.deepEqual(await tagsOf(store, 'u'), {});
+        assert.deepEqual(await tagsOf(store, 'a1'), { k: 'c' });
+        assert.deepEqual(await list(store, { tags: { k: 'c' } }), ['a1']);
+      },
+    },
+    {
+      id: 'tags/a-turn-merges-them',
+      title: 'a turn adds, changes and removes tags',
+      async run(store) {
+        await store.begin('a', { tags: { b: '2', c: null, d: '4' } }, { tags: { b: '1', c: '3' } });
+        assert.deepEqual(await tagsOf(store, 'a'), { b: '2', d: '4' });
+        assert.deepEqual(await list(store, { tags: { b: '1' } }), []);
+        assert.deepEqual(await list(store, { tags: { c: '3' } }), []);
+        assert.deepEqual(await list(store, { tags: { b: '2', d: '4' } }), ['a']);
+      },
+    },
+    {
+      id: 'tags/survive-continue-as-new',
+      title: 'the next execution keeps the tags',
+      async run(store) {
+        const outcome = { status: 'continuedAsNew', version: null, start: startMessage() } as const;
+        await store.begin('a', { tags: { n: '1' }, outcome }, { tags: { t: '1' } });
+        assert.deepEqual(await tagsOf(store, 'a'), { n: '1', t: '1' });
+        assert.deepEqual(await list(store, { tags: { t: '1', n: '1' } }), ['a']);
+      },
+    },
+    {
+      id: 'tags/are-deleted-with-their-instance',
+      title: 'a deletion deletes the tags, also for a new instance with the same id',
+      async run(store) {
+        await store.create('a', { tags: { t: '1' } });
+        await store.provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: true }]);
+        await store.create('a');
+        assert.deepEqual(await tagsOf(store, 'a'), {});
+        assert.deepEqual(await list(store, { tags: { t: '1' } }), []);
+        const { count } = await store.provider.countInstances({
+          filter: { tags: { t: '1' } },
+          cap: 10,
+        });
+        assert.equal(count, 0);
+      },
+    },
+    {
+      id: 'tags/are-not-part-of-the-start',
+      title: 'a repeated start with other tags exists and keeps the first tags',
+      async run(store) {
+        await store.create('a', { tags: { t: '1' } });
+        const [again] = await store.provider.createInstances([
+          newInstance('a', { tags: { t: '2' } }),
+        ]);
+        assert.equal(again?.kind, 'exists');
+        assert.deepEqual(await tagsOf(store, 'a'), { t: '1' });
+      },
+    },
+  ],
+};
