@@ -10,6 +10,9 @@ export const keepWorkersMs = 86_400_000;
 /** Maximum stale workers that are kept. */
 export const maxStaleWorkers = 1_000;
 
+/** Minimum time that work is due before it counts as unclaimed. A live worker claims it sooner. */
+export const minUnclaimedMs = 10_000;
+
 /** A definition that may need a worker. `version: null`: any version of an orchestration. */
 export interface WantedDefinition {
   readonly kind: 'orchestration' | 'activity' | 'task';
