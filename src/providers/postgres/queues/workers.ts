@@ -98,7 +98,7 @@ export class Workers {
     const rows = await this.#store.statement<
       { readonly nowMs: number } & { readonly [Key in keyof WorkerRow]: WorkerRow[Key] | null }
     >('listWorkers', ...this.#statements.list({ now: this.#store.nowParameter }));
-    const workers = rows.flatMap(({ nowMs: _, ...row }) =>
+    const workers = rows.flatMap(({ nowMs: _nowMs, ...row }) =>
       row.workerId === null ? [] : toWorkerRecord(row as WorkerRow),
     );
     return { nowMs: rows[0]?.nowMs ?? Number.NaN, workers };
