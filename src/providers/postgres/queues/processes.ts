@@ -24,6 +24,7 @@ export function createProcessStore(
 interface ProcessParts extends Pick<StoreAccess, 'statement' | 'nowParameter'> {
   readonly secrets: Secrets;
   readonly schema: string;
+  readonly wakeUps: { announceProcess(): void };
 }
 
 /**
@@ -50,6 +51,7 @@ export class Processes {
       leaseMs: Math.ceil(leaseMs),
     });
     await this.#store.statement('registerProcess', ...register);
+    this.#store.wakeUps.announceProcess();
   }
 
   async unregister(): Promise<void> {

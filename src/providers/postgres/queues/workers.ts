@@ -14,7 +14,7 @@ import {
   type WorkerRow,
 } from '../../shared/worker-row.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
-import { clock, one, optional, prepare, rowsOf, strings } from '../driver/columns.ts';
+import { clock, one, optional, prepare, rowIdOf, rowsOf, strings } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** The registry of workers. */
@@ -146,6 +146,7 @@ function statements(schema: string) {
       },
     ),
     // One statement for the heartbeat and the list of processes, so that an idle worker sends no second one.
+    // A row that a takeover changes meanwhile is skipped: its worker then registers again.
     renew: prepare(
       'perdure_renew_workers',
       {
@@ -160,7 +161,8 @@ function statements(schema: string) {
       ({ workers, hostId }) => `WITH renewed AS (
           UPDATE ${table} AS worker
           SET last_seen_at = ${nowSql}, in_use = beat.in_use, leaked = beat.leaked, died_at = NULL
-          FROM ${workers.as('beat')} WHERE worker.worker_id = beat.worker_id
+          FROM ${workers.as('beat')} ${rowIdOf(table, 'one.worker_id = beat.worker_id')}
+          WHERE worker.ctid = found.row_id
           RETURNING worker.worker_id)
         SELECT worker_id AS "workerId", NULL::text AS "processId", NULL::int AS pid, NULL::text AS "startTime" FROM renewed
         UNION ALL
