@@ -62,10 +62,11 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'orchestration',
     'replay',
     'management',
+    'providers/rules',
     'providers/contract',
     'model',
   ],
-  client: ['jobs', 'schedules', 'management', 'providers/contract', 'model'],
+  client: ['jobs', 'schedules', 'management', 'providers/rules', 'providers/contract', 'model'],
   // Jobs use a store only through their backend. They share call parsing and instance serialization with the client.
   jobs: ['client', 'providers/contract', 'model'],
   tasks: ['orchestration', 'model'],

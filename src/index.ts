@@ -168,6 +168,8 @@ export type { Provider } from './providers/contract/provider.ts';
 export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
 export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
+export type { UnclaimedWorkInfo, WorkerInfo } from './client/reading/workers.ts';
+export type { WorkerDefinitions, WorkerSlots } from './providers/contract/workers.ts';
 export type { OnFailState } from './providers/contract/tasks.ts';
 export type {
   AuditRecord,

@@ -15,6 +15,7 @@ const openOptions = [
   'payloadLimitBytes',
   'maxBufferedEvents',
   'pollInterval',
+  'heartbeat',
   'logger',
   'clock',
 ];
@@ -30,6 +31,7 @@ const workerOptions = [
   'activityLease',
   'orchestrationLease',
   'pollInterval',
+  'heartbeat',
   'cancelGrace',
   'cleanupTimeout',
   'shutdownGrace',

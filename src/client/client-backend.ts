@@ -40,6 +40,7 @@ import type {
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
 import type { AuditPage, InstancePage, ListCall, PageCall } from './reading/instance-list.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { TaskSettings } from './starting/task-request.ts';
 
 /** The public members of a class, so that another class can implement them. */
@@ -122,6 +123,8 @@ export interface ClientBackend {
   listAudit(call: PageCall): Promise<AuditPage>;
   queueDepths(): Promise<QueueDepths>;
   systemMetrics(): Promise<SystemMetrics>;
+  workers(): Promise<readonly WorkerInfo[]>;
+  unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]>;
 
   /** Rejects all waits with `CLOSED`; releases connections once `lastCalls` has settled. */
   close(lastCalls: Promise<void>): Promise<void>;

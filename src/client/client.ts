@@ -62,6 +62,7 @@ import {
   type ListFilter,
   type ListPage,
 } from './reading/instance-list.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import {
   notAFlow,
   readEventCall,
@@ -388,6 +389,24 @@ export abstract class Client implements Submitter {
   async systemMetrics(): Promise<SystemMetrics> {
     this.assertOpen();
     return this.#backend.systemMetrics();
+  }
+
+  /**
+   * Lists the workers of the store with their definitions, slots and status. Live workers are first; at most 1,000.
+   * The store's clock decides which are live. A worker that died is listed as stale for a day.
+   */
+  async workers(): Promise<readonly WorkerInfo[]> {
+    this.assertOpen();
+    return this.#backend.workers();
+  }
+
+  /**
+   * Lists the definitions with work that has been due for 10 s and that no live worker can run. The longest waiting is
+   * first; at most 100.
+   */
+  async unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]> {
+    this.assertOpen();
+    return this.#backend.unclaimedWork();
   }
 
   /**

@@ -29,6 +29,12 @@ import type {
   TaskRun,
 } from './client-backend.ts';
 import { LocalJobs, toNewTask } from './local-jobs.ts';
+import {
+  findUnclaimedWork,
+  listWorkers,
+  type UnclaimedWorkInfo,
+  type WorkerInfo,
+} from './reading/workers.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import {
@@ -230,6 +236,14 @@ export class LocalBackend implements ClientBackend {
 
   systemMetrics(): Promise<SystemMetrics> {
     return this.provider.systemMetrics();
+  }
+
+  workers(): Promise<readonly WorkerInfo[]> {
+    return listWorkers(this.provider);
+  }
+
+  unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]> {
+    return findUnclaimedWork(this.provider);
   }
 
   async close(lastCalls: Promise<void>): Promise<void> {

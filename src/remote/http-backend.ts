@@ -16,6 +16,7 @@ import {
   type ListCall,
   type PageCall,
 } from '../client/reading/instance-list.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
@@ -185,6 +186,14 @@ export class HttpBackend implements ClientBackend {
 
   systemMetrics(): Promise<SystemMetrics> {
     return this.#transport.call('systemMetrics', {});
+  }
+
+  async workers(): Promise<readonly WorkerInfo[]> {
+    return (await this.#transport.call('listWorkers', {})).items;
+  }
+
+  async unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]> {
+    return (await this.#transport.call('listUnclaimedWork', {})).items;
   }
 
   async close(lastCalls: Promise<void>): Promise<void> {

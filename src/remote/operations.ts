@@ -28,6 +28,8 @@ export const operations = {
   listAudit: 'GET /v1/audit',
   queueDepths: 'GET /v1/queues',
   systemMetrics: 'GET /v1/system',
+  listWorkers: 'GET /v1/workers',
+  listUnclaimedWork: 'GET /v1/unclaimed-work',
   runTask: 'POST /v1/tasks',
   runTasks: 'POST /v1/tasks/batch',
   listSchedules: 'GET /v1/schedules',

@@ -2,6 +2,7 @@ import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
 import type { InstanceCount } from '../providers/contract/instances.ts';
 import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
@@ -231,6 +232,34 @@ const depth: Check = fields<QueueDepth>({
   oldestReadyAt: nullable(number),
 });
 
+const worker: Check = fields<WorkerInfo>({
+  id: text,
+  processId: optional(text),
+  name: text,
+  status: text,
+  host: text,
+  pid: number,
+  buildId: text,
+  orchestrations: list(fields<{ name: string; version: string }>({ name: text, version: text })),
+  activities: list(text),
+  tasks: list(text),
+  slots: fields<WorkerInfo['slots']>({ activities: number, orchestrations: number, inUse: number }),
+  leaked: number,
+  startedAt: number,
+  lastSeenAt: number,
+  ageMs: number,
+  heartbeatMs: number,
+  diedAt: optional(number),
+  definitionsOmitted: optional(flag),
+});
+
+const unclaimed: Check = fields<UnclaimedWorkInfo>({
+  kind: text,
+  name: text,
+  version: optional(text),
+  dueForMs: number,
+});
+
 const key = { id: text, incarnation: text };
 const id = fields<{ id: string }>({ id: text });
 const run = fields<{ id: string; created: boolean }>({ id: text, created: flag });
@@ -340,6 +369,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     reclaimableBytes: number,
     pendingReclaims: number,
   }),
+  listWorkers: fields<ResponseBody<'listWorkers'>>({ items: list(worker) }),
+  listUnclaimedWork: fields<ResponseBody<'listUnclaimedWork'>>({ items: list(unclaimed) }),
   runTask: run,
   runTasks: fields<ResponseBody<'runTasks'>>({ runs: list(run) }),
   listSchedules: fields<ResponseBody<'listSchedules'>>({

@@ -9,8 +9,12 @@ import { invalidOption } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
+import { defaultHeartbeatMs } from '../providers/rules/workers.ts';
 import type { RuntimeHooks } from './hooks.ts';
 import { readTestOptions } from './test-options.ts';
+
+// The registry lists a worker for a day after its last heartbeat.
+const maxHeartbeatMs = 3_600_000;
 
 /** Options of `startWorker()`. All have defaults. */
 export interface WorkerOptions {
@@ -26,6 +30,8 @@ export interface WorkerOptions {
   readonly orchestrationLease?: Duration;
   /** Maximum wait of a fetch before it queries again, if every hint was lost. Default: 1 s. */
   readonly pollInterval?: Duration;
+  /** Interval at which the worker renews its entry in `client.workers()`. Default: 10 s; 100 ms to 1 hour. */
+  readonly heartbeat?: Duration;
   /** Time a handler has to stop after its signal is aborted. Default: 10 s. */
   readonly cancelGrace?: Duration;
   /**
@@ -75,6 +81,7 @@ export interface ResolvedOptions {
   readonly activityLeaseMs: number;
   readonly orchestrationLeaseMs: number;
   readonly pollIntervalMs: number;
+  readonly heartbeatMs: number;
   readonly cancelGraceMs: number;
   readonly cleanupTimeoutMs: number;
   readonly shutdownGraceMs: number;
@@ -112,6 +119,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     activityLeaseMs,
     orchestrationLeaseMs,
     pollIntervalMs: Math.max(1, toMs(options.pollInterval ?? 1_000, 'pollInterval')),
+    heartbeatMs: heartbeat(options.heartbeat ?? defaultHeartbeatMs),
     cancelGraceMs: toMs(options.cancelGrace ?? 10_000, 'cancelGrace'),
     cleanupTimeoutMs: toMs(options.cleanupTimeout ?? 300_000, 'cleanupTimeout'),
     shutdownGraceMs: toMs(options.shutdownGrace ?? 10_000, 'shutdownGrace'),
@@ -148,6 +156,15 @@ function whole(name: string, value: number, min: number): number {
 function lease(name: string, value: Duration): number {
   const ms = toMs(value, name);
   if (ms < 50) throw invalidOption(name, value, 'at least 50 ms');
+  return ms;
+}
+
+// A worker is stale after three heartbeats. A busy process may delay one by some 100 ms.
+function heartbeat(value: Duration): number {
+  const ms = toMs(value, 'heartbeat');
+  if (ms < 100 || ms > maxHeartbeatMs) {
+    throw invalidOption('heartbeat', value, 'from 100 ms to 1 hour');
+  }
   return ms;
 }
 

@@ -5,17 +5,21 @@
  * - activities/work-fetcher, activities/activity-dispatcher, activities/activity-run: claim work and run handlers
  * - turns/completions: commits outcomes, with the next turn of a warm instance (fast path)
  * - leases/leases: renews the claims
+ * - leases/worker-registration: lists the worker, and takes over the claims of dead processes
  * A task run passes only work-fetcher, activity-dispatcher, activity-run and completions.
  */
+import { hostname } from 'node:os';
 import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import type { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
 import { encodeMessage } from '../model/message.ts';
+import { randomToken } from '../model/values/random-id.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/contract/instances.ts';
 import type { Hint, Provider } from '../providers/contract/provider.ts';
+import type { WorkerDefinitions } from '../providers/contract/workers.ts';
 import { TaskRegistry, type TaskClient, type TaskDefinition } from '../tasks/task.ts';
 import { Scheduler } from '../schedules/scheduler.ts';
 import { ActivityDispatcher } from './activities/activity-dispatcher.ts';
@@ -28,10 +32,10 @@ import { LateResults } from './activities/late-results.ts';
 import { Leases } from './leases/leases.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './turns/orchestration-dispatcher.ts';
-import { ProcessTakeover } from './leases/process-takeover.ts';
+import { WorkerRegistration } from './leases/worker-registration.ts';
 import { Reclaimer } from './maintenance/reclaimer.ts';
 import { SessionReaper } from './maintenance/session-reaper.ts';
-import { Slots } from './activities/concurrency.ts';
+import { LeakedHandlers, Slots } from './activities/concurrency.ts';
 import { StreamBackpressure } from './activities/emitter.ts';
 import { TimerTurns, WarmTimers, type TimerTurnsParams } from './turns/timer-turns.ts';
 import { TurnRunner, type TurnRunnerParams } from './turns/turn-runner.ts';
@@ -80,7 +84,7 @@ export class Worker {
   readonly #unclaimedWork: UnclaimedWorkWatch;
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
-  readonly #takeover: ProcessTakeover;
+  readonly #registration: WorkerRegistration;
   readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
   #stopped: Promise<void> | undefined;
@@ -94,18 +98,19 @@ export class Worker {
     this.#backpressure = new StreamBackpressure(clock);
     this.#watchdog = new WatchdogRegistration(this.#context);
     const slots = new Slots(options.activityConcurrency);
+    const leaked = new LeakedHandlers();
     const turnParts = this.#createTurnParts(slots);
     this.#activityLeases = this.#createActivityLeases();
     this.#orchestrationLeases = this.#createOrchestrationLeases();
     this.#completions = this.#createCompletions(turnParts);
-    this.#activities = this.#createActivityDispatcher(slots);
+    this.#activities = this.#createActivityDispatcher(slots, leaked);
     this.#orchestrations = this.#createOrchestrationDispatcher(turnParts);
     this.#firstTurns = new FirstTurns(turnParts);
     this.#reclaimer = new Reclaimer(this.#context);
     this.#unclaimedWork = createUnclaimedWorkWatch(this.#context);
     this.#scheduler = createScheduler(this.#context);
     this.#sessions = createSessionReaper(this.#context);
-    this.#takeover = createTakeover(this.#context);
+    this.#registration = createRegistration(this.#context, slots, leaked);
     this.#sweeper = createSweeper(this.#context);
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
@@ -162,12 +167,13 @@ export class Worker {
     });
   }
 
-  #createActivityDispatcher(slots: Slots): ActivityDispatcher {
+  #createActivityDispatcher(slots: Slots, leaked: LeakedHandlers): ActivityDispatcher {
     const { registry, tasks, provider } = this.#context;
     return new ActivityDispatcher({
       ...this.#context,
       handlers: new WorkHandlers(registry, tasks, provider),
       slots,
+      leaked,
       leases: this.#activityLeases,
       backpressure: this.#backpressure,
       watchdogId: this.#watchdog.id,
@@ -198,7 +204,7 @@ export class Worker {
     this.#sweeper?.start();
     this.#scheduler.start();
     this.#sessions.start();
-    this.#takeover.start();
+    this.#registration.start();
   }
 
   /** Creates an instance together with its first turn. Returns `undefined` if this worker cannot run it. */
@@ -238,7 +244,7 @@ export class Worker {
     await this.#reclaimer.stop();
     await this.#unclaimedWork.stop();
     await swept;
-    await this.#takeover.stop();
+    await this.#registration.stop();
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
@@ -275,7 +281,7 @@ export class Worker {
     if (hint.kind === 'cancelRequested') this.#onCancelRequested(hint);
     if (hint.kind === 'changed') {
       this.#scheduler.changedElsewhere();
-      this.#takeover.changedElsewhere();
+      this.#registration.changedElsewhere();
     }
     this.#backpressure.onHint(hint);
     // Otherwise an instance that another process ended would stay cached until it is evicted for space.
@@ -315,13 +321,18 @@ function createContext(params: WorkerParams): WorkerContext {
 }
 
 function createUnclaimedWorkWatch(context: WorkerContext): UnclaimedWorkWatch {
-  const { registry, tasks } = context;
-  return new UnclaimedWorkWatch({
-    ...context,
-    runnable: registry.runnable(),
+  return new UnclaimedWorkWatch({ ...context, own: definitionsOf(context) });
+}
+
+/** The definitions that the worker can run. */
+function definitionsOf({ registry, tasks }: WorkerContext): WorkerDefinitions {
+  return {
+    orchestrations: registry
+      .runnable()
+      .flatMap(({ name, version }) => (version === null ? [] : { name, version })),
     activities: registry.activities().map(({ name }) => name),
     tasks: tasks.all().map(({ name }) => name),
-  });
+  };
 }
 
 /** Hints and due ticks wake the scheduler. `recheckMs` finds schedules of other processes whose hint was lost. */
@@ -334,9 +345,39 @@ function createSessionReaper(context: WorkerContext): SessionReaper {
   return new SessionReaper({ ...context, lateResults: new LateResults(context), idleMs });
 }
 
-function createTakeover({ store, logger, options }: WorkerContext): ProcessTakeover {
-  const leaseMs = Math.max(options.activityLeaseMs, options.orchestrationLeaseMs);
-  return new ProcessTakeover({ store, logger, leaseMs });
+function createRegistration(
+  context: WorkerContext,
+  slots: Slots,
+  leaked: LeakedHandlers,
+): WorkerRegistration {
+  const { store, logger, options } = context;
+  const { name, buildId, heartbeatMs } = options;
+  const workerId = randomToken();
+  const definitions = definitionsOf(context);
+  // Not the worker's clock: an injected one may skip a month.
+  const startedAt = performance.now();
+  const worker = {
+    workerId,
+    heartbeatMs,
+    leaseMs: Math.max(options.activityLeaseMs, options.orchestrationLeaseMs),
+    describe: () => ({
+      workerId,
+      name,
+      host: hostname(),
+      pid: process.pid,
+      buildId,
+      ...definitions,
+      slots: {
+        activities: options.activityConcurrency,
+        orchestrations: options.orchestrationBatch,
+        inUse: slots.taken,
+      },
+      leaked: leaked.count,
+      heartbeatMs,
+      runningMs: performance.now() - startedAt,
+    }),
+  };
+  return new WorkerRegistration({ store, logger, worker });
 }
 
 function createSweeper(context: WorkerContext): Sweeper | undefined {

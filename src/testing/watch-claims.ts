@@ -122,6 +122,10 @@ export function watchClaims(store: Provider): WatchedProvider {
     unregisterProcess: () => follow(store.unregisterProcess()),
     listProcesses: (hostId) => follow(store.listProcesses(hostId)),
     takeOverClaims: (processIds) => follow(store.takeOverClaims(processIds)),
+    registerWorkers: (workers) => follow(store.registerWorkers(workers)),
+    renewWorkers: (params) => follow(store.renewWorkers(params)),
+    unregisterWorkers: (workerIds) => follow(store.unregisterWorkers(workerIds)),
+    listWorkers: () => follow(store.listWorkers()),
     createTasks: (tasks) => follow(store.createTasks(tasks)),
     putSchedule: (write) => follow(store.putSchedule(write)),
     setSchedulePaused: (name, paused, resume) =>

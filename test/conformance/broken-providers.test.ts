@@ -34,6 +34,7 @@ import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
 import { brokenWork } from './broken/work.ts';
+import { brokenWorkers } from './broken/workers.ts';
 import { SqliteFiles } from './sqlite-files.ts';
 
 const brokenProviders: readonly BrokenProvider[] = [
@@ -57,6 +58,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenMetrics,
   ...brokenLeases,
   ...brokenTakeovers,
+  ...brokenWorkers,
   ...brokenTaskQueues,
   ...brokenTaskEnds,
   ...brokenSchedules,

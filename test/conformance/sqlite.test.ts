@@ -5,7 +5,7 @@ import { describeProvider } from '../../src/testing/conformance/describe-provide
 import { SqliteFiles } from './sqlite-files.ts';
 
 const unreachable = conformanceCases
-  .filter(({ id }) => /^(?:shared|process|takeover)\/|^data\/corrupt-/.test(id))
+  .filter(({ id }) => /^(?:shared|process|takeover|worker)\/|^data\/corrupt-/.test(id))
   .map(({ id }) => ({ case: id, reason: 'no other connection reaches a database in memory' }));
 
 describeProvider(

@@ -9,6 +9,7 @@ import {
   event,
   newInstance,
   newProcess,
+  newWorker,
   newTurn,
   raised,
   workItem,
@@ -109,6 +110,11 @@ const walking = [
   'perdure_end_items_of_processes',
   'perdure_end_locks_of_processes',
   'perdure_forget_processes',
+  // The registry has a row per worker and at most 1,000 stale ones.
+  'perdure_register_process',
+  'perdure_register_workers',
+  'perdure_list_workers',
+  'perdure_mark_dead_workers',
 ];
 
 type Queue = 'instances' | 'work' | 'tasks';
@@ -202,6 +208,10 @@ async function sendTheRest(): Promise<void> {
   expect(await provider.fetchOrchestrationItems({ max: 1, lockMs: 1, waitMs: 0 })).toEqual([]);
   await provider.registerProcess(newProcess('h'));
   await provider.listProcesses('h');
+  await provider.registerWorkers([newWorker('w')]);
+  await provider.renewWorkers({ workers: [{ workerId: 'w', inUse: 0, leaked: 0 }], hostId: 'h' });
+  await provider.listWorkers();
+  await provider.unregisterWorkers(['w']);
   await provider.takeOverClaims(['x']);
   await provider.unregisterProcess();
   await provider.close();

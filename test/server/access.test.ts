@@ -165,6 +165,8 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   readChunks: 'session',
   streamJob: 'session',
   health: 'open',
+  listWorkers: 'denied',
+  listUnclaimedWork: 'denied',
   queueDepths: 'denied',
   systemMetrics: 'denied',
   prometheus: 'denied',

@@ -333,3 +333,21 @@ CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), pri
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
+
+CREATE TABLE workers (
+  worker_id TEXT NOT NULL PRIMARY KEY,
+  process_id TEXT NOT NULL, -- prefix of the lock tokens of its claims
+  name TEXT NOT NULL,
+  host TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  build_id TEXT NOT NULL,
+  activity_slots INTEGER NOT NULL,
+  orchestration_slots INTEGER NOT NULL,
+  in_use INTEGER NOT NULL,
+  leaked INTEGER NOT NULL,
+  heartbeat_ms INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  last_seen_at INTEGER NOT NULL,
+  died_at INTEGER, -- when another process of its host took its process over
+  definitions TEXT NOT NULL
+) STRICT;

@@ -25,7 +25,8 @@ export interface ProcessStore {
    * A provider must:
    * - keep it until it is unregistered or taken over, one per provider (process/is-listed-for-its-host,
    *   process/is-registered-once)
-   * - delete registrations that were not renewed for a day (process/is-forgotten-after-a-day)
+   * - delete registrations that were not renewed for a day, unless a worker of the process was seen within that time
+   *   (process/is-forgotten-after-a-day, process/is-kept-by-its-workers)
    */
   registerProcess(process: NewProcess): Promise<void>;
 
@@ -56,6 +57,7 @@ export interface ProcessStore {
    * - change no claim of another process, on any host (takeover/spares-the-living)
    * - leave sessions and named leases unchanged (takeover/leaves-sessions-and-leases)
    * - wake waiting fetches, also in this process (takeover/wakes-waiting-fetches)
+   * - mark the workers of the processes as dead (worker/a-takeover-marks-the-dead)
    * - remove a process when none of its leases is left (takeover/ends-the-claims-of-the-dead)
    * - do nothing for an unknown process (takeover/can-be-repeated)
    */

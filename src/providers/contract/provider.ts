@@ -44,6 +44,7 @@ import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { CancelInfo, WorkQueue } from './work-queue.ts';
+import type { WorkerStore } from './workers.ts';
 
 /** The output of a completed instance, with its incarnation. */
 export interface CompletedOutput {
@@ -97,6 +98,7 @@ export interface Provider
     CancellationStore,
     ManagementStore,
     ProcessStore,
+    WorkerStore,
     TaskStore,
     ScheduleStore,
     SessionStore,

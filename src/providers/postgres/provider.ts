@@ -14,6 +14,7 @@ import { prepareSchema } from './migrations/migrate.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
+import { createWorkerStore } from './queues/workers.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
@@ -54,6 +55,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createCancellationStore(store),
     ...createManagementStore(store),
     ...createProcessStore(store),
+    ...createWorkerStore(store),
     ...createTaskStore(store, (tasks) =>
       singleStatementTaskCreation.create(tasks, store.nowParameter),
     ),

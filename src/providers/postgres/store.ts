@@ -50,6 +50,7 @@ import { Turns } from './instances/turns.ts';
 import type { WakeUps } from './wakeups/wake-ups.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
 import { WorkItems } from './tables/work-items.ts';
+import { Workers } from './queues/workers.ts';
 
 export interface StoreOptions {
   readonly connections: Connections;
@@ -110,6 +111,7 @@ export class Store implements QueueAccess {
   readonly executionPrunes: ExecutionPrunes;
   readonly systemRecords: SystemRecords;
   readonly processes: Processes;
+  readonly workers: Workers;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
   readonly clock: Clock | undefined;
@@ -170,6 +172,7 @@ export class Store implements QueueAccess {
     this.executionPrunes = new ExecutionPrunes(this);
     this.systemRecords = new SystemRecords(this);
     this.processes = new Processes(this);
+    this.workers = new Workers(this);
     this.#mutexes = new InstanceMutexes(schema);
     this.wakeUps = wakeUps((flaggedSince) =>
       this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),

@@ -18,6 +18,7 @@ import { createStreamStore } from './jobs/streams.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
+import { createWorkerStore } from './queues/workers.ts';
 
 /** Options of `openSqlite`. */
 export interface SqliteOptions {
@@ -54,6 +55,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createCancellationStore(store),
     ...createManagementStore(store),
     ...createProcessStore(store),
+    ...createWorkerStore(store),
     ...createTaskStore(store),
     ...createScheduleStore(store),
     ...createSessionStore(store),

@@ -41,6 +41,7 @@ import { Turns } from './instances/turns.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
 import { WakeUps } from './wakeups/wake-ups.ts';
 import { WorkItems } from './tables/work-items.ts';
+import { Workers } from './queues/workers.ts';
 
 export interface StoreOptions {
   readonly db: Database.Database;
@@ -90,6 +91,7 @@ export class Store implements StoreAccess {
   readonly inspection: Inspection;
   readonly systemRecords: SystemRecords;
   readonly processes: Processes;
+  readonly workers: Workers;
   readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
@@ -147,6 +149,7 @@ export class Store implements StoreAccess {
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     this.processes = new Processes(db, this);
+    this.workers = new Workers(db, this);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),

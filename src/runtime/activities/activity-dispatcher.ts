@@ -17,7 +17,7 @@ import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance/reports.ts';
 import type { RunningActivityContext } from './running-context.ts';
 import type { SettledActivity } from '../turns/completions.ts';
-import { StartSlices, type Slots, type TaskLimiter } from './concurrency.ts';
+import { StartSlices, type LeakedHandlers, type Slots, type TaskLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
 
@@ -28,6 +28,7 @@ export interface ActivityDispatcherParams {
   readonly options: ResolvedOptions;
   readonly client: TaskClient;
   readonly slots: Slots;
+  readonly leaked: LeakedHandlers;
   readonly leases: Leases<ActivityRun>;
   readonly backpressure: StreamBackpressure;
   /** Id of the worker in the watchdog. */
@@ -62,6 +63,7 @@ export class ActivityDispatcher {
       leases,
       watchdogId,
       starts: new StartSlices(),
+      leaked: params.leaked,
       markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
       cancelRun: (item, reason) => this.#cancelRun(item, reason),
       newEmitter: (item, context) => this.#newEmitter(item, context),

@@ -22,7 +22,7 @@ import {
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
-import type { StartSlices } from './concurrency.ts';
+import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { Outcome } from '../turns/completions.ts';
@@ -46,6 +46,7 @@ export interface RunEnvironment {
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly starts: StartSlices;
+  readonly leaked: LeakedHandlers;
   readonly leases: StartLeases;
   readonly watchdogId: number;
   /** Called when the handler blocked the event loop, and so the renewals, past its lease. */
@@ -76,6 +77,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #hasBegun = false;
   #isDeleted = false;
   #isDisposed = false;
+  #isLeaked = false;
 
   constructor(item: WorkItem, handler: WorkHandler, environment: RunEnvironment) {
     this.item = item;
@@ -221,6 +223,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
       this.#end(result);
     } catch (error) {
       this.#end(this.#toResult(error));
+    } finally {
+      if (this.#isLeaked) this.#environment.leaked.remove();
     }
   }
 
@@ -398,9 +402,11 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
   // JavaScript cannot be stopped from outside: free the slot and ignore the result.
   #leak(): void {
-    const { options } = this.#environment;
+    const { options, leaked } = this.#environment;
     const { instanceId, name } = this.item;
     const result = this.#toResult(this.#stopping);
+    this.#isLeaked = true;
+    leaked.add();
     this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
     reportSafely(options.logger, () => {
       options.logger.warn(

@@ -36,6 +36,24 @@ export class Slots {
   }
 }
 
+/** Counts the handlers of a worker that still run after their grace. */
+export class LeakedHandlers {
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(): void {
+    this.#count += 1;
+  }
+
+  /** Call when the handler has settled after all. */
+  remove(): void {
+    this.#count -= 1;
+  }
+}
+
 /** Limits the concurrent runs of one task in a worker: by its `concurrency` and its circuit breaker. */
 export class TaskLimiter {
   readonly task: string;

@@ -11,9 +11,10 @@ it('a clock that is set back does not delay the next query for unclaimed work', 
       queries += 1;
       return [];
     },
+    listWorkers: () => Promise.reject(new Error('not needed without unclaimed work')),
   };
-  const nothing = { runnable: [], activities: [], tasks: [] };
-  const watch = new UnclaimedWorkWatch({ store, clock, logger: silentLogger, ...nothing });
+  const own = { orchestrations: [], activities: [], tasks: [] };
+  const watch = new UnclaimedWorkWatch({ store, clock, logger: silentLogger, own });
   await clock.setBack(3_600_000);
   await clock.advance(15_000);
   watch.queryIfDue();

@@ -1,31 +1,26 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
-import type { Runnable } from '../../providers/contract/orchestration-queue.ts';
 import type { UnclaimedWork, UnclaimedWorkStore } from '../../providers/contract/unclaimed-work.ts';
+import type { WorkerDefinitions, WorkerStore } from '../../providers/contract/workers.ts';
+import { definitionsOf, liveWorkers, minUnclaimedMs } from '../../providers/rules/workers.ts';
 import { reportSafely } from './reports.ts';
 
 export interface UnclaimedWorkWatchParams {
-  readonly store: UnclaimedWorkStore;
+  readonly store: UnclaimedWorkStore & Pick<WorkerStore, 'listWorkers'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The orchestrations that this worker can run. */
-  readonly runnable: readonly Runnable[];
-  readonly activities: readonly string[];
-  readonly tasks: readonly string[];
+  /** The definitions that this worker can run. */
+  readonly own: WorkerDefinitions;
 }
 
-/** Minimum time that work is due before a warning. A worker with its code claims it sooner. */
-const minWaitMs = 10_000;
 const firstQueryMs = 15_000;
 const queryEveryMs = 30_000;
 const warnEveryMs = 60_000;
 const maxEntries = 100;
 
 /**
- * Warns of due work that neither this worker nor another one claims. Typical causes: a misspelled name, a removed
- * version,
- * a definition that was never registered. Queries every 30 s, at a poll of the worker; warns once per name and
- * minute.
+ * Warns of due work whose code no live worker has. Typical causes: a misspelled name, a removed version, a definition
+ * that was never registered. Queries every 30 s, at a poll of the worker; warns once per name and minute.
  */
 export class UnclaimedWorkWatch {
   readonly #params: UnclaimedWorkWatchParams;
@@ -53,26 +48,43 @@ export class UnclaimedWorkWatch {
   }
 
   async #query(nowMs: number): Promise<void> {
-    const { store, logger, runnable, activities, tasks } = this.#params;
+    const { logger } = this.#params;
     try {
-      const filter = { runnable, activities, tasks };
-      const work = await store.findUnclaimedWork({ ...filter, minWaitMs, limit: maxEntries });
+      const { work, live } = await this.#find();
       for (const [key, warnedAt] of this.#warnedAt) {
         if (nowMs - warnedAt >= warnEveryMs) this.#warnedAt.delete(key);
       }
-      for (const one of work) this.#warn(one, nowMs);
+      for (const one of work) this.#warn(one, live, nowMs);
     } catch (error) {
       // Logged at debug level: the next query comes soon, and other calls report a failing store.
       reportSafely(logger, () => logger.debug({ error }, 'querying unclaimed work failed'));
     }
   }
 
-  #warn({ kind, name, version, dueForMs }: UnclaimedWork, nowMs: number): void {
+  /** Reads the registry only if work waits that this worker cannot run. */
+  async #find(): Promise<{
+    readonly work: readonly UnclaimedWork[];
+    readonly live: readonly WorkerDefinitions[];
+  }> {
+    const { store, own } = this.#params;
+    const query = { minWaitMs: minUnclaimedMs, limit: maxEntries };
+    const foreign = await store.findUnclaimedWork({ ...definitionsOf([own]), ...query, limit: 1 });
+    if (foreign.length === 0) return { work: [], live: [] };
+    // This worker runs, whatever its last heartbeat says.
+    const live = [own, ...liveWorkers(await store.listWorkers())];
+    return { work: await store.findUnclaimedWork({ ...definitionsOf(live), ...query }), live };
+  }
+
+  #warn(
+    { kind, name, version, dueForMs }: UnclaimedWork,
+    live: readonly WorkerDefinitions[],
+    nowMs: number,
+  ): void {
     const key = JSON.stringify([kind, name, version]);
     if (this.#warnedAt.has(key)) return;
     this.#warnedAt.set(key, nowMs);
-    const { logger, runnable } = this.#params;
-    const versions = runnable.flatMap((one) =>
+    const { logger } = this.#params;
+    const versions = definitionsOf(live).runnable.flatMap((one) =>
       one.name === name && one.version !== null ? one.version : [],
     );
     const registered = kind === 'orchestration' && versions.length > 0 ? { versions } : undefined;
@@ -81,8 +93,8 @@ export class UnclaimedWorkWatch {
       logger.warn(
         fields,
         registered === undefined
-          ? `no worker claims this ${kind}: none seems to have it registered`
-          : 'no worker claims this version of an orchestration: none seems to have it registered',
+          ? `no live worker has this ${kind} registered`
+          : 'no live worker has this version of an orchestration registered',
       ),
     );
   }

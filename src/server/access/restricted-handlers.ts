@@ -199,6 +199,8 @@ export const restrictedHandlers: Handlers<Routes> = {
   // These return nothing about definitions.
   health: handlers.health,
   openApi: handlers.openApi,
+  listWorkers: rejectRestricted,
+  listUnclaimedWork: rejectRestricted,
   queueDepths: rejectRestricted,
   systemMetrics: rejectRestricted,
   prometheus: rejectRestricted,

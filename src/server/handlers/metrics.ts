@@ -14,8 +14,14 @@ export const metricHandlers: Handlers<typeof metricRoutes> = {
     return client.systemMetrics();
   },
   async prometheus(_, { client, clock, metrics: figures }) {
-    const [system, queues] = await Promise.all([client.systemMetrics(), client.queueDepths()]);
-    return toPrometheus({ system, queues, server: figures, nowMs: clock.now() });
+    const [system, queues, workers, unclaimed] = await Promise.all([
+      client.systemMetrics(),
+      client.queueDepths(),
+      client.workers(),
+      client.unclaimedWork(),
+    ]);
+    const nowMs = clock.now();
+    return toPrometheus({ system, queues, workers, unclaimed, server: figures, nowMs });
   },
   async openApi(_, { openApi }) {
     return openApi();

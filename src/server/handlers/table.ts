@@ -8,6 +8,7 @@ import { jobHandlers } from './jobs.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
+import { workerHandlers } from './workers.ts';
 
 /** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
@@ -19,5 +20,6 @@ export const handlers: Handlers<Routes> = {
   ...scheduleHandlers,
   ...sessionHandlers,
   ...jobHandlers,
+  ...workerHandlers,
   ...metricHandlers,
 };

@@ -3,6 +3,7 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from '../../client/reading/workers.ts';
 import type { ServerMetrics } from './server-metrics.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
@@ -11,10 +12,12 @@ type Sample = readonly [labels: Labels, value: number];
 export function toPrometheus(params: {
   readonly system: SystemMetrics;
   readonly queues: QueueDepths;
+  readonly workers: readonly WorkerInfo[];
+  readonly unclaimed: readonly UnclaimedWorkInfo[];
   readonly server: ServerMetrics;
   readonly nowMs: number;
 }): string {
-  const { system, queues, server, nowMs } = params;
+  const { system, queues, workers, unclaimed, server, nowMs } = params;
   const depths = (['orchestrations', 'activities', 'tasks'] as const).map(
     (queue) => [queue, queues[queue]] as const,
   );
@@ -53,6 +56,30 @@ export function toPrometheus(params: {
       ages,
     ),
     gauge('perdure_queue_messages', 'Messages to instances, including timers.', queues.messages),
+    gauge('perdure_workers', 'Workers by status, at most 1,000.', byStatus(workers)),
+    gauge(
+      'perdure_worker_slots',
+      'Slots for activities and tasks of the live workers, by state.',
+      slotsOf(workers),
+    ),
+    gauge(
+      'perdure_leaked_handlers',
+      'Handlers of live workers that still run after their grace.',
+      sum(workers, ({ leaked }) => leaked),
+    ),
+    gauge(
+      'perdure_unclaimed_definitions',
+      'Definitions with work due for 10 s that no live worker can run, at most 100.',
+      unclaimed.length,
+    ),
+    gauge(
+      'perdure_unclaimed_work_seconds',
+      'Time that the oldest entry of such a definition has been due, in seconds.',
+      unclaimed.map(({ kind, name, version, dueForMs }): Sample => [
+        { kind, name, ...(version !== undefined && { version }) },
+        dueForMs / 1_000,
+      ]),
+    ),
     gauge(
       'perdure_server_under_way',
       'Current load of the server: requests, streams and bytes.',
@@ -71,6 +98,30 @@ function bySubject(name: string, counts: Readonly<Record<string, number>>): read
   return Object.entries(counts).map(([subject, count]) => [{ [name]: subject }, count]);
 }
 
+function byStatus(workers: readonly WorkerInfo[]): readonly Sample[] {
+  return (['live', 'stale'] as const).map((status): Sample => [
+    { status },
+    workers.filter((worker) => worker.status === status).length,
+  ]);
+}
+
+function slotsOf(workers: readonly WorkerInfo[]): readonly Sample[] {
+  const used = sum(workers, ({ slots }) => slots.inUse);
+  const free = sum(workers, ({ slots }) => Math.max(0, slots.activities - slots.inUse));
+  return [
+    [{ state: 'used' }, used],
+    [{ state: 'free' }, free],
+  ];
+}
+
+/** Adds up a number of the live workers. */
+function sum(workers: readonly WorkerInfo[], of: (worker: WorkerInfo) => number): number {
+  return workers.reduce(
+    (total, worker) => (worker.status === 'live' ? total + of(worker) : total),
+    0,
+  );
+}
+
 function ageOf({ oldestReadyAt }: QueueDepth, nowMs: number): number {
   return oldestReadyAt === null ? 0 : Math.max(0, nowMs - oldestReadyAt) / 1_000;
 }
@@ -83,7 +134,6 @@ function counter(name: string, help: string, samples: readonly Sample[]): string
   return metric(name, 'counter', help, samples);
 }
 
-// No name or label value needs escaping: none comes from a user.
 function metric(
   ...[name, type, help, samples]: readonly [string, 'gauge' | 'counter', string, readonly Sample[]]
 ): string {
@@ -92,6 +142,11 @@ function metric(
 }
 
 function formatLabels(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+/** Escapes a label value as the text format of Prometheus requires: names of definitions may contain any character. */
+function escapeLabel(value: string | number): string {
+  return String(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
 }

@@ -7,6 +7,7 @@ import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
+import { workerRoutes } from './workers.ts';
 
 /** All routes of the server. */
 export const routes = {
@@ -18,6 +19,7 @@ export const routes = {
   ...scheduleRoutes,
   ...sessionRoutes,
   ...jobRoutes,
+  ...workerRoutes,
   ...metricRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 

@@ -50,6 +50,7 @@ import { sessionEnds } from './cases/jobs/session-ends.ts';
 import { sessions } from './cases/jobs/sessions.ts';
 import { sharing } from './cases/queues/sharing.ts';
 import { streams } from './cases/jobs/streams.ts';
+import { workers } from './cases/queues/workers.ts';
 import { takeovers } from './cases/queues/takeovers.ts';
 import { taskAcks } from './cases/tasks/task-acks.ts';
 import { taskClaims } from './cases/tasks/task-claims.ts';
@@ -134,6 +135,7 @@ export const capabilities: readonly Capability[] = [
   inspection,
   leases,
   takeovers,
+  workers,
   sharing,
   close,
 ];

@@ -10,6 +10,7 @@ const files = [
   'cancellation.ts',
   'management.ts',
   'processes.ts',
+  'workers.ts',
   'tasks.ts',
   'schedules.ts',
   'sessions.ts',

@@ -3,6 +3,7 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { NewInstance } from '../../providers/contract/instances.ts';
 import type { FetchedMessage } from '../../providers/contract/orchestration-queue.ts';
+import type { NewWorker } from '../../providers/contract/workers.ts';
 import type { NewProcess } from '../../providers/contract/processes.ts';
 import type { ActivityCancel, NewChild, NewWorkItem, Turn } from '../../providers/contract/turn.ts';
 
@@ -27,6 +28,25 @@ export function newInstance(instanceId: string, parts: Partial<NewInstance> = {}
     version: null,
     inputHash: 'hash',
     start: startMessage(parts.name),
+    ...parts,
+  };
+}
+
+/** A worker without definitions. Its name is its id. */
+export function newWorker(workerId: string, parts: Partial<NewWorker> = {}): NewWorker {
+  return {
+    workerId,
+    name: workerId,
+    host: 'host',
+    pid: 1,
+    buildId: 'build',
+    orchestrations: [],
+    activities: [],
+    tasks: [],
+    slots: { activities: 100, orchestrations: 256, inUse: 0 },
+    leaked: 0,
+    heartbeatMs: 10_000,
+    runningMs: 0,
     ...parts,
   };
 }

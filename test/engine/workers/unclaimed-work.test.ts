@@ -54,7 +54,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     await client.runTask(mail);
     await warned(pass, 'activity: "ship"', 'orchestration: "invoice"', 'task: "mail"');
     expect(lines.find((line) => line.includes('ship'))).toMatch(
-      /^perdure warn: no worker claims this activity: none seems to have it registered { activity: "ship", dueForMs: \d+ }$/,
+      /^perdure warn: no live worker has this activity registered { activity: "ship", dueForMs: \d+ }$/,
     );
     const firstAt = clock.now();
     const count = (): number => lines.filter((line) => line.includes('"ship"')).length;
@@ -72,7 +72,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     await before.stop();
     await startWorker({ orchestrations: [newVersion] });
     await handle.raiseEvent('go');
-    await warned(pass, 'no worker claims this version');
+    await warned(pass, 'no live worker has this version');
     expect(lines[0]).toMatch(
       /orchestration: "order", version: "1", dueForMs: \d+, versions: \["2"\]/,
     );

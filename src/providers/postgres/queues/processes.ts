@@ -24,6 +24,7 @@ export function createProcessStore(
 interface ProcessParts extends Pick<StoreAccess, 'statement' | 'nowParameter'> {
   readonly secrets: Secrets;
   readonly schema: string;
+  readonly wakeUps: { announceProcess(): void };
 }
 
 /**
@@ -50,6 +51,7 @@ export class Processes {
       leaseMs: Math.ceil(leaseMs),
     });
     await this.#store.statement('registerProcess', ...register);
+    this.#store.wakeUps.announceProcess();
   }
 
   async unregister(): Promise<void> {
@@ -63,16 +65,17 @@ export class Processes {
     return this.#store.statement<ProcessRecord>('listProcesses', ...list);
   }
 
-  /** Expires all leases of the processes and deletes their rows. Returns the number of leases. */
+  /** Expires all leases of the processes, deletes their rows and marks their workers. Returns the number of leases. */
   async takeOver(scope: Scope, processIds: readonly string[]): Promise<number> {
     await scope.begin();
     const { tx, now, effects } = scope;
-    const { endItems, endLocks, forget } = this.#statements;
+    const { endItems, endLocks, forget, markDead } = this.#statements;
     const values = { at: now, processIds };
     const [items, locks] = await Promise.all([
       tx.execute(...endItems(values)),
       tx.execute(...endLocks(values)),
       tx.execute(...forget(values)),
+      tx.execute(...markDead(values)),
     ]);
     if (items > 0) effects.due('work', now);
     if (locks > 0) effects.due('orchestrations', now);
@@ -82,6 +85,7 @@ export class Processes {
 
 function statements(schema: string) {
   const table = `${schema}.processes`;
+  const workers = `${schema}.workers`;
   const takeOver = { at: one<number>('bigint'), processIds: strings() };
   // The lock token of a task run starts with a mark, before the process id.
   const isHeld = (at: string, processIds: string) =>
@@ -109,7 +113,11 @@ function statements(schema: string) {
         leaseMs: one<number>('bigint'),
       },
       ({ processId, hostId, pid, startTime, leaseMs }) =>
-        `WITH old AS (DELETE FROM ${table} WHERE registered_at < ${nowSql} - ${registrationMs})
+        // The heartbeats of its workers also keep a process registered. Skips rows that another process deletes.
+        `WITH old AS (DELETE FROM ${table} WHERE process_id = ANY (ARRAY(
+          SELECT process_id FROM ${table} WHERE registered_at < ${nowSql} - ${registrationMs}
+            AND process_id <> ALL (ARRAY(SELECT process_id FROM ${workers} WHERE last_seen_at >= ${nowSql} - ${registrationMs}))
+          FOR UPDATE SKIP LOCKED)))
         INSERT INTO ${table} (process_id, host_id, pid, start_time, lease_ms, registered_at)
         VALUES (${processId}, ${hostId}, ${pid}, ${startTime}, ${leaseMs}, ${nowSql})
         ON CONFLICT (process_id) DO UPDATE SET host_id = excluded.host_id, pid = excluded.pid,
@@ -129,6 +137,14 @@ function statements(schema: string) {
     ),
     endItems: end('perdure_end_items_of_processes', 'worker_queue', 'item_key'),
     endLocks: end('perdure_end_locks_of_processes', 'instance_locks', 'instance_key'),
+    markDead: prepare(
+      'perdure_mark_dead_workers',
+      takeOver,
+      ({ at, processIds }) => `WITH dead AS MATERIALIZED (
+        SELECT worker_id FROM ${workers} WHERE process_id = ANY (${processIds}) AND died_at IS NULL
+        ORDER BY worker_id FOR UPDATE)
+      UPDATE ${workers} SET died_at = ${at} WHERE worker_id = ANY (ARRAY(SELECT worker_id FROM dead))`,
+    ),
     forget: prepare('perdure_forget_processes', takeOver, ({ at, processIds }) => {
       const exists = (queue: string): string =>
         `EXISTS (SELECT FROM ${schema}.${queue} WHERE ${isHeld(at, processIds)})`;

@@ -175,6 +175,12 @@ export class WakeUps {
     if (notice !== undefined) await this.#notifications?.notifyWithin(tx, notice);
   }
 
+  /** Notifies other processes that this one has registered, so that those of its host check it from now on. */
+  announceProcess(): void {
+    const nothing = { dueAt: {}, finished: [], cancelRequested: [], emitted: [], statusSet: [] };
+    this.#notifications?.notify({ ...nothing, more: true });
+  }
+
   /** Checks the listening connection after another connection timed out. */
   checkConnection(): void {
     this.#notifications?.checkConnection();

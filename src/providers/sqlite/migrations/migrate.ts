@@ -9,9 +9,10 @@ import {
 import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
 import { lists } from './0003-lists.ts';
+import { workers } from './0004-workers.ts';
 
 /** All migrations in order. */
-export const migrations: readonly Migration[] = [initial, jobs, lists];
+export const migrations: readonly Migration[] = [initial, jobs, lists, workers];
 
 /**
  * Applies missing migrations. Throws for a file that this version must not open.

@@ -43,6 +43,8 @@ export class Processes {
   readonly #parts: Claims;
   readonly #register;
   readonly #deleteOld;
+  readonly #isRegistered;
+  readonly #markDead;
   readonly #list;
   readonly #longestLease;
   readonly #delete;
@@ -57,7 +59,18 @@ export class Processes {
        ON CONFLICT (process_id) DO UPDATE SET host_id = excluded.host_id, pid = excluded.pid,
          start_time = excluded.start_time, lease_ms = excluded.lease_ms, registered_at = excluded.registered_at`,
     );
-    this.#deleteOld = db.prepare<[number]>('DELETE FROM processes WHERE registered_at < ?');
+    // The heartbeats of its workers also keep a process registered.
+    this.#deleteOld = db.prepare<[{ before: number }]>(
+      `DELETE FROM processes WHERE registered_at < :before AND process_id NOT IN (
+         SELECT process_id FROM workers WHERE last_seen_at >= :before)`,
+    );
+    this.#isRegistered = db
+      .prepare<[string], 1>('SELECT 1 FROM processes WHERE process_id = ?')
+      .pluck();
+    this.#markDead = db.prepare<[{ processIds: string; now: number }]>(
+      `UPDATE workers SET died_at = :now
+       WHERE died_at IS NULL AND process_id IN (SELECT value FROM json_each(:processIds))`,
+    );
     this.#list = db.prepare<[string, string], ProcessRecord>(
       `SELECT process_id AS processId, pid, start_time AS startTime FROM processes
        WHERE host_id = ? AND process_id <> ?`,
@@ -85,18 +98,23 @@ export class Processes {
     const { processId } = this.#parts.secrets;
     const leaseMs = Math.ceil(process.leaseMs);
     this.#register.run({ ...process, leaseMs, processId, now });
-    this.#deleteOld.run(now - registrationMs);
+    this.#deleteOld.run({ before: now - registrationMs });
   }
 
   unregister(): void {
     this.#delete.run({ processIds: JSON.stringify([this.#parts.secrets.processId]) });
   }
 
+  /** Whether the process of this provider is registered. */
+  isRegistered(): boolean {
+    return this.#isRegistered.get(this.#parts.secrets.processId) !== undefined;
+  }
+
   list(hostId: string): readonly ProcessRecord[] {
     return this.#list.all(hostId, this.#parts.secrets.processId);
   }
 
-  /** Expires the leases of processes and deletes their registrations. Returns the number of leases. */
+  /** Expires the leases of processes, deletes their registrations and marks their workers. Returns the number of leases. */
   takeOver({ now, effects }: Scope, processIds: readonly string[]): number {
     const { definitions, dueItems } = this.#parts;
     const ids = JSON.stringify(processIds);
@@ -115,6 +133,7 @@ export class Processes {
       }
     }
     this.#delete.run({ processIds: ids });
+    this.#markDead.run({ processIds: ids, now });
     if (ended > 0) {
       effects.due('orchestrations', now);
       effects.due('work', now);

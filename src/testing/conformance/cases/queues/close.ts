@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { isPerdureError } from '../../../../model/failures/errors.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { newInstance, newProcess, newTurn, raised } from '../../sample-data.ts';
+import { newInstance, newProcess, newWorker, newTurn, raised } from '../../sample-data.ts';
 import { only } from '../../expectations.ts';
 import { newTask } from '../../task-helpers.ts';
 
@@ -104,6 +104,10 @@ export const close: Capability = {
           unregisterProcess: () => provider.unregisterProcess(),
           listProcesses: () => provider.listProcesses('h'),
           takeOverClaims: () => provider.takeOverClaims(['x']),
+          registerWorkers: () => provider.registerWorkers([newWorker('a')]),
+          renewWorkers: () => provider.renewWorkers({ workers: [], hostId: null }),
+          unregisterWorkers: () => provider.unregisterWorkers(['a']),
+          listWorkers: () => provider.listWorkers(),
           createTasks: () => provider.createTasks([newTask('a')]),
           putSchedule: () => provider.putSchedule({ name: 'a', definition: '', nextAt: null }),
           setSchedulePaused: () => provider.setSchedulePaused('a', true),
