@@ -1,9 +1,15 @@
-import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
+import type {
+  BlockedInfo,
+  InstanceInfo,
+  MeasuredInstance,
+  TaskInfo,
+} from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
+import type { EventSummary } from '../model/failures/blocked.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import type { RunningItem, StopResult } from '../providers/contract/cancellation.ts';
 import type { ExecutionRecord } from '../providers/contract/instances.ts';
@@ -113,6 +119,26 @@ const task: Check = fields<TaskInfo>({
   onFailFailure: optional(failure),
 });
 
+const eventSummary: Check = fields<EventSummary>({
+  kind: text,
+  name: optional(text),
+  operation: optional(number),
+  text,
+});
+
+const blockedFields = {
+  reason: text,
+  at: number,
+  buildId: text,
+  code: text,
+  worker: optional(text),
+  eventId: optional(number),
+  recorded: optional(eventSummary),
+  issued: optional(eventSummary),
+  location: optional(text),
+};
+const blocked: Check = fields<BlockedInfo>(blockedFields);
+
 const instanceFields = {
   id: text,
   kind: text,
@@ -137,7 +163,7 @@ const instanceFields = {
       actor: nullable(text),
     }),
   ),
-  blocked: optional(fields<{ reason: string; at: number }>({ reason: text, at: number })),
+  blocked: optional(blocked),
   task: optional(task),
   undecodable: optional(list(text)),
 };

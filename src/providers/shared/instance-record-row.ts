@@ -24,6 +24,8 @@ export interface InstanceRecordRow extends Omit<
   readonly terminateActor: string | null;
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
+  readonly blockedBuild: string | null;
+  readonly blockedDetails: string | null;
   /** The columns from here on are set for task runs only. */
   readonly priority: number | null;
   readonly input: string | null;
@@ -82,7 +84,12 @@ export function toInstanceRecord(
     blocked:
       blockedReason === null || blockedAt === null
         ? null
-        : { reason: blockedReason, at: blockedAt },
+        : {
+            reason: blockedReason,
+            at: blockedAt,
+            buildId: row.blockedBuild ?? '',
+            details: row.blockedDetails,
+          },
     task: toTask(row),
   };
 }
