@@ -5,6 +5,7 @@ import type {
   TaskInfo,
 } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
+import type { Why } from '../client/reading/why.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
@@ -102,6 +103,9 @@ const pending: Check = fields<PendingWork>({
     fields<FailureSummary>({ name: text, message: text, code: optional(text) }),
   ),
   nextTryAt: optional(number),
+  heartbeatAt: optional(number),
+  expired: optional(fields<{ worker?: string; at: number }>({ worker: optional(text), at: number })),
+  pointOfNoReturn: optional(flag),
   worker: optional(text),
   claimedAt: optional(number),
   lockedUntil: optional(number),
@@ -168,6 +172,13 @@ const instanceFields = {
   undecodable: optional(list(text)),
 };
 const instance: Check = fields<InstanceInfo>(instanceFields);
+const why: Check = fields<Why>({
+  id: text,
+  status: text,
+  text,
+  waits: list(fields<{ kind: string }>({ kind: text })),
+  incomplete: optional(flag),
+});
 const size: Check = fields<InstanceSize>({
   executions: number,
   events: number,
@@ -315,6 +326,7 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     nextAfter: optional(number),
   }),
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
+  explainInstance: why,
   cancelInstance: stop,
   terminateInstance: stop,
   deleteInstance: fields<DeleteInstanceResult>(deleted),

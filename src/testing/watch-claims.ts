@@ -97,6 +97,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     getInstances: (instanceIds, maxBytes) => follow(store.getInstances(instanceIds, maxBytes)),
     listInstances: (params) => follow(store.listInstances(params)),
     listExecutions: (params) => follow(store.listExecutions(params)),
+    inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),
     terminate: (requests) => follow(store.terminate(requests)),

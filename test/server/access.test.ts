@@ -120,6 +120,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   exportHistory: 'instance',
   listExecutions: 'instance',
   listRunning: 'instance',
+  explainInstance: 'instance',
   watchInstance: 'instance',
   cancelInstance: 'filtered',
   terminateInstance: 'filtered',

@@ -1,5 +1,6 @@
 import type { HistoryExport, HistoryPage } from '../../client/reading/history.ts';
 import type { InstanceInfo } from '../../client/reading/instance-info.ts';
+import type { Why } from '../../client/reading/why.ts';
 import type { FlowItem, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import type { HistoryEvent } from '../../model/event.ts';
 import type { BlockedDetails } from '../../model/failures/blocked.ts';
@@ -31,6 +32,13 @@ export function toBlockedResponse<Blocked extends BlockedDetails>(
   if (showStacks || blocked.location === undefined) return blocked;
   const { location: _, ...shown } = blocked;
   return shown as Blocked;
+}
+
+export function toWhyResponse(why: Why, showStacks: boolean): Why {
+  const waits = why.waits.map((wait) =>
+    wait.kind === 'blocked' ? toBlockedResponse(wait, showStacks) : wait,
+  );
+  return { ...why, waits };
 }
 
 export function toHistoryResponse(page: HistoryPage, showStacks: boolean): HistoryPage {

@@ -53,6 +53,8 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
+const expiredClaim = z.strictObject({ worker: z.string().exactOptional(), at: time });
+
 export const pendingWork: z.ZodType<PendingWork> = z
   .strictObject({
     kind: z.enum(['activity', 'task', 'onFail']),
@@ -66,6 +68,9 @@ export const pendingWork: z.ZodType<PendingWork> = z
       .exactOptional(),
     nextTryAt: time.exactOptional(),
     heartbeat: json.exactOptional(),
+    heartbeatAt: time.exactOptional(),
+    expired: expiredClaim.exactOptional(),
+    pointOfNoReturn: z.literal(true).exactOptional(),
     worker: z.string().exactOptional(),
     claimedAt: time.exactOptional(),
     lockedUntil: time.exactOptional(),
