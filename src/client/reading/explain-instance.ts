@@ -70,7 +70,7 @@ function stateWaits(record: InstanceRecord, turn: TurnState): readonly Wait[] {
   const waits: Wait[] = [];
   if (status === 'canceling' && cancel !== null) {
     const cleanup = turn.cleanupAt === null ? {} : { cleanupUntil: turn.cleanupAt };
-    const phase = turn.isClosing ? 'handlers' : 'cleanup';
+    const phase = turn.isClosing || record.kind === 'task' ? 'handlers' : 'cleanup';
     waits.push({ kind: 'cancel', ...cancel, phase, ...cleanup });
   }
   if (blocked !== null) {

@@ -169,9 +169,7 @@ function stepClause({ step, dependencies = [], signal, items }: StepWait): Claus
   const needs = [
     ...(dependencies.length === 0
       ? []
-      : [
-          `${dependencies.length === 1 ? 'step' : 'steps'} ${dependencies.map(code).join(', ')}`,
-        ]),
+      : [`${dependencies.length === 1 ? 'step' : 'steps'} ${dependencies.map(code).join(', ')}`]),
     ...(signal === undefined ? [] : [`signal ${code(signal)}`]),
   ];
   return { subject, state: needs.length === 0 ? undefined : `needs ${needs.join(' and ')}` };
@@ -182,10 +180,7 @@ function turnText({ worker, claimedAt, lockedUntil }: TurnWait, nowMs: number): 
   return `A turn has been running on ${workerName(worker)}${since}; its lease ends ${inTime(lockedUntil, nowMs)}.`;
 }
 
-function workerText(
-  { name, version, dueAt, expired, claims }: WorkerWait,
-  nowMs: number,
-): string {
+function workerText({ name, version, dueAt, expired, claims }: WorkerWait, nowMs: number): string {
   const needed = `orchestration ${code(name)}${version === undefined ? '' : ` version ${code(version)}`}`;
   if (expired !== undefined) {
     return `The lease of ${workerName(expired.worker)} expired ${ago(expired.at, nowMs)} during a turn (claim ${claims}). Waiting for another worker with ${needed}.`;
@@ -200,7 +195,10 @@ function blockedText(wait: BlockedWait, nowMs: number): readonly string[] {
     eventId === undefined
       ? clip(reason)
       : `event ${eventId} of its history is ${recorded?.text ?? 'missing'}, but the code issued ${issued?.text ?? 'nothing'}`;
-  const retry = retryAt === undefined ? '' : ` Build ${code(buildId)} retries it ${inTime(retryAt, nowMs)}; another build retries it immediately.`;
+  const retry =
+    retryAt === undefined
+      ? ''
+      : ` Build ${code(buildId)} retries it ${inTime(retryAt, nowMs)}; another build retries it immediately.`;
   return [`${since} (${errorCode}): ${end(why)}${retry}`];
 }
 
@@ -208,7 +206,7 @@ function cancelText(wait: CancelWait, nowMs: number): string {
   const { reason, actor, phase, cleanupUntil } = wait;
   const by = actor === null ? '' : ` by ${code(actor)}`;
   const asked = `Canceling${by} (${clip(reason)})`;
-  if (phase === 'handlers') return `${asked}: its code has ended, but work of it has not stopped.`;
+  if (phase === 'handlers') return `${asked}: only running work keeps it from its end.`;
   if (cleanupUntil === undefined) return `${asked}: its code cleans up.`;
   return cleanupUntil > nowMs
     ? `${asked}: its code may clean up for ${formatMs(cleanupUntil - nowMs)} more.`

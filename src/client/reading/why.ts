@@ -127,7 +127,7 @@ export interface StepWait {
 /** The instance was canceled and has not ended. */
 export interface CancelWait extends CancelRequest {
   readonly kind: 'cancel';
-  /** `cleanup`: its code may clean up. `handlers`: its code has ended, but work that was running has not stopped. */
+  /** `cleanup`: its code may clean up. `handlers`: only running work keeps it from its end. */
   readonly phase: 'cleanup' | 'handlers';
   /** When any worker may end it without its code. */
   readonly cleanupUntil?: number;
