@@ -105,7 +105,11 @@ export type { CancelOptions, TerminateOptions } from './client/managing/stop-req
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { ApplicationTransaction } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/contract/transactional.ts';
-export type { InstanceInfo, MeasuredInstance } from './client/reading/instance-info.ts';
+export type {
+  BlockedInfo,
+  InstanceInfo,
+  MeasuredInstance,
+} from './client/reading/instance-info.ts';
 export type {
   InstanceListPage,
   InstancePage,
@@ -166,6 +170,25 @@ export type { Clock } from './model/clock.ts';
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`
 export type { Provider } from './providers/contract/provider.ts';
 export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
+export type {
+  ActivityWait,
+  BlockedWait,
+  CancelWait,
+  ChildWait,
+  DelayWait,
+  DetachedWait,
+  EndedWait,
+  EventWait,
+  JobWait,
+  StepWait,
+  TaskWait,
+  TimerWait,
+  TurnWait,
+  Wait,
+  Why,
+  WorkerWait,
+} from './client/reading/why.ts';
+export type { BlockedDetails, EventSummary } from './model/failures/blocked.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
 export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
 export type { UnclaimedWorkInfo, WorkerInfo } from './client/reading/workers.ts';

@@ -33,6 +33,7 @@ export type {
   InspectionStore,
   InstanceDetails,
   PendingItem,
+  TurnState,
 } from './providers/contract/inspection.ts';
 export type { Withheld } from './providers/contract/page-bytes.ts';
 

@@ -41,6 +41,7 @@ import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
 import type { AuditPage, InstancePage, ListCall, PageCall } from './reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
+import type { Why } from './reading/why.ts';
 import type { TaskSettings } from './starting/task-request.ts';
 
 /** The public members of a class, so that another class can implement them. */
@@ -112,6 +113,7 @@ export interface ClientBackend {
 
   get(id: string): Promise<InstanceInfo | undefined>;
   running(id: string): Promise<readonly PendingWork[]>;
+  why(id: string): Promise<Why>;
   list(call: ListCall): Promise<InstancePage>;
   count(call: CountInstancesParams): Promise<InstanceCount>;
   definitions(): Promise<readonly DefinitionInfo[]>;

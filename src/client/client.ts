@@ -63,6 +63,7 @@ import {
   type ListPage,
 } from './reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
+import type { Why } from './reading/why.ts';
 import {
   notAFlow,
   readEventCall,
@@ -279,6 +280,15 @@ export abstract class Client implements Submitter {
   async running(id: string): Promise<readonly PendingWork[]> {
     this.assertOpen();
     return this.#backend.running(checkInstanceId(id));
+  }
+
+  /**
+   * Explains the state of an instance from the store alone: what it waits for, why it is blocked, or how it ended. Needs
+   * no worker. Rejects with `INSTANCE_NOT_FOUND` for an unknown id.
+   */
+  async why(id: string): Promise<Why> {
+    this.assertOpen();
+    return this.#backend.why(checkInstanceId(id));
   }
 
   /** Waits until an instance has ended, in any status. A remote client also waits while the server is unreachable. */

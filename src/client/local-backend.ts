@@ -37,6 +37,7 @@ import {
 } from './reading/workers.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { describeWait } from './reading/describe-wait.ts';
+import { explainInstance, type StepReader } from './reading/explain-instance.ts';
 import {
   exportHistory,
   listExecutions,
@@ -61,6 +62,7 @@ import {
   type ListCall,
   type PageCall,
 } from './reading/instance-list.ts';
+import type { Why } from './reading/why.ts';
 import { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { alreadyExists, eventRejected } from './waiting/instance-errors.ts';
 import { takeResult } from './waiting/instance-result.ts';
@@ -74,6 +76,8 @@ export interface LocalBackendOptions {
   readonly recheckMs?: number | undefined;
   /** Returns a worker of this process that creates an instance together with its first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
+  /** Reads the steps of a flow run, for `why()`. */
+  readonly readSteps?: StepReader | undefined;
   /** Notifies the workers of this process of a changed schedule. */
   readonly onScheduleChanged?: (() => void) | undefined;
   /** Notifies the workers of this process of a session that was opened or is to end. */
@@ -98,6 +102,7 @@ export class LocalBackend implements ClientBackend {
   readonly deletion: DeletionBackend;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
+  readonly #readSteps: StepReader | undefined;
 
   constructor(options: LocalBackendOptions) {
     const { provider, clock } = options;
@@ -105,8 +110,9 @@ export class LocalBackend implements ClientBackend {
     this.provider = provider;
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
     this.#starter = options.starter ?? (() => undefined);
+    this.#readSteps = options.readSteps;
     const describe = (id: string) =>
-      describeWait(this, id, { nowMs: clock.now(), timeoutMs: 1_000 });
+      describeWait(this, id, 1_000);
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
@@ -187,6 +193,10 @@ export class LocalBackend implements ClientBackend {
 
   running(id: string): Promise<readonly PendingWork[]> {
     return listPendingWork(this.provider, id);
+  }
+
+  why(id: string): Promise<Why> {
+    return explainInstance({ provider: this.provider, readSteps: this.#readSteps }, id);
   }
 
   list(call: ListCall): Promise<InstancePage> {

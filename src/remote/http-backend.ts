@@ -17,6 +17,7 @@ import {
   type PageCall,
 } from '../client/reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
+import type { Why } from '../client/reading/why.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
@@ -64,7 +65,7 @@ export class HttpBackend implements ClientBackend {
     this.schedules = new HttpSchedules(transport);
     this.deletion = new HttpDeletion(transport);
     const describe = (id: string) =>
-      describeWait(this, id, { nowMs: systemClock.now(), timeoutMs: 2_000 });
+      describeWait(this, id, 2_000);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 
@@ -134,6 +135,10 @@ export class HttpBackend implements ClientBackend {
 
   async running(id: string): Promise<readonly PendingWork[]> {
     return (await this.#transport.call('listRunning', at(id))).items;
+  }
+
+  why(id: string): Promise<Why> {
+    return this.#transport.call('explainInstance', at(id));
   }
 
   list({ filter, limit, beforeKey, payloads }: ListCall): Promise<InstancePage> {

@@ -1,12 +1,19 @@
 import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
 import type { InstanceCount } from '../providers/contract/instances.ts';
-import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
-import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
+import type {
+  BlockedInfo,
+  InstanceInfo,
+  MeasuredInstance,
+  TaskInfo,
+} from '../client/reading/instance-info.ts';
+import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
+import type { Why } from '../client/reading/why.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
+import type { EventSummary } from '../model/failures/blocked.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import type { RunningItem, StopResult } from '../providers/contract/cancellation.ts';
 import type { ExecutionRecord } from '../providers/contract/instances.ts';
@@ -99,6 +106,9 @@ const pending: Check = fields<PendingWork>({
     fields<FailureSummary>({ name: text, message: text, code: optional(text) }),
   ),
   nextTryAt: optional(number),
+  heartbeatAt: optional(number),
+  expired: optional(fields<{ worker?: string; at: number }>({ worker: optional(text), at: number })),
+  pointOfNoReturn: optional(flag),
   worker: optional(text),
   claimedAt: optional(number),
   lockedUntil: optional(number),
@@ -115,6 +125,26 @@ const task: Check = fields<TaskInfo>({
   onFail: optional(text),
   onFailFailure: optional(failure),
 });
+
+const eventSummary: Check = fields<EventSummary>({
+  kind: text,
+  name: optional(text),
+  operation: optional(number),
+  text,
+});
+
+const blockedFields = {
+  reason: text,
+  at: number,
+  buildId: text,
+  code: text,
+  worker: optional(text),
+  eventId: optional(number),
+  recorded: optional(eventSummary),
+  issued: optional(eventSummary),
+  location: optional(text),
+};
+const blocked: Check = fields<BlockedInfo>(blockedFields);
 
 const instanceFields = {
   id: text,
@@ -140,12 +170,19 @@ const instanceFields = {
       actor: nullable(text),
     }),
   ),
-  blocked: optional(fields<{ reason: string; at: number }>({ reason: text, at: number })),
   tags: optional(record(text)),
+  blocked: optional(blocked),
   task: optional(task),
   undecodable: optional(list(text)),
 };
 const instance: Check = fields<InstanceInfo>(instanceFields);
+const why: Check = fields<Why>({
+  id: text,
+  status: text,
+  text,
+  waits: list(fields<{ kind: string }>({ kind: text })),
+  incomplete: optional(flag),
+});
 const size: Check = fields<InstanceSize>({
   executions: number,
   events: number,
@@ -331,6 +368,7 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     nextAfter: optional(number),
   }),
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
+  explainInstance: why,
   cancelInstance: stop,
   terminateInstance: stop,
   deleteInstance: fields<DeleteInstanceResult>(deleted),

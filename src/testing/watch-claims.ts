@@ -99,6 +99,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     countInstances: (params) => follow(store.countInstances(params)),
     listDefinitions: (params) => follow(store.listDefinitions(params)),
     listExecutions: (params) => follow(store.listExecutions(params)),
+    inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),
     terminate: (requests) => follow(store.terminate(requests)),

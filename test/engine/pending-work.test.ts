@@ -117,7 +117,7 @@ describeEngine(
       await expect(handle.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringMatching(
-          /^Instance "order-17" has not ended after 30 ms: waiting for activity "chargeCard" \(attempt 2 of 8, last failure: "503 from the bank", next try in (60|59) min\)\. /,
+          /^Instance "order-17" has not ended after 30 ms\. Waiting for activity `chargeCard`: attempt 2 of 8 starts in (60|59) min\. Last error: 503 from the bank \(BUSY\)\. /,
         ) as string,
       });
       const other = await client.start(waits);
@@ -125,14 +125,14 @@ describeEngine(
       await expect(other.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringMatching(
-          /: waiting for event "approved", a timer that fires in 120 min, child "c"\. /,
+          / Waiting for 3 operations: event `approved`; a timer \(fires in (2 h|120 min)\); child `c` of `order` \(\w+\)\. /,
         ) as string,
       });
       const unknown = await client.start('nobody has this');
       await expect(unknown.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringContaining(
-          'waiting for a worker that has orchestration "nobody has this"',
+          'Waiting for a worker with orchestration `nobody has this`',
         ) as string,
       });
     });

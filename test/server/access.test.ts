@@ -122,6 +122,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   exportHistory: 'instance',
   listExecutions: 'instance',
   listRunning: 'instance',
+  explainInstance: 'instance',
   watchInstance: 'instance',
   cancelInstance: 'filtered',
   terminateInstance: 'filtered',

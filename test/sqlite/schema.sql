@@ -75,7 +75,7 @@ CREATE TABLE instance_locks (
   claims INTEGER NOT NULL,
   blocked_reason TEXT,
   blocked_build TEXT,
-  blocked_at INTEGER,
+  blocked_at INTEGER, blocked_details TEXT, claimed_by TEXT, claimed_at INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL))
 ) STRICT;
 
@@ -323,7 +323,7 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
-  payload TEXT,
+  payload TEXT, heartbeat_at INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;

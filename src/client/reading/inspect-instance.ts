@@ -1,6 +1,6 @@
 import { decodeActivityOptions } from '../../model/work-item-options.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
-import { decodeFailure } from '../../model/failures/failure.ts';
+import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import { decodePayload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
 import type { PendingItem } from '../../providers/contract/inspection.ts';
@@ -90,11 +90,17 @@ export interface PendingWork {
   readonly nextTryAt?: number;
   /** The last heartbeat of the handler, unless it is longer than 64 KiB. */
   readonly heartbeat?: unknown;
+  /** When the last heartbeat was stored. */
+  readonly heartbeatAt?: number;
   /** The worker that runs it. */
   readonly worker?: string;
   /** While it runs: when the worker claimed it, and when its lease expires. */
   readonly claimedAt?: number;
   readonly lockedUntil?: number;
+  /** The lease of its last claim expired: the worker crashed or lost its connection. */
+  readonly expired?: { readonly worker?: string; readonly at: number };
+  /** It is past its point of no return: a cancel does not stop it. */
+  readonly pointOfNoReturn?: true;
   /** A request to stop it. */
   readonly cancel?: { readonly reason: string; readonly trigger: CancelTrigger };
 }
@@ -110,7 +116,7 @@ export interface FailureSummary {
 const maxMessageLength = 1_000;
 
 /** Decodes a stored item; leaves out damaged values. */
-function toPendingWork(item: PendingItem): PendingWork {
+export function toPendingWork(item: PendingItem): PendingWork {
   const { kind, operation, name, failures, held, cancel, dueAt } = item;
   const idle = failures > 0 ? 'retrying' : 'queued';
   return {
@@ -123,6 +129,9 @@ function toPendingWork(item: PendingItem): PendingWork {
     ...(item.lastFailure !== null && { lastFailure: summarize(item.lastFailure) }),
     ...(held === null && { nextTryAt: dueAt }),
     ...(item.heartbeat !== null && decode(item.heartbeat)),
+    ...(item.heartbeatAt !== null && { heartbeatAt: item.heartbeatAt }),
+    ...(item.expired !== null && { expired: toExpired(item.expired) }),
+    ...(item.pointOfNoReturn && { pointOfNoReturn: true }),
     ...(held !== null && {
       ...(held.worker !== null && { worker: held.worker }),
       claimedAt: held.claimedAt,
@@ -130,6 +139,10 @@ function toPendingWork(item: PendingItem): PendingWork {
     }),
     ...(cancel !== null && { cancel }),
   };
+}
+
+function toExpired({ worker, at }: NonNullable<PendingItem['expired']>) {
+  return { at, ...(worker !== null && { worker }) };
 }
 
 function readMaxAttempts(options: string | null): { readonly maxAttempts?: number } {
@@ -144,7 +157,11 @@ function readMaxAttempts(options: string | null): { readonly maxAttempts?: numbe
 
 function summarize(stored: string): FailureSummary {
   if (stored === '') return { name: 'Error', message: 'The failure is too large to show.' };
-  const { name, message, code } = decodeFailure(stored);
+  return summarizeFailure(decodeFailure(stored));
+}
+
+/** Shortens a failure for operators. */
+export function summarizeFailure({ name, message, code }: Failure): FailureSummary {
   const shown =
     message.length <= maxMessageLength
       ? message

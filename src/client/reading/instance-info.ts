@@ -1,11 +1,16 @@
 import type { CancelRequest } from '../../model/cancel.ts';
+import { decodeBlockedDetails, type BlockedDetails } from '../../model/failures/blocked.ts';
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
-import type { InstanceRecord, TaskRecord } from '../../providers/contract/instances.ts';
+import type {
+  BlockedRecord,
+  InstanceRecord,
+  TaskRecord,
+} from '../../providers/contract/instances.ts';
 import type { InstanceSize } from '../../providers/contract/management.ts';
 import type { OnFailState } from '../../providers/contract/tasks.ts';
 import type { PendingWork } from './inspect-instance.ts';
@@ -49,14 +54,23 @@ export interface InstanceInfo<Output = unknown> {
   readonly running?: readonly RunningItem[];
   /** Why and by whom it was terminated. */
   readonly terminated?: { readonly reason: string; readonly actor: string | null };
-  /** Why the instance is blocked, and since when. The next successful turn clears it. */
-  readonly blocked?: { readonly reason: string; readonly at: number };
   /** The tags of the start, changed by `ctx.setTags`. Absent without tags. */
   readonly tags?: Tags;
+  /** Why the instance is blocked, since when, and by which build. The next successful turn clears it. */
+  readonly blocked?: BlockedInfo;
   /** The fields of a task run. */
   readonly task?: TaskInfo;
   /** Stored values that cannot be decoded because the store is damaged. */
   readonly undecodable?: readonly ('input' | 'output' | 'customStatus')[];
+}
+
+/** Why an instance is blocked. */
+export interface BlockedInfo extends BlockedDetails {
+  readonly reason: string;
+  /** Since when, in milliseconds since the epoch. */
+  readonly at: number;
+  /** The build whose worker blocked it. Another build retries it immediately. */
+  readonly buildId: string;
 }
 
 /** The state of an instance, with its size in the store. */
@@ -102,11 +116,16 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.cleanupSkipped && { cleanupSkipped: true }),
     ...(record.leaked > 0 && { leaked: record.leaked }),
     ...(record.terminated !== null && { terminated: record.terminated }),
-    ...(record.blocked !== null && { blocked: record.blocked }),
     ...(Object.keys(record.tags).length > 0 && { tags: record.tags }),
+    ...(record.blocked !== null && { blocked: toBlockedInfo(record.blocked) }),
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };
+}
+
+/** Decodes why an instance is blocked. */
+export function toBlockedInfo({ reason, at, buildId, details }: BlockedRecord): BlockedInfo {
+  return { reason, at, buildId, ...decodeBlockedDetails(details) };
 }
 
 /** The fields that only a task run has. */

@@ -1,5 +1,5 @@
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
-import { formatMs } from '../reading/describe-wait.ts';
+import { formatMs } from '../reading/why-text.ts';
 import type { EnqueueResult } from '../../providers/contract/instances.ts';
 
 /** The id is taken by a run of `takenBy`, or by one with another input. */
@@ -31,10 +31,10 @@ export function waitTimedOut(
     waitsFor,
   }: { readonly cause?: Error | undefined; readonly waitsFor?: string | undefined } = {},
 ): PerdureError {
-  const state = waitsFor === undefined ? '' : `: ${waitsFor}`;
+  const state = waitsFor === undefined ? '' : ` ${waitsFor}`;
   return new PerdureError(
     'TIMEOUT',
-    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}${state}. It continues: wait again, or read its state with get().`,
+    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}.${state} It continues: wait again, or read its state with why().`,
     cause && { cause },
   );
 }

@@ -25,6 +25,8 @@ export async function interpret(
     throw new NondeterminismError(
       `Run ${quote(ctx.instanceId)} has flow format ${quote(format)}, which a newer version of Perdure wrote. Upgrade this worker.`,
       0,
+      undefined,
+      { cause: new PerdureError('UNDECODABLE', `Unknown flow format ${quote(format)}.`) },
     );
   }
   const flow = new LiveFlow(ctx, run, code);

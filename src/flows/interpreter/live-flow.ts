@@ -152,6 +152,8 @@ export class LiveFlow implements FlowValues {
     return new NondeterminismError(
       `Run ${quote(this.ctx.instanceId)} of flow ${quote(this.graph.name)} calls ${quote(activity)}, for which this worker has no handler. Deploy a worker that has it, or cancel the run.`,
       0,
+      undefined,
+      { cause: new PerdureError('UNREGISTERED', `No handler for ${quote(activity)}.`) },
     );
   }
 

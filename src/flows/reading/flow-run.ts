@@ -63,7 +63,7 @@ export interface FlowRun {
   /** When its status became `canceled`. */
   readonly canceledAt?: number;
   /** Set while the run is blocked. */
-  readonly blocked?: { readonly reason: string; readonly at: number };
+  readonly blocked?: NonNullable<InstanceInfo['blocked']>;
   /** The step that called `completeEarly`, and its reason. */
   readonly completedEarly?: { readonly step: string; readonly reason: string };
   /** The names of the signals that the run has received. */

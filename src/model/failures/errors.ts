@@ -1,3 +1,4 @@
+import type { EventSummary } from './blocked.ts';
 import type { Failure } from './failure.ts';
 
 /** The codes of Perdure's errors. */
@@ -156,17 +157,25 @@ export class NondeterminismError extends PerdureError {
   readonly recorded?: string;
   /** The issued event without its payload: `timer`. */
   readonly issued?: string;
+  /** Both events, if there are such. */
+  readonly events?: { readonly recorded?: EventSummary; readonly issued?: EventSummary };
 
   constructor(
     message: string,
     eventId: number,
-    difference?: { readonly recorded: string; readonly issued: string },
+    difference?: {
+      readonly recorded: string;
+      readonly issued: string;
+      readonly events?: { readonly recorded?: EventSummary; readonly issued?: EventSummary };
+    },
+    options?: { readonly cause?: unknown },
   ) {
-    super('NONDETERMINISM', message);
+    super('NONDETERMINISM', message, options);
     this.eventId = eventId;
     if (difference === undefined) return;
     this.recorded = difference.recorded;
     this.issued = difference.issued;
+    if (difference.events !== undefined) this.events = difference.events;
   }
 }
 

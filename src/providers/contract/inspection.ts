@@ -1,5 +1,6 @@
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { SessionState } from './sessions.ts';
 
 /** Maximum length of heartbeats and failures that are read for pending work. */
 export const maxShownLength = 65_536;
@@ -18,6 +19,8 @@ export interface PendingItem {
   readonly lastFailure: string | null;
   /** The last heartbeat. `null` if it is longer than `maxShownLength`. */
   readonly heartbeat: Payload | null;
+  /** When the last heartbeat was stored. */
+  readonly heartbeatAt: number | null;
   /** When it can be claimed, unless a worker holds it. */
   readonly dueAt: number;
   /** The claim of the worker that holds it. */
@@ -26,6 +29,10 @@ export interface PendingItem {
     readonly claimedAt: number;
     readonly lockedUntil: number;
   } | null;
+  /** The last claim, if its lease expired before an outcome. */
+  readonly expired: { readonly worker: string | null; readonly at: number } | null;
+  /** Whether it is past its point of no return: a cancel does not stop it. */
+  readonly pointOfNoReturn: boolean;
   readonly cancel: { readonly reason: string; readonly trigger: CancelTrigger } | null;
 }
 
@@ -34,6 +41,39 @@ export interface InstanceDetails {
   /** The input of the current execution. */
   readonly input: Payload | null;
   readonly pending: readonly PendingItem[];
+}
+
+/** The state of the next turn of an instance. */
+export interface TurnState {
+  /** The store's clock. */
+  readonly nowMs: number;
+  /** The number of events in the current execution's history. */
+  readonly historyLength: number;
+  /** Whether its code has ended as canceled, and only running work keeps it from its end. */
+  readonly isClosing: boolean;
+  /** When a worker may claim it: a message is visible, its hold-back has ended, its lease has expired. `null`: no message. */
+  readonly dueAt: number | null;
+  /** Until when it is held back, after a claim that was released. */
+  readonly heldUntil: number | null;
+  /** From when on any worker may end it, because its clean-up limit has expired. */
+  readonly cleanupAt: number | null;
+  /** Claims since the last committed turn. */
+  readonly claims: number;
+  /** The claim of the worker that runs its turn. */
+  readonly held: {
+    readonly worker: string | null;
+    readonly claimedAt: number | null;
+    readonly lockedUntil: number;
+  } | null;
+  /** The last claim, if its lease expired before a turn was committed. */
+  readonly expired: { readonly worker: string | null; readonly at: number } | null;
+  /** The job of this run, while its caller can take the reply. */
+  readonly job: {
+    readonly sessionId: string;
+    readonly sessionState: SessionState;
+    readonly expiresAt: number;
+    readonly abandonedAt: number | null;
+  } | null;
 }
 
 /** Reads for operators. */
@@ -46,10 +86,26 @@ export interface InspectionStore {
    * - read the input of the current execution, started or not, and of a task run (inspect/shows-the-input)
    * - list work by execution and operation, at most `maxPending`: attempts, last failure, heartbeat, due time and
    *   holder (inspect/lists-pending-work, inspect/pending-work-is-bounded)
-   * - list work with an expired lease as not held, due from the end of the lease (inspect/a-lapsed-claim-is-not-held)
+   * - return when a heartbeat was stored, and whether the item is past its point of no return
+   *   (inspect/dates-heartbeats, inspect/shows-the-point-of-no-return)
+   * - list work with an expired lease as not held, due from the end of the lease, with its last worker
+   *   (inspect/a-lapsed-claim-is-not-held)
    */
   inspectInstance(params: {
     readonly instanceId: string;
     readonly maxPending: number;
   }): Promise<InstanceDetails | undefined>;
+
+  /**
+   * Reads the state of an instance's next turn.
+   *
+   * A provider must:
+   * - return `undefined` for an unknown id (inspect/an-unknown-id-is-undefined)
+   * - return when the turn is due, and a hold-back (inspect/shows-when-a-turn-is-due)
+   * - return the worker that holds it with the time of its claim, or the claim that expired
+   *   (inspect/shows-who-runs-a-turn)
+   * - return the clean-up limit, and whether only running work keeps it from its end (inspect/shows-a-canceled-end)
+   * - return the session of a job, and since when the job is abandoned (inspect/shows-the-session-of-a-job)
+   */
+  inspectTurn(instanceId: string): Promise<TurnState | undefined>;
 }

@@ -74,11 +74,20 @@ export interface InstanceRecord extends Withheld {
   readonly leaked: number;
   /** Why and by whom it was terminated. */
   readonly terminated: { readonly reason: string; readonly actor: string | null } | null;
-  /** Why it is blocked, and since when. */
-  readonly blocked: { readonly reason: string; readonly at: number } | null;
   readonly tags: Tags;
+  /** Why it is blocked, since when, and by which build. */
+  readonly blocked: BlockedRecord | null;
   /** The fields of a task run. `null` for an orchestration. */
   readonly task: TaskRecord | null;
+}
+
+/** Why an instance is blocked, as stored. */
+export interface BlockedRecord {
+  readonly reason: string;
+  readonly at: number;
+  readonly buildId: string;
+  /** `BlockedDetails` as JSON text. */
+  readonly details: string | null;
 }
 
 /** The fields that only task runs have. */

@@ -22,6 +22,8 @@ export interface FetchOrchestrationItemsParams {
   readonly buildId?: string;
   /** Maximum messages per claimed instance. Default: 1,000. */
   readonly maxMessages?: number;
+  /** The name of the worker, stored with its claims for operators. */
+  readonly worker?: string;
 }
 
 /** A message with the key by which an ack deletes it. */
@@ -73,6 +75,8 @@ export interface OrchestrationAck {
 export interface Blocked {
   readonly reason: string;
   readonly buildId: string;
+  /** `BlockedDetails` as JSON text. Absent: none. */
+  readonly details?: string;
 }
 
 /** A claim on an instance to release without a turn. */
@@ -260,9 +264,9 @@ export interface OrchestrationQueue {
    *   abandon/a-delay-is-not-a-lock)
    * - decrement the claim count if requested, never below zero (claims/an-abandoned-claim-counts-unless-given-back,
    *   blocked/counts-no-claim)
-   * - record why and since when the instance is blocked: the latest reason, the first time
+   * - record why and since when the instance is blocked: the latest reason, build and details, the first time
    *   (blocked/is-visible-on-the-record, blocked/names-the-newest-reason-since-the-first,
-   *   blocked/still-takes-messages)
+   *   blocked/details-belong-to-the-newest-reason, blocked/still-takes-messages)
    * - return `false` for a token that is not held, changing nothing (abandon/needs-a-held-claim,
    *   batch/abandons-are-answered-each)
    * - with `evenIfExpired` do the same for the last token of an instance after its lease

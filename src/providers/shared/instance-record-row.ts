@@ -27,6 +27,8 @@ export interface InstanceRecordRow extends Omit<
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
   readonly tags: string | null;
+  readonly blockedBuild: string | null;
+  readonly blockedDetails: string | null;
   /** The columns from here on are set for task runs only. */
   readonly priority: number | null;
   readonly input: string | null;
@@ -85,7 +87,12 @@ export function toInstanceRecord(
     blocked:
       blockedReason === null || blockedAt === null
         ? null
-        : { reason: blockedReason, at: blockedAt },
+        : {
+            reason: blockedReason,
+            at: blockedAt,
+            buildId: row.blockedBuild ?? '',
+            details: row.blockedDetails,
+          },
     tags: decodeTags(row.tags),
     task: toTask(row),
   };

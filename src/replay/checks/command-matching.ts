@@ -1,4 +1,5 @@
 import type { CommandEvent, HistoryEvent, TerminalEvent } from '../../model/event.ts';
+import type { EventSummary } from '../../model/failures/blocked.ts';
 import { canonicalPayload, type Payload } from '../../model/values/payload.ts';
 
 interface Cancelable {
@@ -193,6 +194,16 @@ export function labelEvent(event: HistoryEvent): string {
     case 'executionContinuedAsNew':
       return 'end: continued as new';
   }
+}
+
+/** Summarizes an event without its payload, for operators. */
+export function summarizeEvent(event: HistoryEvent, text: string): EventSummary {
+  return {
+    kind: event.kind,
+    ...('name' in event && { name: event.name }),
+    ...('operation' in event && { operation: event.operation }),
+    text,
+  };
 }
 
 function describeInput(payload: Payload | null): string {

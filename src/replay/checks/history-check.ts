@@ -7,7 +7,13 @@ import type {
   IncomingEvent,
   TerminalEvent,
 } from '../../model/event.ts';
-import { describeEvent, isSameCommand, isSameOutcome, labelEvent } from './command-matching.ts';
+import {
+  describeEvent,
+  isSameCommand,
+  isSameOutcome,
+  labelEvent,
+  summarizeEvent,
+} from './command-matching.ts';
 import { isFinished } from '../message-batch.ts';
 import type { Operation } from '../operations.ts';
 
@@ -150,11 +156,15 @@ export class HistoryCheck {
     };
     // They differ in input, child id or cancellation type.
     if (labels.recorded === labels.issued) labels.issued += ' with other arguments';
+    const events = {
+      ...(recorded !== undefined && { recorded: summarizeEvent(recorded, labels.recorded) }),
+      ...(issued !== undefined && { issued: summarizeEvent(issued, labels.issued) }),
+    };
     const records = recorded === undefined ? 'ends here' : `records ${describeEvent(recorded)}`;
     return new NondeterminismError(
       `Instance ${JSON.stringify(instanceId)}, execution ${executionId}, event ${eventId}: history ${records}, but the code ${did}. ${advice}`,
       eventId,
-      labels,
+      { ...labels, events },
     );
   }
 }

@@ -141,6 +141,7 @@ export class OrchestrationDispatcher {
         signal: controller.signal,
         runnable: this.#runnable,
         buildId: options.buildId,
+        worker: options.name,
       });
     } finally {
       this.#fetching = undefined;

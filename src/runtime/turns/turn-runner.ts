@@ -12,6 +12,7 @@ import type { Turn } from '../../providers/contract/turn.ts';
 import type { FreshReplays } from './fresh-replays.ts';
 import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
+import { toBlocked } from './blocked-turn.ts';
 import { reportBlocked, reportSafely } from '../maintenance/reports.ts';
 import { toTurn } from './turn-effects.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
@@ -281,7 +282,7 @@ export class TurnRunner {
         delayMs,
         // Undecodable data stays undecodable: those claims count, so the instance ends as poison.
         giveBackClaim: !isPerdureError(error, 'UNDECODABLE'),
-        blocked: { reason, buildId: options.buildId },
+        blocked: toBlocked(error, { worker: options.name, buildId: options.buildId }),
       },
     };
   }

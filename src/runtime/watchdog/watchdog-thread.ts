@@ -3,6 +3,7 @@ import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
 import { parentPort, workerData } from 'node:worker_threads';
+import { encodeBlockedDetails } from '../../model/failures/blocked.ts';
 import type { Provider, Reopening } from '../../providers/contract/provider.ts';
 import {
   blockedFailure,
@@ -228,7 +229,10 @@ class BlockedPeriod {
       const store = await this.#open(worker.reopening);
       const done =
         hold.kind === 'turn'
-          ? await blockInstance(store, hold, worker, describeBlock(what, blockedMs, leaseMs))
+          ? await blockInstance(store, hold, worker, {
+              description: describeBlock(what, blockedMs, leaseMs),
+              stack: this.#stack,
+            })
           : await fail(store, hold, worker, blockedFailure(what, blockedMs, leaseMs));
       if (!done) return;
       this.#action = hold.kind === 'turn' ? 'blocked' : 'failed';
@@ -296,11 +300,14 @@ function leaseOf({ kind }: LoopHold, worker: WatchedWorker): number {
 async function blockInstance(
   store: Provider,
   hold: LoopHold & { kind: 'turn' },
-  { buildId }: WatchedWorker,
-  description: string,
+  { buildId, name }: WatchedWorker,
+  { description, stack }: { readonly description: string; readonly stack: string | undefined },
 ): Promise<boolean> {
   const { lockToken, fences } = hold;
-  const blocked = { reason: `EVENT_LOOP_BLOCKED: ${description}`, buildId };
+  const location = stack?.split('\n', 1)[0];
+  const code = 'EVENT_LOOP_BLOCKED';
+  const details = encodeBlockedDetails({ code, worker: name, ...(location && { location }) });
+  const blocked = { reason: `${code}: ${description}`, buildId, details };
   const how = { delayMs: blockedDelayMs, giveBackClaim: true, evenIfExpired: true, blocked };
   if (lockToken !== undefined) {
     return (await store.abandonOrchestrationItems([{ lockToken, ...how }]))[0] === true;

@@ -9,7 +9,7 @@ import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { actorOf } from '../access/tokens.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
-import { toHistoryResponse, toInstanceResponse, toExportChunks } from './serializers.ts';
+import { toHistoryResponse, toInstanceResponse, toExportChunks, toWhyResponse } from './serializers.ts';
 
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
@@ -100,6 +100,9 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   },
   async listRunning({ params }, { client }) {
     return { items: [...(await client.running(params.id))] };
+  },
+  async explainInstance({ params }, { client, showStacks }) {
+    return toWhyResponse(await client.why(params.id), showStacks);
   },
   async watchInstance({ params, signal }, context) {
     // Checked before the stream starts, so that an unknown id gets 404.

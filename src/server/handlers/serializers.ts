@@ -1,7 +1,9 @@
 import type { HistoryExport, HistoryPage } from '../../client/reading/history.ts';
 import type { InstanceInfo } from '../../client/reading/instance-info.ts';
+import type { Why } from '../../client/reading/why.ts';
 import type { FlowItem, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import type { HistoryEvent } from '../../model/event.ts';
+import type { BlockedDetails } from '../../model/failures/blocked.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import { toFailureResponse } from '../http/errors.ts';
 
@@ -11,14 +13,32 @@ export function toInstanceResponse<Info extends InstanceInfo>(
   info: Info,
   showStacks: boolean,
 ): Info {
-  const { failure, task } = info;
+  const { failure, task, blocked } = info;
   const onFailFailure = task?.onFailFailure;
   return {
     ...withFailure(info, failure, showStacks),
+    ...(blocked !== undefined && { blocked: toBlockedResponse(blocked, showStacks) }),
     ...(onFailFailure !== undefined && {
       task: { ...task, onFailFailure: toFailureResponse(onFailFailure, showStacks) },
     }),
   };
+}
+
+/** Removes the location, which is a frame of a stack. */
+export function toBlockedResponse<Blocked extends BlockedDetails>(
+  blocked: Blocked,
+  showStacks: boolean,
+): Blocked {
+  if (showStacks || blocked.location === undefined) return blocked;
+  const { location: _, ...shown } = blocked;
+  return shown as Blocked;
+}
+
+export function toWhyResponse(why: Why, showStacks: boolean): Why {
+  const waits = why.waits.map((wait) =>
+    wait.kind === 'blocked' ? toBlockedResponse(wait, showStacks) : wait,
+  );
+  return { ...why, waits };
 }
 
 export function toHistoryResponse(page: HistoryPage, showStacks: boolean): HistoryPage {
@@ -46,6 +66,7 @@ export async function* toExportChunks(
 export function toFlowRunResponse(run: FlowRun, showStacks: boolean): FlowRun {
   return {
     ...withFailure(run, run.failure, showStacks),
+    ...(run.blocked !== undefined && { blocked: toBlockedResponse(run.blocked, showStacks) }),
     steps: run.steps.map((step) => toStepResponse(step, showStacks)),
     ...(run.onFail !== undefined && { onFail: toStepResponse(run.onFail, showStacks) }),
   };

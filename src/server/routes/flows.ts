@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { FlowItemPage, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import { byId, done, id, json, limit, time, name, status, version, integer } from './fields.ts';
-import { failure } from './response-schemas.ts';
+import { blockedInfo, failure } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
 const stepStatus = z.enum([
@@ -45,7 +45,7 @@ const flowRun: z.ZodType<FlowRun> = z
       .strictObject({ reason: z.string(), actor: z.string().nullable(), requestedAt: time })
       .exactOptional(),
     canceledAt: time.exactOptional(),
-    blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
+    blocked: blockedInfo.exactOptional(),
     completedEarly: z.strictObject({ step: z.string(), reason: z.string() }).exactOptional(),
     signals: z.array(z.string()),
     steps: z.array(

@@ -33,6 +33,7 @@ import {
   wireError,
   stopResult,
 } from './response-schemas.ts';
+import { why } from './why-schema.ts';
 import { longestPollMs, route } from './route.ts';
 
 /** The conditions of lists and counts. */
@@ -211,6 +212,14 @@ export const instanceRoutes = {
     summary: 'Lists the activities and task runs of an instance that have no outcome yet.',
     params: byId,
     response: z.strictObject({ items: z.array(pendingWork) }),
+  }),
+  explainInstance: route({
+    method: 'GET',
+    path: '/v1/instances/{id}/why',
+    role: 'read',
+    summary: 'Explains what an instance waits for, why it is blocked, or how it ended.',
+    params: byId,
+    response: why,
   }),
   watchInstance: route({
     method: 'GET',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ExecutionPage, ExportedHistory, HistoryPage } from '../../client/reading/history.ts';
 import type {
+  BlockedInfo,
   InstanceInfo,
   MeasuredInstance,
   TaskInfo,
@@ -11,6 +12,7 @@ import type { PendingWork } from '../../client/reading/inspect-instance.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { HistoryEvent } from '../../model/event.ts';
+import type { EventSummary } from '../../model/failures/blocked.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
 import type { RunningItem, StopResult } from '../../providers/contract/cancellation.ts';
@@ -52,6 +54,8 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
+const expiredClaim = z.strictObject({ worker: z.string().exactOptional(), at: time });
+
 export const pendingWork: z.ZodType<PendingWork> = z
   .strictObject({
     kind: z.enum(['activity', 'task', 'onFail']),
@@ -65,6 +69,9 @@ export const pendingWork: z.ZodType<PendingWork> = z
       .exactOptional(),
     nextTryAt: time.exactOptional(),
     heartbeat: json.exactOptional(),
+    heartbeatAt: time.exactOptional(),
+    expired: expiredClaim.exactOptional(),
+    pointOfNoReturn: z.literal(true).exactOptional(),
     worker: z.string().exactOptional(),
     claimedAt: time.exactOptional(),
     lockedUntil: time.exactOptional(),
@@ -82,6 +89,31 @@ const taskInfo: z.ZodType<TaskInfo> = z.strictObject({
   onFail: z.enum(['queued', 'running', 'completed', 'failed']).exactOptional(),
   onFailFailure: failure.exactOptional(),
 });
+
+// The engine defines the kinds of events, so the schema allows any.
+const eventSummary = z.strictObject({
+  kind: z.string(),
+  name: z.string().exactOptional(),
+  operation: z.number().exactOptional(),
+  text: z.string(),
+}) as unknown as z.ZodType<EventSummary>;
+
+/** The fields of a blocked instance. */
+export const blockedFields = {
+  reason: z.string(),
+  at: time,
+  buildId: z.string(),
+  code: z.string(),
+  worker: z.string().exactOptional(),
+  eventId: z.number().exactOptional(),
+  recorded: eventSummary.exactOptional(),
+  issued: eventSummary.exactOptional(),
+  location: z.string().exactOptional(),
+};
+
+export const blockedInfo: z.ZodType<BlockedInfo> = z
+  .strictObject(blockedFields)
+  .meta({ id: 'Blocked', description: 'Why an instance is blocked.' });
 
 const infoFields = {
   id: z.string(),
@@ -105,8 +137,8 @@ const infoFields = {
   pending: z.array(pendingWork).exactOptional(),
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
-  blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
   tags: z.record(z.string(), z.string()).exactOptional(),
+  blocked: blockedInfo.exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };

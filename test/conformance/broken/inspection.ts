@@ -1,4 +1,4 @@
-import type { InstanceDetails, PendingItem } from 'perdure/provider';
+import type { InstanceDetails, PendingItem, TurnState } from 'perdure/provider';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 
@@ -17,7 +17,99 @@ function withItems(
 
 const nothing: InstanceDetails = { input: null, pending: [] };
 
+/** Changes the turn state that inspectTurn() returns. */
+function withTurn(
+  provider: Provider,
+  change: (turn: TurnState) => Partial<TurnState>,
+): Pick<Provider, 'inspectTurn'> {
+  return {
+    async inspectTurn(instanceId) {
+      const turn = await provider.inspectTurn(instanceId);
+      return turn && { ...turn, ...change(turn) };
+    },
+  };
+}
+
 export const brokenInspection: readonly BrokenProvider[] = [
+  {
+    fault: 'blocking an instance again keeps the details of the first reason',
+    rejectedBy: 'blocked/details-belong-to-the-newest-reason',
+    override: ({ provider }) => {
+      let first: string | undefined;
+      return {
+        abandonOrchestrationItems: (abandons) =>
+          provider.abandonOrchestrationItems(
+            abandons.map((one) => {
+              first ??= one.blocked?.details;
+              if (one.blocked === undefined || first === undefined) return one;
+              return { ...one, blocked: { ...one.blocked, details: first } };
+            }),
+          ),
+      };
+    },
+  },
+  {
+    fault: 'an abandon without a block deletes the details',
+    rejectedBy: 'blocked/details-belong-to-the-newest-reason',
+    override: ({ provider, db }) => ({
+      async abandonOrchestrationItems(abandons) {
+        const results = await provider.abandonOrchestrationItems(abandons);
+        if (abandons.some(({ blocked }) => blocked === undefined))
+          db.prepare('UPDATE instance_locks SET blocked_details = NULL').run();
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'every renewal dates the heartbeat',
+    rejectedBy: 'inspect/dates-heartbeats',
+    override: ({ provider, db, clock }) => ({
+      async renewWorkItemLocks(renewals, extendMs) {
+        const results = await provider.renewWorkItemLocks(renewals, extendMs);
+        db.prepare('UPDATE worker_queue SET heartbeat_at = ?').run(clock.now());
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'inspectInstance() hides the point of no return',
+    rejectedBy: 'inspect/shows-the-point-of-no-return',
+    override: ({ provider }) =>
+      withItems(provider, (item) => ({ ...item, pointOfNoReturn: false })),
+  },
+  {
+    fault: 'inspectTurn() shows a hold-back that has ended',
+    rejectedBy: 'inspect/shows-when-a-turn-is-due',
+    override: ({ provider }) =>
+      withTurn(provider, ({ heldUntil, dueAt }) => ({ heldUntil: heldUntil ?? dueAt })),
+  },
+  {
+    fault: 'inspectTurn() shows an expired claim as held',
+    rejectedBy: 'inspect/shows-who-runs-a-turn',
+    override: ({ provider }) =>
+      withTurn(provider, ({ held, expired }) => ({
+        held: held ?? (expired && { worker: null, claimedAt: null, lockedUntil: expired.at }),
+      })),
+  },
+  {
+    fault: 'a claim of an instance does not store its worker',
+    rejectedBy: 'inspect/shows-who-runs-a-turn',
+    override: ({ provider }) => ({
+      fetchOrchestrationItems: ({ worker: _, ...params }) =>
+        provider.fetchOrchestrationItems(params),
+    }),
+  },
+  {
+    fault: 'inspectTurn() does not show that only running work is left',
+    rejectedBy: 'inspect/shows-a-canceled-end',
+    override: ({ provider }) => withTurn(provider, () => ({ isClosing: false })),
+  },
+  {
+    fault: 'inspectTurn() does not show that a job is abandoned',
+    rejectedBy: 'inspect/shows-the-session-of-a-job',
+    override: ({ provider }) =>
+      withTurn(provider, ({ job }) => ({ job: job && { ...job, abandonedAt: null } })),
+  },
   {
     fault: 'an unknown instance has empty details',
     rejectedBy: 'inspect/an-unknown-id-is-undefined',

@@ -214,11 +214,12 @@ async function claim(
   const chosen = await store.dueInstances.choose(scope, params);
   if (chosen.length === 0) return [];
   const { tx, now } = scope;
-  const { lockMs, maxMessages = defaultMaxMessages } = params;
+  const { lockMs, maxMessages = defaultMaxMessages, worker = null } = params;
+  const lockedUntil = now + Math.ceil(lockMs);
   const keys = chosen.map(({ instanceKey }) => instanceKey);
   const claims = keys.map((instanceKey) => ({ instanceKey, secret: store.secrets.next() }));
   const [, rows, messages] = await Promise.all([
-    store.locks.claim(tx, claims, now + Math.ceil(lockMs)),
+    store.locks.claim(tx, claims, { now, lockedUntil, worker }),
     store.instances.select(tx, keys),
     store.messages.readVisible(tx, keys, now, maxMessages),
   ]);

@@ -4,15 +4,17 @@ import {
   type InspectionStore,
   type InstanceDetails,
   type PendingItem,
+  type TurnState,
 } from '../../contract/inspection.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
+import { toTurnState, type TurnStateRow } from '../../shared/turn-state-row.ts';
 import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
 
-interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'> {
+interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'expired' | 'cancel'> {
   readonly definitionKey: number;
   readonly isHeld: boolean;
   readonly worker: string | null;
@@ -28,6 +30,8 @@ export function createInspectionStore(
   return {
     inspectInstance: (params) =>
       store.read('inspectInstance', (tx) => store.inspection.read(tx, params, store.nowParameter)),
+    inspectTurn: (instanceId) =>
+      store.read('inspectTurn', (tx) => store.inspection.turn(tx, instanceId, store.nowParameter)),
   };
 }
 
@@ -60,6 +64,17 @@ export class Inspection {
     return { input: instance.input, pending: rows.map((row) => this.#toItem(row)) };
   }
 
+  async turn(
+    tx: Transaction,
+    instanceId: string,
+    nowParameter: number | null,
+  ): Promise<TurnState | undefined> {
+    const [row] = await tx.query<TurnStateRow & { readonly now: number }>(
+      ...this.#statements.selectTurn({ now: nowParameter, instanceId }),
+    );
+    return row && toTurnState(row, row.now);
+  }
+
   #toItem(row: ItemRow): PendingItem {
     const { definitionKey, isHeld, worker, claimedAt, lockedUntil, ...others } = row;
     const { cancelTrigger, cancelReason, ...item } = others;
@@ -69,6 +84,7 @@ export class Inspection {
       name,
       ...item,
       held: isHeld && lockedUntil !== null ? { worker, claimedAt, lockedUntil } : null,
+      expired: isHeld || lockedUntil === null ? null : { worker, at: lockedUntil },
       cancel: toCancelRecord({ cancelTrigger, cancelReason }),
     };
   }
@@ -90,6 +106,24 @@ function statements(schema: string) {
         END AS input
         FROM ${schema}.instances WHERE instance_id = ${instanceId}`,
     ),
+    // One index probe per table.
+    selectTurn: prepare(
+      'perdure_select_turn_state',
+      { now: one<number | null>('bigint'), instanceId: one<string>('text') },
+      ({ instanceId }) => `SELECT ${nowSql} AS now, history_length AS "historyLength",
+          closing_reason IS NOT NULL AS "isClosing", next_at AS "nextAt", held_until AS "heldUntil",
+          cleanup_at AS "cleanupAt", claims, locked_until AS "lockedUntil", claimed_by AS "claimedBy",
+          claimed_at AS "claimedAt", session_id AS "sessionId", state AS "sessionState",
+          session.expires_at AS "sessionExpiresAt", abandoned_at AS "abandonedAt"
+        FROM ${schema}.instances
+        LEFT JOIN LATERAL (SELECT * FROM ${schema}.instance_locks AS one
+          WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE
+        LEFT JOIN LATERAL (SELECT session_key, abandoned_at FROM ${schema}.jobs AS one
+          WHERE one.instance_key = instances.instance_key LIMIT 1) AS job ON TRUE
+        LEFT JOIN LATERAL (SELECT session_id, state, expires_at FROM ${schema}.sessions AS one
+          WHERE one.session_key = job.session_key LIMIT 1) AS session ON TRUE
+        WHERE instance_id = ${instanceId}`,
+    ),
     selectPending: prepare(
       'perdure_select_pending_items',
       {
@@ -104,6 +138,7 @@ function statements(schema: string) {
           item.failures, CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
             WHEN last_failure IS NOT NULL THEN '' END AS "lastFailure",
           CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
+          heartbeat_at AS "heartbeatAt", point_of_no_return AS "pointOfNoReturn",
           greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
           claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
           cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"

@@ -48,7 +48,8 @@ const columns = (
   created_at AS "createdAt", ${run.startedAt('instances')} AS "startedAt", ended_at AS "endedAt",
   cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
   cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",
-  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", tags, priority,
+  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt",
+  blocked_build AS "blockedBuild", blocked_details AS "blockedDetails", tags, priority,
   ${payload('input')} AS input, ${payload('options')} AS options, run_at AS "runAt", expires_at AS "expiresAt", dedupe_key AS "dedupeKey", failures,
   ${run.onFail('instances')} AS "onFail", ${payload('on_fail_failure')} AS "onFailFailure"`;
 
@@ -74,7 +75,7 @@ export class InstanceRecords {
     this.#list = list;
     const run = new RunState(schema);
     const source = `${schema}.instances LEFT JOIN LATERAL (
-        SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
+        SELECT blocked_reason, blocked_at, blocked_build, blocked_details FROM ${schema}.instance_locks AS one
         WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
     this.#statements = statements(schema, run, source);
   }

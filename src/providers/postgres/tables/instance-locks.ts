@@ -87,9 +87,9 @@ export class InstanceLocks {
   async claim(
     tx: Transaction,
     claims: readonly { readonly instanceKey: number; readonly secret: string }[],
-    lockedUntil: number,
+    claim: { readonly now: number; readonly lockedUntil: number; readonly worker: string | null },
   ): Promise<void> {
-    await tx.execute(...this.#sql.claim({ claims, lockedUntil }));
+    await tx.execute(...this.#sql.claim({ claims, ...claim }));
   }
 
   /** Undoes claims of instances that turned out to have no visible message. */
@@ -209,10 +209,12 @@ function statements(schema: string) {
           secret: ['text', (claim) => claim.secret],
         }),
         lockedUntil: one<number>('bigint'),
+        worker: one<string | null>('text'),
+        now,
       },
-      ({ claims, lockedUntil }) => `UPDATE ${table} AS lock
+      ({ claims, lockedUntil, worker, now }) => `UPDATE ${table} AS lock
         SET lock_token = claimed.secret, locked_until = ${lockedUntil}, next_at = ${lockedUntil}, claims = claims + 1,
-            held_until = NULL
+            held_until = NULL, claimed_by = ${worker}, claimed_at = ${now}
         FROM ${claims.as('claimed')}
         ${rowIdOf(table, 'one.instance_key = claimed.instance_key')}
         WHERE lock.ctid = found.row_id`,
@@ -251,7 +253,7 @@ function statements(schema: string) {
             cleanup_at = CASE WHEN lock.cleanup_at IS NOT NULL THEN
               (SELECT min(visible_at) FROM ${messages} AS message
                WHERE message.instance_key = lock.instance_key AND kind = 'cleanupExpired') END,
-            blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL
+            blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL, blocked_details = NULL
         RETURNING next_at AS "nextAt"`,
     ),
     hold: prepare(
@@ -263,6 +265,7 @@ function statements(schema: string) {
           claims_back: ['int', ({ giveBackClaim }) => (giveBackClaim ? 1 : 0)],
           reason: ['text', ({ blocked }) => blocked?.reason ?? null],
           build_id: ['text', ({ blocked }) => blocked?.buildId ?? null],
+          details: ['text', ({ blocked }) => blocked?.details ?? null],
         }),
         now,
       },
@@ -274,6 +277,7 @@ function statements(schema: string) {
             claims = greatest(claims - held.claims_back, 0),
             blocked_reason = coalesce(held.reason, blocked_reason),
             blocked_build = coalesce(held.build_id, blocked_build),
+            blocked_details = CASE WHEN held.reason IS NULL THEN blocked_details ELSE held.details END,
             blocked_at = coalesce(blocked_at, CASE WHEN held.reason IS NOT NULL THEN ${now} END)
         FROM ${rows.as('held')}
         ${rowIdOf(table, 'one.instance_key = held.instance_key')}
@@ -289,19 +293,21 @@ function statements(schema: string) {
           until: 'bigint',
           reason: ['text', ({ blocked }) => blocked.reason],
           build_id: ['text', ({ blocked }) => blocked.buildId],
+          details: ['text', ({ blocked }) => blocked.details ?? null],
         }),
         now,
       },
       ({ rows, now }) => `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at,
           held_until, claims,
-          blocked_reason, blocked_build, blocked_at)
-        SELECT instance_key, definition_key, until, until, 0, reason, build_id, ${now} FROM ${rows.as('held')}
+          blocked_reason, blocked_build, blocked_details, blocked_at)
+        SELECT instance_key, definition_key, until, until, 0, reason, build_id, details, ${now} FROM ${rows.as('held')}
         ORDER BY instance_key
         ON CONFLICT (instance_key) DO UPDATE
         SET lock_token = NULL, locked_until = NULL, next_at = excluded.next_at, held_until = excluded.held_until,
             cleanup_at = CASE WHEN lock.cleanup_at <= ${now} THEN greatest(lock.cleanup_at, excluded.held_until)
               ELSE lock.cleanup_at END,
             blocked_reason = excluded.blocked_reason, blocked_build = excluded.blocked_build,
+            blocked_details = excluded.blocked_details,
             blocked_at = coalesce(lock.blocked_at, excluded.blocked_at)`,
     ),
     lockToRenew: prepare(

@@ -244,7 +244,8 @@ function statements(schema: string) {
       },
       ({ tokens, extendMs }) => `UPDATE ${table} AS item
         SET locked_until = ${nowSql} + ${extendMs}, next_at = ${nowSql} + ${extendMs},
-            heartbeat = CASE WHEN token.sets_heartbeat THEN token.heartbeat ELSE item.heartbeat END
+            heartbeat = CASE WHEN token.sets_heartbeat THEN token.heartbeat ELSE item.heartbeat END,
+            heartbeat_at = CASE WHEN token.sets_heartbeat THEN ${nowSql} ELSE item.heartbeat_at END
         FROM ${tokens.as('token')}
         ${rowIdOf(table, `one.item_key = token.item_key AND lock_token = secret AND locked_until > ${nowSql}`)}
         WHERE item.ctid = found.row_id

@@ -10,9 +10,10 @@ import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
 import { lists } from './0003-lists.ts';
 import { workers } from './0004-workers.ts';
+import { inspection } from './0005-inspection.ts';
 
 /** All migrations in order. */
-export const migrations: readonly Migration[] = [initial, jobs, lists, workers];
+export const migrations: readonly Migration[] = [initial, jobs, lists, workers, inspection];
 
 /**
  * Applies missing migrations. Throws for a file that this version must not open.

@@ -143,7 +143,7 @@ function claim(
   params: FetchOrchestrationItemsParams,
 ): readonly OrchestrationItem[] {
   const { now } = scope;
-  const { lockMs, maxMessages = defaultMaxMessages } = params;
+  const { lockMs, maxMessages = defaultMaxMessages, worker = null } = params;
   const chosen = selectDue(store, scope, params);
   if (chosen.length === 0) return [];
   const keys = chosen.map(({ instanceKey }) => instanceKey);
@@ -168,7 +168,7 @@ function claim(
   const lockedUntil = now + Math.ceil(lockMs);
   const secret = store.locks.claim(
     claimable.map(({ row }) => row.instanceKey),
-    lockedUntil,
+    { now, until: lockedUntil, worker },
   );
   scope.effects.due('orchestrations', lockedUntil);
   return claimable.map((one) => toItem(store, one, secret, now));

@@ -93,10 +93,13 @@ export class InstanceLocks {
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims
        FROM (${blockedBy('<')} UNION ALL ${blockedBy('>')}) LIMIT +:max`,
     );
-    this.#claim = db.prepare<[string, number, number, string]>(
+    this.#claim = db.prepare<
+      [{ secret: string; until: number; now: number; worker: string | null; keys: string }]
+    >(
       `UPDATE instance_locks
-       SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, held_until = NULL
-       WHERE instance_key IN (SELECT value FROM json_each(?))`,
+       SET lock_token = :secret, locked_until = :until, next_at = :until, claims = claims + 1, held_until = NULL,
+           claimed_by = :worker, claimed_at = :now
+       WHERE instance_key IN (SELECT value FROM json_each(:keys))`,
     );
     // Recomputed, so that an instance without such a message is no longer offered to all workers.
     const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
@@ -117,7 +120,7 @@ export class InstanceLocks {
        ON CONFLICT (instance_key) DO UPDATE
        SET definition_key = excluded.definition_key, next_at = excluded.next_at, held_until = NULL,
            lock_token = NULL, locked_until = NULL, claims = 0, ${cleanupAt},
-           blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL`,
+           blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL, blocked_details = NULL`,
     );
     this.#hold = db.prepare<
       [
@@ -128,6 +131,7 @@ export class InstanceLocks {
           claimsBack: number;
           reason: string | null;
           buildId: string | null;
+          details: string | null;
           now: number;
         },
       ]
@@ -138,6 +142,7 @@ export class InstanceLocks {
            claims = max(claims - :claimsBack, 0),
            blocked_reason = coalesce(:reason, blocked_reason),
            blocked_build = coalesce(:buildId, blocked_build),
+           blocked_details = iif(:reason IS NULL, blocked_details, :details),
            blocked_at = coalesce(blocked_at, iif(:reason IS NULL, NULL, :now))
        WHERE instance_key = :instanceKey`,
     );
@@ -150,17 +155,19 @@ export class InstanceLocks {
           heldUntil: number;
           reason: string;
           buildId: string;
+          details: string | null;
           now: number;
         },
       ]
     >(
       `INSERT INTO instance_locks (instance_key, definition_key, next_at, held_until, claims,
-                                   blocked_reason, blocked_build, blocked_at)
-       VALUES (:instanceKey, :definitionKey, :heldUntil, :heldUntil, 0, :reason, :buildId, :now)
+                                   blocked_reason, blocked_build, blocked_details, blocked_at)
+       VALUES (:instanceKey, :definitionKey, :heldUntil, :heldUntil, 0, :reason, :buildId, :details, :now)
        ON CONFLICT (instance_key) DO UPDATE
        SET lock_token = NULL, locked_until = NULL, next_at = excluded.next_at, held_until = excluded.held_until,
            cleanup_at = iif(cleanup_at <= :now, max(cleanup_at, :heldUntil), cleanup_at),
            blocked_reason = excluded.blocked_reason, blocked_build = excluded.blocked_build,
+           blocked_details = excluded.blocked_details,
            blocked_at = coalesce(blocked_at, excluded.blocked_at)`,
     );
     this.#renew = db.prepare<[number, number, number, string, number]>(
@@ -235,9 +242,12 @@ export class InstanceLocks {
   }
 
   /** Locks instances and counts the claims. Returns the secret of their tokens, which differ by key. */
-  claim(instanceKeys: readonly number[], lockedUntil: number): string {
+  claim(
+    instanceKeys: readonly number[],
+    claim: { readonly now: number; readonly until: number; readonly worker: string | null },
+  ): string {
     const secret = this.#secrets.next();
-    this.#claim.run(secret, lockedUntil, lockedUntil, JSON.stringify(instanceKeys));
+    this.#claim.run({ secret, ...claim, keys: JSON.stringify(instanceKeys) });
     return secret;
   }
 
@@ -277,6 +287,7 @@ export class InstanceLocks {
       claimsBack: giveBackClaim ? 1 : 0,
       reason: blocked?.reason ?? null,
       buildId: blocked?.buildId ?? null,
+      details: blocked?.details ?? null,
       now,
     });
     return dueAt;
@@ -296,7 +307,9 @@ export class InstanceLocks {
       instanceKey,
       definitionKey,
       heldUntil: heldUntil ?? now,
-      ...blocked,
+      reason: blocked.reason,
+      buildId: blocked.buildId,
+      details: blocked.details ?? null,
       now,
     });
     return dueAt;

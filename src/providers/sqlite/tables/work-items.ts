@@ -146,7 +146,7 @@ export class WorkItems {
     this.#renewWithHeartbeat = db.prepare<
       [{ key: number; secret: string; now: number; until: number; heartbeat: string | null }],
       CancelColumns
-    >(renew(', heartbeat = :heartbeat'));
+    >(renew(', heartbeat = :heartbeat, heartbeat_at = :now'));
     this.#handBack = db.prepare<
       [
         {

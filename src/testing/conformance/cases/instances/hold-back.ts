@@ -7,16 +7,20 @@ import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../s
 const delayMs = 1_000;
 
 /** Claims the only claimable instance and blocks it for build `one`. */
-async function blockInstance(store: StoreUnderTest, reason = 'history disagrees'): Promise<void> {
+async function blockInstance(
+  store: StoreUnderTest,
+  reason = 'history disagrees',
+  details?: string,
+): Promise<void> {
   const { lockToken } = await store.claimOne();
-  const blocked = { reason, buildId: 'one' };
+  const blocked = { reason, buildId: 'one', ...(details !== undefined && { details }) };
   const abandon = { lockToken, delayMs, giveBackClaim: true, blocked };
   assert.deepEqual(await store.provider.abandonOrchestrationItems([abandon]), [true]);
 }
 
 /** Returns the hold that a worker of build `one` requests after a turn. */
 function holdOf({ instanceKey, incarnation, turnId: lastTurn }: BegunInstance): InstanceHold {
-  const blocked = { reason: 'looped', buildId: 'one' };
+  const blocked = { reason: 'looped', buildId: 'one', details: '{"code":"X"}' };
   return { instanceKey, incarnation, executionId: 1, lastTurn, delayMs, blocked };
 }
 
@@ -126,7 +130,12 @@ export const holdBackCases: Capability = {
         const begun = await store.begin('a');
         const before = await store.record('a');
         assert.deepEqual(await store.provider.holdInstances([holdOf(begun)]), [true]);
-        const blocked = { reason: 'looped', at: store.clock.now() };
+        const blocked = {
+          reason: 'looped',
+          at: store.clock.now(),
+          buildId: 'one',
+          details: '{"code":"X"}',
+        };
         assert.deepEqual(await store.record('a'), { ...before, blocked });
         await store.raise('a', 'x');
         await store.clock.advance(delayMs - 1);
@@ -191,7 +200,8 @@ export const holdBackCases: Capability = {
         await store.raise('a', 'x');
         await store.clock.advance(5);
         await blockInstance(store, 'history disagrees');
-        const blocked = { reason: 'history disagrees', at: store.clock.now() };
+        const at = store.clock.now();
+        const blocked = { reason: 'history disagrees', at, buildId: 'one', details: null };
         assert.deepEqual(await store.record('a'), { ...before, blocked });
       },
     },
@@ -267,6 +277,27 @@ export const holdBackCases: Capability = {
       },
     },
     {
+      id: 'blocked/details-belong-to-the-newest-reason',
+      title: 'an instance blocked again shows the details of the newest reason, or none',
+      async run(store) {
+        const details = async () => (await store.record('a')).blocked?.details;
+        await store.create('a');
+        await blockInstance(store, 'first', '{"code":"X"}');
+        assert.equal(await details(), '{"code":"X"}');
+        await store.clock.advance(delayMs);
+        const { lockToken } = await store.claimOne();
+        await store.provider.abandonOrchestrationItems([
+          { lockToken, delayMs: 0, giveBackClaim: true },
+        ]);
+        assert.equal(await details(), '{"code":"X"}');
+        await blockInstance(store, 'second');
+        assert.equal(await details(), null);
+        await store.clock.advance(delayMs);
+        await store.commit(await store.claimOne());
+        assert.equal((await store.record('a')).blocked, null);
+      },
+    },
+    {
       id: 'blocked/names-the-newest-reason-since-the-first',
       title: 'an instance blocked again shows the newest reason and the first time',
       async run(store) {
@@ -275,7 +306,8 @@ export const holdBackCases: Capability = {
         await blockInstance(store, 'first');
         await store.clock.advance(delayMs);
         await blockInstance(store, 'second');
-        assert.deepEqual((await store.record('a')).blocked, { reason: 'second', at });
+        const blocked = { reason: 'second', at, buildId: 'one', details: null };
+        assert.deepEqual((await store.record('a')).blocked, blocked);
       },
     },
     {

@@ -5,6 +5,7 @@ import { maxShownLength, type InstanceDetails } from '../../../../providers/cont
 import type { Capability } from '../../conformance-case.ts';
 import { workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import { abandon, leaseMs, openSession, startJob } from '../../job-helpers.ts';
 import { createTask } from '../../task-helpers.ts';
 
 function inspect(
@@ -29,6 +30,7 @@ export const inspection: Capability = {
       async run(store) {
         await store.create('a');
         assert.equal(await inspect(store, 'nobody'), undefined);
+        assert.equal(await store.provider.inspectTurn('nobody'), undefined);
       },
     },
     {
@@ -81,7 +83,15 @@ export const inspection: Capability = {
         await store.begin('b', { workItems: [workItem(1)] });
         const details = await inspect(store, 'a');
         const common = { kind: 'activity', executionId: 1, cancel: null } as const;
-        const fresh = { options: null, failures: 0, lastFailure: null, heartbeat: null };
+        const fresh = {
+          options: null,
+          failures: 0,
+          lastFailure: null,
+          heartbeat: null,
+          heartbeatAt: null,
+          expired: null,
+          pointOfNoReturn: false,
+        };
         const held = { worker: null, claimedAt: beganAt, lockedUntil: beganAt + lockMs };
         const [first, second, third, ...others] = details?.pending ?? [];
         assert.ok(first && third);
@@ -98,6 +108,9 @@ export const inspection: Capability = {
           failures: 1,
           lastFailure: failure,
           heartbeat: '{"done":7}',
+          heartbeatAt: beganAt,
+          expired: null,
+          pointOfNoReturn: false,
           dueAt: beganAt + 5_000,
           held: null,
         });
@@ -126,6 +139,117 @@ export const inspection: Capability = {
         await store.clock.advance(1);
         const [item] = (await inspect(store, 'a'))?.pending ?? [];
         assert.deepEqual([item?.held, item?.dueAt], [null, lockedUntil]);
+        assert.deepEqual(item?.expired, { worker: 'one', at: lockedUntil });
+      },
+    },
+    {
+      id: 'inspect/dates-heartbeats',
+      title: 'inspectInstance() returns when a heartbeat was stored; a plain renewal keeps it',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        const at = async () => (await inspect(store, 'a'))?.pending[0]?.heartbeatAt;
+        assert.equal(await at(), null);
+        await store.clock.advance(1_000);
+        const stored = store.clock.now();
+        await store.provider.renewWorkItemLocks([{ lockToken, heartbeat: '1' }], lockMs);
+        await store.clock.advance(1_000);
+        await store.provider.renewWorkItemLocks([{ lockToken }], lockMs);
+        assert.equal(await at(), stored);
+      },
+    },
+    {
+      id: 'inspect/shows-the-point-of-no-return',
+      title: 'inspectInstance() shows an item that is past its point of no return',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        const isPast = async () => (await inspect(store, 'a'))?.pending[0]?.pointOfNoReturn;
+        assert.equal(await isPast(), false);
+        await store.provider.markPointOfNoReturn(lockToken);
+        assert.equal(await isPast(), true);
+      },
+    },
+    {
+      id: 'inspect/shows-when-a-turn-is-due',
+      title: 'inspectTurn() returns when a turn is due, a hold-back, and the length of the history',
+      async run(store) {
+        const { provider, clock } = store;
+        await store.create('a');
+        const createdAt = clock.now();
+        const fresh = await provider.inspectTurn('a');
+        assert.deepEqual([fresh?.dueAt, fresh?.heldUntil, fresh?.claims], [createdAt, null, 0]);
+        assert.equal(fresh?.nowMs, createdAt);
+        const { lockToken } = await store.claimOne();
+        await provider.abandonOrchestrationItems([
+          { lockToken, delayMs: 5_000, giveBackClaim: false },
+        ]);
+        const held = await provider.inspectTurn('a');
+        assert.deepEqual([held?.dueAt, held?.heldUntil], [createdAt + 5_000, createdAt + 5_000]);
+        assert.deepEqual([held?.claims, held?.held, held?.expired], [1, null, null]);
+        await clock.advance(5_000);
+        assert.equal((await provider.inspectTurn('a'))?.heldUntil, null);
+        await store.commit(await store.claimOne(), { events: [started('"first"')] });
+        const idle = await provider.inspectTurn('a');
+        assert.deepEqual([idle?.dueAt, idle?.historyLength, idle?.claims], [null, 1, 0]);
+      },
+    },
+    {
+      id: 'inspect/shows-who-runs-a-turn',
+      title: 'inspectTurn() returns the worker of a claim, and later that its lease expired',
+      async run(store) {
+        const { provider, clock } = store;
+        await store.create('a');
+        await clock.advance(1_000);
+        await store.claimOne({ worker: 'one' });
+        const claimedAt = clock.now();
+        const lockedUntil = claimedAt + lockMs;
+        await clock.advance(lockMs - 1);
+        const held = await provider.inspectTurn('a');
+        assert.deepEqual(held?.held, { worker: 'one', claimedAt, lockedUntil });
+        assert.equal(held?.expired, null);
+        await clock.advance(1);
+        const lost = await provider.inspectTurn('a');
+        assert.deepEqual(
+          [lost?.held, lost?.expired, lost?.dueAt],
+          [null, { worker: 'one', at: lockedUntil }, lockedUntil],
+        );
+        await store.claimOne();
+        assert.equal((await provider.inspectTurn('a'))?.held?.worker, null);
+      },
+    },
+    {
+      id: 'inspect/shows-a-canceled-end',
+      title: 'inspectTurn() returns the clean-up limit, and whether only running work is left',
+      async run(store) {
+        const { provider, clock } = store;
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne();
+        await store.cancel('a', { cleanupMs: 5_000 });
+        const asked = await provider.inspectTurn('a');
+        assert.deepEqual([asked?.cleanupAt, asked?.isClosing], [clock.now() + 5_000, false]);
+        await store.commit(await store.claimOne(), {
+          outcome: { status: 'canceled', reason: 'no', cleanupSkipped: false },
+        });
+        assert.equal((await provider.inspectTurn('a'))?.isClosing, true);
+      },
+    },
+    {
+      id: 'inspect/shows-the-session-of-a-job',
+      title: 'inspectTurn() returns the session of a job, and since when the job is abandoned',
+      async run(store) {
+        const { provider, clock } = store;
+        await openSession(store, 's');
+        const expiresAt = clock.now() + leaseMs;
+        const { key } = await startJob(store, 'a');
+        const session = { sessionId: 's', sessionState: 'open', expiresAt } as const;
+        assert.deepEqual((await provider.inspectTurn('a'))?.job, { ...session, abandonedAt: null });
+        await clock.advance(1_000);
+        await abandon(store, key);
+        const abandonedAt = clock.now();
+        assert.deepEqual((await provider.inspectTurn('a'))?.job, { ...session, abandonedAt });
+        await createTask(store, 'run');
+        assert.equal((await provider.inspectTurn('run'))?.job, null);
       },
     },
     {

@@ -1,0 +1,168 @@
+import type { CancelRequest } from '../../model/cancel.ts';
+import type { InstanceStatus, TerminalStatus } from '../../model/status.ts';
+import type { SessionState } from '../../providers/contract/sessions.ts';
+import type { OnFailState } from '../../providers/contract/tasks.ts';
+import type { FailureSummary, PendingWork } from './inspect-instance.ts';
+import type { BlockedInfo } from './instance-info.ts';
+
+/** Why an instance is in its state: what it waits for, or how it ended. All times are milliseconds since the epoch. */
+export interface Why {
+  readonly id: string;
+  readonly status: InstanceStatus;
+  /** The explanation in plain words, by the store's clock. */
+  readonly text: string;
+  /** Everything that it waits for. One entry of kind `ended` if it has ended. */
+  readonly waits: readonly Wait[];
+  /** The history is too long or damaged, so waits for events, timers and children may be missing. */
+  readonly incomplete?: true;
+}
+
+/** One thing that an instance waits for. */
+export type Wait =
+  | WorkerWait
+  | TurnWait
+  | DelayWait
+  | ActivityWait
+  | TaskWait
+  | TimerWait
+  | EventWait
+  | ChildWait
+  | DetachedWait
+  | StepWait
+  | CancelWait
+  | BlockedWait
+  | JobWait
+  | EndedWait;
+
+/** A worker must claim the instance to run its next turn. */
+export interface WorkerWait {
+  readonly kind: 'worker';
+  /** The name and version of the orchestration that the worker needs. No version: any. */
+  readonly name: string;
+  readonly version?: string;
+  /** Since when a worker may claim it. */
+  readonly dueAt: number;
+  /** Claims without a committed turn. Too many fail the instance with `POISON`. */
+  readonly claims: number;
+  /** The lease of the last claim expired: the worker crashed or lost its connection. */
+  readonly expired?: { readonly worker?: string; readonly at: number };
+}
+
+/** A worker runs a turn of the instance. */
+export interface TurnWait {
+  readonly kind: 'turn';
+  readonly worker?: string;
+  readonly claimedAt?: number;
+  readonly lockedUntil: number;
+}
+
+/** A worker released the instance, for example after an error of the store. It is claimable after a delay. */
+export interface DelayWait {
+  readonly kind: 'delay';
+  readonly until: number;
+}
+
+/** An activity, or the failure handler of a task, without an outcome. */
+export interface ActivityWait extends PendingWork {
+  readonly kind: 'activity' | 'onFail';
+}
+
+/** The task run itself. */
+export interface TaskWait extends PendingWork {
+  readonly kind: 'task';
+  readonly priority: number;
+  /** If no worker has claimed it by then, it ends as `expired`. */
+  readonly expiresAt?: number;
+  readonly dedupeKey?: string;
+}
+
+/** A timer: a sleep, or the timeout of a scope or a wait. */
+export interface TimerWait {
+  readonly kind: 'timer';
+  readonly operation: number;
+  readonly fireAt: number;
+}
+
+/** An external event. */
+export interface EventWait {
+  readonly kind: 'event';
+  readonly operation: number;
+  readonly name: string;
+}
+
+/** A child. */
+export interface ChildWait {
+  readonly kind: 'child';
+  readonly operation: number;
+  readonly name: string;
+  readonly id: string;
+  /** Absent if the child does not exist yet. */
+  readonly status?: InstanceStatus;
+  /** The code no longer needs it, but waits until it has stopped. */
+  readonly isStopping?: true;
+  /** What the child waits for. Set for the first 3 children. */
+  readonly text?: string;
+}
+
+/** The confirmation that a detached instance was started. */
+export interface DetachedWait {
+  readonly kind: 'detached';
+  readonly operation: number;
+  readonly name: string;
+  readonly id: string;
+}
+
+/** A step of a flow that has not started, or whose items are not all done. */
+export interface StepWait {
+  readonly kind: 'step';
+  readonly step: string;
+  /** Steps that must settle first. Its condition, if any, is evaluated then. */
+  readonly dependencies?: readonly string[];
+  /** The signal that it needs. */
+  readonly signal?: string;
+  /** The items of a map or generator: how many have completed, of how many known so far. */
+  readonly items?: { readonly completed: number; readonly known: number };
+}
+
+/** The instance was canceled and has not ended. */
+export interface CancelWait extends CancelRequest {
+  readonly kind: 'cancel';
+  /** `cleanup`: its code may clean up. `handlers`: only running work keeps it from its end. */
+  readonly phase: 'cleanup' | 'handlers';
+  /** When any worker may end it without its code. */
+  readonly cleanupUntil?: number;
+}
+
+/** The instance is blocked. */
+export interface BlockedWait extends BlockedInfo {
+  readonly kind: 'blocked';
+  /** When a worker of the same build retries it. */
+  readonly retryAt?: number;
+}
+
+/** The run is a job: a session waits for its result. */
+export interface JobWait {
+  readonly kind: 'job';
+  readonly sessionId: string;
+  readonly sessionState: SessionState;
+  /** When the session ends unless its client renews it. */
+  readonly expiresAt: number;
+  /** Since when no caller takes the result. */
+  readonly abandonedAt?: number;
+}
+
+/** How the instance ended. */
+export interface EndedWait {
+  readonly kind: 'ended';
+  readonly status: TerminalStatus;
+  readonly at: number;
+  readonly failure?: FailureSummary;
+  /** Of a cancel or a termination. */
+  readonly reason?: string;
+  readonly actor?: string;
+  readonly cleanupSkipped?: true;
+  /** Handlers that still ran after their grace. */
+  readonly leaked?: number;
+  /** The state of the failure handler of a task. */
+  readonly onFail?: OnFailState;
+}

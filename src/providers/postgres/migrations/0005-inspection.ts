@@ -1,0 +1,14 @@
+import type { Migration } from '../../shared/migrations.ts';
+
+/** Adds what operators read: details of blocked instances, the holder of a turn, and the time of a heartbeat. */
+export const inspection: Migration = {
+  number: 5,
+  name: 'inspection',
+  sql: `
+ALTER TABLE instance_locks
+  ADD COLUMN blocked_details text, -- JSON: code, worker, event and commands
+  ADD COLUMN claimed_by text, -- name of the last worker that claimed it, if known
+  ADD COLUMN claimed_at bigint;
+ALTER TABLE worker_queue ADD COLUMN heartbeat_at bigint;
+`,
+};

@@ -1,0 +1,41 @@
+import type { TurnState } from '../contract/inspection.ts';
+import type { SessionState } from '../contract/sessions.ts';
+
+/** The turn state of an instance as a store reads it. Flags are booleans, or 0 and 1. */
+export interface TurnStateRow {
+  readonly historyLength: number;
+  readonly isClosing: boolean | 0 | 1;
+  readonly nextAt: number | null;
+  readonly heldUntil: number | null;
+  readonly cleanupAt: number | null;
+  readonly claims: number | null;
+  readonly lockedUntil: number | null;
+  readonly claimedBy: string | null;
+  readonly claimedAt: number | null;
+  readonly sessionId: string | null;
+  readonly sessionState: SessionState | null;
+  readonly sessionExpiresAt: number | null;
+  readonly abandonedAt: number | null;
+}
+
+/** Converts the row of an instance, by the store's clock. */
+export function toTurnState(row: TurnStateRow, nowMs: number): TurnState {
+  const { lockedUntil, claimedBy: worker, claimedAt, heldUntil } = row;
+  const { sessionId, sessionState, sessionExpiresAt, abandonedAt } = row;
+  const isHeld = lockedUntil !== null && lockedUntil > nowMs;
+  return {
+    nowMs,
+    historyLength: row.historyLength,
+    isClosing: row.isClosing === true || row.isClosing === 1,
+    dueAt: row.nextAt,
+    heldUntil: heldUntil !== null && heldUntil > nowMs ? heldUntil : null,
+    cleanupAt: row.cleanupAt,
+    claims: row.claims ?? 0,
+    held: isHeld ? { worker, claimedAt, lockedUntil } : null,
+    expired: lockedUntil === null || isHeld ? null : { worker, at: lockedUntil },
+    job:
+      sessionId === null || sessionState === null || sessionExpiresAt === null
+        ? null
+        : { sessionId, sessionState, expiresAt: sessionExpiresAt, abandonedAt },
+  };
+}

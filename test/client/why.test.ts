@@ -1,0 +1,460 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LocalClient } from '../../src/client/local-client.ts';
+import type { Why } from '../../src/client/reading/why.ts';
+import { encodeEvent, type HistoryEvent } from '../../src/model/event.ts';
+import { encodeBlockedDetails } from '../../src/model/failures/blocked.ts';
+import type { Turn } from '../../src/providers/contract/turn.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import {
+  abandon,
+  openSession,
+  startJob,
+  submitAll,
+  taskJob,
+} from '../../src/testing/conformance/job-helpers.ts';
+import { child, workItem } from '../../src/testing/conformance/sample-data.ts';
+import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';
+import { createTask, startTask } from '../../src/testing/conformance/task-helpers.ts';
+import { engineStores } from '../engine/engine-store.ts';
+
+const failure = JSON.stringify({ name: 'E', message: 'card declined', code: 'CARD_DECLINED' });
+const retry = JSON.stringify({
+  retry: {
+    maxAttempts: 10,
+    backoff: 'fixed',
+    initialDelayMs: 1,
+    maxDelayMs: 1,
+    factor: 1,
+    jitter: 0,
+    nonRetryable: [],
+  },
+});
+
+const started: HistoryEvent = {
+  kind: 'executionStarted',
+  at: 1,
+  name: 'sample',
+  version: '1',
+  payload: null,
+};
+const scheduled = (operation: number, name: string): HistoryEvent => ({
+  kind: 'activityScheduled',
+  at: 1,
+  operation,
+  name,
+  payload: null,
+});
+const awaited = (operation: number, name: string): HistoryEvent => ({
+  kind: 'eventAwaited',
+  at: 1,
+  operation,
+  name,
+});
+const timer = (operation: number, fireAt: number): HistoryEvent => ({
+  kind: 'timerCreated',
+  at: 1,
+  operation,
+  fireAt,
+});
+
+/** Begins instance `a` with these events and turn parts. */
+async function begin(
+  store: StoreUnderTest,
+  events: readonly HistoryEvent[],
+  parts: Partial<Turn> = {},
+): Promise<void> {
+  await store.begin('a', { events: [started, ...events].map(encodeEvent), ...parts });
+}
+
+async function fail(store: StoreUnderTest, delayMs: number): Promise<void> {
+  const { lockToken } = await store.claimWorkOne({ worker: 'w1' });
+  await store.provider.retryWorkItems([{ lockToken, delayMs, failure }]);
+}
+
+interface State {
+  readonly state: string;
+  /** Brings instance `a` into the state. */
+  readonly arrange: (store: StoreUnderTest) => Promise<unknown>;
+  readonly waits: readonly object[];
+  readonly text: string;
+}
+
+const charge = workItem(1, { name: 'charge', options: retry });
+
+const states: readonly State[] = [
+  {
+    state: 'pending, claimable',
+    arrange: async (store) => {
+      await store.create('a');
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'worker', name: 'sample', claims: 0 }],
+    text: 'Waiting for a worker with orchestration `sample`: due for 5 s.',
+  },
+  {
+    state: 'released with a delay',
+    arrange: async (store) => {
+      await store.create('a');
+      const { lockToken } = await store.claimOne();
+      await store.provider.abandonOrchestrationItems([
+        { lockToken, delayMs: 2_000, giveBackClaim: true },
+      ]);
+    },
+    waits: [{ kind: 'delay' }],
+    text: 'A worker released it: the next claim is possible in 2 s.',
+  },
+  {
+    state: 'running a turn',
+    arrange: async (store) => {
+      await store.create('a');
+      await store.claim({ worker: 'w1' });
+      await store.clock.advance(3_000);
+    },
+    waits: [{ kind: 'turn', worker: 'w1' }],
+    text: 'A turn has been running on worker `w1` for 3 s; its lease ends in 7 s.',
+  },
+  {
+    state: 'a turn whose lease expired',
+    arrange: async (store) => {
+      await store.create('a');
+      await store.claim({ worker: 'w1' });
+      await store.clock.advance(14_000);
+    },
+    waits: [{ kind: 'worker', claims: 1, expired: { worker: 'w1' } }],
+    text: 'The lease of worker `w1` expired 4 s ago during a turn (claim 1). Waiting for another worker with orchestration `sample`.',
+  },
+  {
+    state: 'an activity that is queued',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await store.clock.advance(3_000);
+    },
+    waits: [{ kind: 'activity', name: 'charge', state: 'queued', attempt: 1, maxAttempts: 10 }],
+    text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and no worker has claimed it.',
+  },
+  {
+    state: 'an activity that runs, with a heartbeat',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      const { lockToken } = await store.claimWorkOne({ worker: 'w1' });
+      await store.clock.advance(3_000);
+      await store.provider.renewWorkItemLocks([{ lockToken, heartbeat: '1' }], 10_000);
+      await store.clock.advance(2_000);
+    },
+    waits: [{ kind: 'activity', state: 'running', worker: 'w1', heartbeat: 1 }],
+    text: 'Waiting for activity `charge`: attempt 1 of 10 has been running on worker `w1` for 5 s, last heartbeat 2 s ago.',
+  },
+  {
+    state: 'an activity between two attempts',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      for (let attempt = 0; attempt < 3; attempt += 1) await fail(store, attempt < 2 ? 0 : 12_000);
+    },
+    waits: [{ kind: 'activity', state: 'retrying', attempt: 4 }],
+    text: 'Waiting for activity `charge`: attempt 4 of 10 starts in 12 s. Last error: card declined (CARD_DECLINED).',
+  },
+  {
+    state: 'an activity whose lease expired',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await store.claimWorkOne({ worker: 'w1' });
+      await store.clock.advance(14_000);
+    },
+    waits: [{ kind: 'activity', state: 'queued', expired: { worker: 'w1' } }],
+    text: 'Waiting for activity `charge`: the lease of worker `w1` expired 4 s ago, and attempt 1 of 10 waits for another worker.',
+  },
+  {
+    state: 'a timer',
+    arrange: async (store) => begin(store, [timer(1, store.clock.now() + 12_000)]),
+    waits: [{ kind: 'timer', operation: 1 }],
+    text: 'Waiting for a timer: fires in 12 s.',
+  },
+  {
+    state: 'an event',
+    arrange: async (store) => begin(store, [awaited(1, 'approved')]),
+    waits: [{ kind: 'event', name: 'approved' }],
+    text: 'Waiting for event `approved`.',
+  },
+  {
+    state: 'a detached start',
+    arrange: async (store) =>
+      begin(store, [
+        {
+          kind: 'detachedStarted',
+          at: 1,
+          operation: 1,
+          name: 'mail',
+          version: null,
+          childId: 'm',
+          payload: null,
+        },
+      ]),
+    waits: [{ kind: 'detached', id: 'm', name: 'mail' }],
+    text: 'Waiting for the start of detached instance `m`.',
+  },
+  {
+    state: 'a child',
+    arrange: async (store) => {
+      const childScheduled: HistoryEvent = {
+        kind: 'childScheduled',
+        at: 1,
+        operation: 1,
+        name: 'ship',
+        version: null,
+        childId: 'c',
+        payload: null,
+      };
+      await begin(store, [childScheduled], { children: [child('c', 1, { name: 'ship' })] });
+      await store.clock.advance(1_000);
+    },
+    waits: [{ kind: 'child', id: 'c', name: 'ship', status: 'pending' }],
+    text: 'Waiting for child `c` of `ship`: pending. Child: Waiting for a worker with orchestration `ship`: due for 1 s.',
+  },
+  {
+    state: 'several operations',
+    arrange: async (store) => {
+      const now = store.clock.now();
+      const events = [1, 2, 3, 4].map((operation) => awaited(operation, `e${operation}`));
+      await begin(store, [...events, timer(5, now + 3_600_000)]);
+    },
+    waits: [1, 2, 3, 4, 5].map((operation) => ({ operation })),
+    text: 'Waiting for 5 operations: event `e1`; event `e2`; event `e3`; and 2 more.',
+  },
+  {
+    state: 'canceling, with code that cleans up',
+    arrange: async (store) => {
+      await begin(store, [awaited(1, 'x')]);
+      await store.cancel('a', { reason: 'no longer needed', actor: 'ada', cleanupMs: 60_000 });
+      await store.commit(await store.claimOne());
+    },
+    waits: [{ kind: 'cancel', phase: 'cleanup', actor: 'ada' }, { kind: 'event' }],
+    text: 'Canceling by `ada` (no longer needed): its code may clean up for 60 s more. Waiting for event `x`.',
+  },
+  {
+    state: 'canceling, with a handler in its grace',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await store.claimWorkOne({ worker: 'w1' });
+      await store.cancel('a', { reason: 'stop', actor: null });
+      await store.commit(await store.claimOne(), {
+        outcome: { status: 'canceled', reason: 'stop', cleanupSkipped: false },
+      });
+      await store.clock.advance(1_000);
+    },
+    waits: [
+      { kind: 'cancel', phase: 'handlers' },
+      { kind: 'activity', state: 'running', cancel: { reason: 'stop' } },
+    ],
+    text: 'Canceling (stop): only running work keeps it from its end. Waiting for activity `charge`: attempt 1 of 10 has been running on worker `w1` for 1 s, asked to stop.',
+  },
+  {
+    state: 'canceling, with a handler past its point of no return',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      const { lockToken } = await store.claimWorkOne({ worker: 'w1' });
+      await store.provider.markPointOfNoReturn(lockToken);
+      await store.cancel('a', { reason: 'stop', actor: null });
+      await store.commit(await store.claimOne(), {
+        outcome: { status: 'canceled', reason: 'stop', cleanupSkipped: false },
+      });
+    },
+    waits: [{ kind: 'cancel' }, { kind: 'activity', pointOfNoReturn: true }],
+    text: 'Canceling (stop): only running work keeps it from its end. Waiting for activity `charge`: attempt 1 of 10 has been running on worker `w1` for 0 ms, past its point of no return.',
+  },
+  {
+    state: 'blocked by a disagreement',
+    arrange: async (store) => {
+      await store.create('a');
+      const { lockToken } = await store.claimOne();
+      const details = encodeBlockedDetails({
+        code: 'NONDETERMINISM',
+        worker: 'w1',
+        eventId: 3,
+        recorded: { kind: 'activityScheduled', name: 'charge', text: 'activity "charge"' },
+        issued: { kind: 'timerCreated', text: 'timer' },
+      });
+      const blocked = { reason: 'long text', buildId: 'b1', details };
+      await store.provider.abandonOrchestrationItems([
+        { lockToken, delayMs: 8_000, giveBackClaim: true, blocked },
+      ]);
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'blocked', code: 'NONDETERMINISM', eventId: 3, buildId: 'b1', worker: 'w1' }],
+    text: 'Blocked for 5 s (NONDETERMINISM): event 3 of its history is activity "charge", but the code issued timer. Build `b1` retries it in 3 s; another build retries it immediately.',
+  },
+  {
+    state: 'blocked without details',
+    arrange: async (store) => {
+      await store.create('a');
+      const { lockToken } = await store.claimOne();
+      const blocked = { reason: 'Undecodable.', buildId: 'b1' };
+      await store.provider.abandonOrchestrationItems([
+        { lockToken, delayMs: 8_000, giveBackClaim: true, blocked },
+      ]);
+    },
+    waits: [{ kind: 'blocked', code: 'INTERNAL', reason: 'Undecodable.' }],
+    text: 'Blocked for 0 ms (INTERNAL): Undecodable. Build `b1` retries it in 8 s; another build retries it immediately.',
+  },
+  {
+    state: 'a task run that is queued, with priority and expiry',
+    arrange: async (store) => {
+      const expiresInMs = 60_000;
+      await createTask(store, 'a', { name: 'mail', priority: 5, dedupeKey: 'k', expiresInMs });
+      await store.clock.advance(2_000);
+    },
+    waits: [{ kind: 'task', name: 'mail', state: 'queued', priority: 5, dedupeKey: 'k' }],
+    text: 'Waiting for task `mail`: attempt 1 has been due for 2 s, and no worker has claimed it. Its priority is 5. Unclaimed, it expires in 58 s.',
+  },
+  {
+    state: 'a task run with a delay',
+    arrange: (store) => createTask(store, 'a', { name: 'mail', delayMs: 12_000 }),
+    waits: [{ kind: 'task', state: 'queued' }],
+    text: 'Waiting for task `mail`: attempt 1 starts in 12 s.',
+  },
+  {
+    state: 'a task run that runs',
+    arrange: (store) => startTask(store, 'a', { name: 'mail' }, { worker: 'w1' }),
+    waits: [{ kind: 'task', state: 'running', worker: 'w1' }],
+    text: 'Waiting for task `mail`: attempt 1 has been running on worker `w1` for 0 ms.',
+  },
+  {
+    state: 'a task run that failed, with its failure handler',
+    arrange: async (store) => {
+      const { lockToken } = await startTask(store, 'a', {
+        name: 'mail',
+        onFail: { options: null },
+      });
+      await store.ackWork(lockToken, { kind: 'failed', failure });
+      await store.clock.advance(1_000);
+    },
+    waits: [
+      { kind: 'ended', status: 'failed', failure: { code: 'CARD_DECLINED' }, onFail: 'queued' },
+      { kind: 'onFail', state: 'queued' },
+    ],
+    text: 'Failed 1 s ago: card declined (CARD_DECLINED). Its failure handler: queued. Waiting for the failure handler of task `mail`: attempt 1 has been due for 1 s, and no worker has claimed it.',
+  },
+  {
+    state: 'a task run that expired',
+    arrange: async (store) => {
+      await createTask(store, 'a', { name: 'mail', expiresInMs: 1_000 });
+      await store.clock.advance(3_000);
+      await store.claimWork();
+    },
+    waits: [{ kind: 'ended', status: 'expired' }],
+    text: 'Expired now: no worker claimed it in time.',
+  },
+  {
+    state: 'a job of an open session',
+    arrange: async (store) => {
+      await openSession(store, 's');
+      await submitAll(store, [taskJob('a', { name: 'mail' })]);
+    },
+    waits: [{ kind: 'task' }, { kind: 'job', sessionId: 's', sessionState: 'open' }],
+    text: 'Waiting for task `mail`: attempt 1 has been due for 0 ms, and no worker has claimed it. It is a job of session `s` (open).',
+  },
+  {
+    state: 'an abandoned job that runs',
+    arrange: async (store) => {
+      await openSession(store, 's');
+      const { key } = await startJob(store, 'a', { name: 'mail' });
+      await store.clock.advance(1_000);
+      await abandon(store, key);
+      await store.clock.advance(1_000);
+    },
+    waits: [
+      { kind: 'cancel', phase: 'handlers' },
+      { kind: 'task', state: 'running' },
+      { kind: 'job' },
+    ],
+    text: 'Canceling (closed): only running work keeps it from its end. Waiting for task `mail`: attempt 1 has been running on a worker for 2 s, asked to stop. It is a job of session `s`, abandoned 1 s ago.',
+  },
+  {
+    state: 'completed',
+    arrange: async (store) => {
+      await begin(store, [], { outcome: { status: 'completed', payload: null } });
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'ended', status: 'completed' }],
+    text: 'Completed 5 s ago.',
+  },
+  {
+    state: 'terminated',
+    arrange: async (store) => {
+      await begin(store, []);
+      await store.terminate('a', { reason: 'wrong input', actor: 'ada' });
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'ended', status: 'terminated', reason: 'wrong input', actor: 'ada' }],
+    text: 'Terminated by `ada` 5 s ago: wrong input.',
+  },
+  {
+    state: 'failed as poison',
+    arrange: async (store) => {
+      const poison = JSON.stringify({ name: 'E', message: 'claimed 10 times', code: 'POISON' });
+      await begin(store, [], { outcome: { status: 'failed', failure: poison } });
+    },
+    waits: [{ kind: 'ended', status: 'failed', failure: { code: 'POISON' } }],
+    text: 'Failed now: claimed 10 times (POISON).',
+  },
+  {
+    state: 'canceled, with a leaked handler',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      const { lockToken } = await store.claimWorkOne();
+      await store.cancel('a', { reason: 'stop', actor: null });
+      await store.commit(await store.claimOne(), {
+        outcome: { status: 'canceled', reason: 'stop', cleanupSkipped: true },
+      });
+      await store.ackWork(lockToken, { kind: 'canceled', leaked: true });
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'ended', status: 'canceled', leaked: 1, cleanupSkipped: true }],
+    text: 'Canceled 5 s ago: stop. Its clean-up did not finish within its limit. 1 handler still ran after the grace.',
+  },
+];
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
+  const create = engineStores(kind);
+
+  async function open(): Promise<{ store: StoreUnderTest; client: LocalClient }> {
+    const clock = new FakeClock();
+    const files = await create();
+    const provider = await files.open({ clock });
+    const client = new LocalClient({ provider, clock });
+    onTestFinished(async () => {
+      await client.close();
+      await provider.close();
+      await files.remove();
+    });
+    const store = new StoreUnderTest({ provider, clock, corrupt: undefined, reopen: undefined });
+    return { store, client };
+  }
+
+  it.each(states)('explains an instance that is: $state', async ({ arrange, waits, text }) => {
+    const { store, client } = await open();
+    await arrange(store);
+    const why = await client.why('a');
+    expect(why.text).toBe(text);
+    expect(why.waits).toHaveLength(waits.length);
+    expect(why.waits).toMatchObject(waits);
+    expect(why.status).toBe((await client.get('a'))?.status);
+  });
+
+  it('rejects an unknown id with INSTANCE_NOT_FOUND and a bad one with INVALID_ID', async () => {
+    const { client } = await open();
+    await expect(client.why('nobody')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+    await expect(client.why('')).rejects.toMatchObject({ code: 'INVALID_ID' });
+  });
+
+  it('reads only the end of a long history, and marks the explanation as incomplete', async () => {
+    const { store, client } = await open();
+    const events = Array.from({ length: 5_100 }, (_, index) => awaited(index + 1, `e${index}`));
+    await begin(store, events);
+    const why: Why = await client.why('a');
+    expect(why.incomplete).toBe(true);
+    expect(why.waits).toHaveLength(5_000);
+    expect(why.text).toMatch(
+      / Its history is too long or damaged, so some waits may be missing\.$/,
+    );
+  });
+});
