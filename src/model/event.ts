@@ -9,6 +9,7 @@ import {
   carriedField,
   decodeFields,
   failureField,
+  inheritedField,
   isCount,
   isText,
   isTextOrAbsent,
@@ -43,6 +44,17 @@ interface Recorded {
   readonly at: number;
 }
 
+/**
+ * The writer of copied events: `events` is the id of the last event that this execution recorded. While these events are
+ * replayed, the code gets the ids and the random numbers of their writer.
+ */
+export interface InheritedEvents {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly events: number;
+}
+
 /** The first event of every execution. */
 export interface ExecutionStarted extends Recorded {
   readonly kind: 'executionStarted';
@@ -53,6 +65,8 @@ export interface ExecutionStarted extends Recorded {
   readonly carried?: readonly BufferedEvent[];
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
+  /** The writers of the events that a retry or a fork copied, oldest first. */
+  readonly inherited?: readonly InheritedEvents[];
 }
 
 interface Operation extends Recorded {
@@ -87,7 +101,7 @@ interface EventAwaited extends Operation {
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-interface ChildScheduled extends Operation {
+export interface ChildScheduled extends Operation {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -100,7 +114,7 @@ interface ChildScheduled extends Operation {
 }
 
 /** The code started a detached instance. */
-interface DetachedStarted extends Operation {
+export interface DetachedStarted extends Operation {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
@@ -320,7 +334,14 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
 const boundaryFields: Readonly<
   Record<ExecutionStarted['kind'] | TerminalEvent['kind'], FieldChecks>
 > = {
-  executionStarted: [nameField, ['version', isText], parentField, carriedField, cancelField],
+  executionStarted: [
+    nameField,
+    ['version', isText],
+    parentField,
+    carriedField,
+    cancelField,
+    inheritedField,
+  ],
   executionCompleted: [],
   executionFailed: [failureField],
   executionCanceled: [reasonField],

@@ -284,6 +284,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
         startedAt: nullable(number),
         endedAt: nullable(number),
         historyLength: number,
+        failure: nullable(text),
+        reason: nullable(text),
       }),
     ),
     nextAfter: optional(number),

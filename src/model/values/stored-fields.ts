@@ -84,6 +84,16 @@ export const carriedField = [
   'carried',
   optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
 ] as const;
+const isInherited: Check = (value) =>
+  isObject(value) &&
+  isText(value['instanceId']) &&
+  isText(value['incarnation']) &&
+  isCount(value['executionId']) &&
+  isCount(value['events']);
+export const inheritedField = [
+  'inherited',
+  optional((value) => Array.isArray(value) && value.every(isInherited)),
+] as const;
 export const brokenField = [
   'broken',
   optional((value) => isObject(value) && isText(value['turnId']) && isFailure(value['failure'])),

@@ -73,6 +73,8 @@ export interface InstanceRecord extends Withheld {
   readonly terminated: { readonly reason: string; readonly actor: string | null } | null;
   /** Why it is blocked, and since when. */
   readonly blocked: { readonly reason: string; readonly at: number } | null;
+  /** Where a fork was copied from, as JSON text. `null`: not a fork. */
+  readonly forkedFrom: string | null;
   /** The fields of a task run. `null` for an orchestration. */
   readonly task: TaskRecord | null;
 }
@@ -101,6 +103,10 @@ export interface ExecutionRecord {
   readonly startedAt: number | null;
   readonly endedAt: number | null;
   readonly historyLength: number;
+  /** The `Failure` of an earlier execution that failed, as JSON text. `null` for the current one. */
+  readonly failure: string | null;
+  /** Why an earlier execution was canceled or terminated. `null` for the current one. */
+  readonly reason: string | null;
 }
 
 /** Conditions that must all hold. Absent ones match all instances. */

@@ -175,6 +175,8 @@ const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
   startedAt: time.nullable(),
   endedAt: time.nullable(),
   historyLength: z.number(),
+  failure: z.string().nullable(),
+  reason: z.string().nullable(),
 });
 
 export const executionPage: z.ZodType<ExecutionPage> = z.strictObject({
