@@ -195,7 +195,9 @@ function isInput({ kind }: HistoryEvent): boolean {
 }
 
 function isWaiting(operation: OpenOperation | undefined): boolean {
-  return operation !== undefined && 'cancellation' in operation && operation.cancellation === 'wait';
+  return (
+    operation !== undefined && 'cancellation' in operation && operation.cancellation === 'wait'
+  );
 }
 
 /** Counts buffered events as the code consumes them: each goes to the oldest wait for its name. */

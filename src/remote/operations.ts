@@ -19,6 +19,8 @@ export const operations = {
   listRunning: 'GET /v1/instances/{id}/running',
   cancelInstance: 'POST /v1/instances/{id}/cancel',
   terminateInstance: 'POST /v1/instances/{id}/terminate',
+  retryInstance: 'POST /v1/instances/{id}/retry',
+  forkInstance: 'POST /v1/instances/{id}/fork',
   deleteInstance: 'POST /v1/instances/{id}/delete',
   deleteInstances: 'POST /v1/bulk/delete',
   pruneExecutions: 'POST /v1/instances/{id}/prune',

@@ -2,6 +2,7 @@ import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
+import type { ForkOrigin, RetryInfo } from '../management/rerun.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
 import type { Failure } from '../model/failures/failure.ts';
@@ -138,6 +139,7 @@ const instanceFields = {
     }),
   ),
   blocked: optional(fields<{ reason: string; at: number }>({ reason: text, at: number })),
+  forkedFrom: optional(fields<ForkOrigin>({ id: text, executionId: number, eventId: number })),
   task: optional(task),
   undecodable: optional(list(text)),
 };
@@ -293,6 +295,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
   cancelInstance: stop,
   terminateInstance: stop,
+  retryInstance: fields<RetryInfo>({ id: text, executionId: number, keptEvents: number }),
+  forkInstance: fields<ResponseBody<'forkInstance'>>({ id: text }),
   deleteInstance: fields<DeleteInstanceResult>(deleted),
   deleteInstances: fields<ResponseBody<'deleteInstances'>>({
     ...deleted,

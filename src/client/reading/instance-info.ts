@@ -1,3 +1,4 @@
+import type { ForkOrigin } from '../../management/rerun.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import type { InstanceStatus } from '../../model/status.ts';
@@ -17,7 +18,7 @@ export interface InstanceInfo<Output = unknown> {
   /** Absent until a worker has chosen one. */
   readonly version?: string;
   readonly status: InstanceStatus;
-  /** The current execution; each continue-as-new adds one. */
+  /** The current execution; each continue-as-new and each retry adds one. */
   readonly executionId: number;
   readonly parentId?: string;
   /** The input of the current execution. Returned by `get` and `status`, not in lists. */
@@ -50,6 +51,8 @@ export interface InstanceInfo<Output = unknown> {
   readonly terminated?: { readonly reason: string; readonly actor: string | null };
   /** Why the instance is blocked, and since when. The next successful turn clears it. */
   readonly blocked?: { readonly reason: string; readonly at: number };
+  /** Where a fork was copied from: the instance, its execution and the last copied event (0: none). */
+  readonly forkedFrom?: ForkOrigin;
   /** The fields of a task run. */
   readonly task?: TaskInfo;
   /** Stored values that cannot be decoded because the store is damaged. */
@@ -100,6 +103,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.leaked > 0 && { leaked: record.leaked }),
     ...(record.terminated !== null && { terminated: record.terminated }),
     ...(record.blocked !== null && { blocked: record.blocked }),
+    ...(record.forkedFrom !== null && { forkedFrom: JSON.parse(record.forkedFrom) as ForkOrigin }),
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };

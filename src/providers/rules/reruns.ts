@@ -52,7 +52,11 @@ function sourceRefusal(
 
 /** The result of a fork whose id is taken: a repeat of the same fork, or a conflict. */
 export function existingFork(
-  existing: { readonly forkedFrom: string | null; readonly inputHash: string; readonly name: string },
+  existing: {
+    readonly forkedFrom: string | null;
+    readonly inputHash: string;
+    readonly name: string;
+  },
   wanted: { readonly forkedFrom: string; readonly inputHash: string; readonly name: string },
 ): { readonly kind: 'exists' } | { readonly kind: 'conflict'; readonly name: string } {
   const isSame =

@@ -103,7 +103,9 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
   switch (event.kind) {
     case 'activityScheduled':
       if (neverNeeded(effects, event)) break;
-      effects.workItems.push(toWorkItem(event, { claimMs: params.claimMs(event.name), worker: params.worker }));
+      effects.workItems.push(
+        toWorkItem(event, { claimMs: params.claimMs(event.name), worker: params.worker }),
+      );
       break;
     case 'timerCreated':
       if (effects.withdrawn.delete(event.operation)) break;

@@ -8,6 +8,7 @@ import type {
 import type { InstancePage } from '../../client/reading/instance-list.ts';
 import type { PendingWork } from '../../client/reading/inspect-instance.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
+import type { RetryInfo } from '../../management/rerun.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { HistoryEvent } from '../../model/event.ts';
 import type { Failure } from '../../model/failures/failure.ts';
@@ -104,6 +105,9 @@ const infoFields = {
   pending: z.array(pendingWork).exactOptional(),
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
+  forkedFrom: z
+    .strictObject({ id: z.string(), executionId: z.number(), eventId: z.number() })
+    .exactOptional(),
   blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
@@ -137,6 +141,12 @@ export const stopResult: z.ZodType<StopResult> = z
     description:
       'The result of a cancel or terminate. An unknown id is not an error: `found` is false.',
   });
+
+export const retryResponse: z.ZodType<RetryInfo> = z.strictObject({
+  id: z.string(),
+  executionId: z.number(),
+  keptEvents: z.number(),
+});
 
 export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
   rootId: z.string(),

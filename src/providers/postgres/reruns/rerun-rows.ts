@@ -106,8 +106,7 @@ export class RerunRows {
   /** Copies the events after the first one. Throws if the source has fewer. */
   async copyHistory(tx: Transaction, range: CopiedRange): Promise<void> {
     const copied = await tx.execute(...this.#sql.copyHistory({ ...range }));
-    if (copied !== range.last - 1)
-      throw new Error(`Copied ${copied + 1} of ${range.last} events.`);
+    if (copied !== range.last - 1) throw new Error(`Copied ${copied + 1} of ${range.last} events.`);
   }
 
   async #archive(tx: Transaction, instanceKey: number): Promise<void> {
@@ -147,7 +146,9 @@ function statements(schema: string) {
     archive: prepare(
       'perdure_archive_ended_execution',
       { instanceKey },
-      ({ instanceKey }) => `INSERT INTO ${schema}.executions (instance_key, execution_id, definition_key, status,
+      ({
+        instanceKey,
+      }) => `INSERT INTO ${schema}.executions (instance_key, execution_id, definition_key, status,
           history_length, started_at, ended_at, failure, reason)
         SELECT instance_key, execution_id, definition_key, status, history_length,
           coalesce(execution_started_at, created_at), ended_at, failure,
@@ -177,7 +178,9 @@ function statements(schema: string) {
     takeKey: prepare(
       'perdure_take_key',
       { instanceKey },
-      ({ instanceKey }) => `INSERT INTO ${schema}.dedupe_keys (definition_key, dedupe_key, instance_key)
+      ({
+        instanceKey,
+      }) => `INSERT INTO ${schema}.dedupe_keys (definition_key, dedupe_key, instance_key)
         SELECT definition_key, dedupe_key, instance_key FROM ${table}
         WHERE instance_key = ${instanceKey} AND dedupe_key IS NOT NULL`,
     ),
@@ -185,7 +188,10 @@ function statements(schema: string) {
     insertItem: prepare(
       'perdure_insert_task_item',
       { instanceKey, now },
-      ({ instanceKey, now }) => `INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation,
+      ({
+        instanceKey,
+        now,
+      }) => `INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation,
           definition_key, priority, next_at, failures, created_at)
         SELECT instance_key, 1, ${taskOperation}, definition_key, priority, ${now}, 0, ${now}
         FROM ${table} WHERE instance_key = ${instanceKey}`,
@@ -214,7 +220,9 @@ function statements(schema: string) {
         forkedFrom: one<string>('text'),
         ...next,
       },
-      (fork) => `INSERT INTO ${table} (instance_id, incarnation, definition_key, status, execution_id,
+      (
+        fork,
+      ) => `INSERT INTO ${table} (instance_id, incarnation, definition_key, status, execution_id,
           history_length, input_hash, created_at, started_at, execution_started_at, forked_from)
         VALUES (${fork.instanceId}, ${fork.incarnation}, ${fork.definitionKey},
           CASE WHEN ${fork.isStarted} THEN 'running' ELSE 'pending' END, 1, ${fork.historyLength},
@@ -239,7 +247,9 @@ function statements(schema: string) {
         toExecution: one<number>('int'),
         last: one<number>('int'),
       },
-      (range) => `INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)
+      (
+        range,
+      ) => `INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)
         SELECT ${range.toKey}, ${range.toExecution}, event_id, kind, at, data, payload FROM ${schema}.history
         WHERE instance_key = ${range.fromKey} AND execution_id = ${range.fromExecution}
           AND event_id BETWEEN 2 AND ${range.last}

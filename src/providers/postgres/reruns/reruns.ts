@@ -122,7 +122,12 @@ async function retryOrchestration(
   const isStarted = historyLength > 0;
   await store.rerunRows.reopen(tx, { instanceKey, definitionKey, historyLength, isStarted, now });
   const executionId = row.executionId + 1;
-  const live = { status: 'running', lastTurn: null, cancelReason: null, closingReason: null } as const;
+  const live = {
+    status: 'running',
+    lastTurn: null,
+    cancelReason: null,
+    closingReason: null,
+  } as const;
   const target: InstanceRow = { ...row, ...live, executionId, definitionKey, historyLength };
   await begin(store, batch, { start, source: row, target });
 }
@@ -165,7 +170,11 @@ async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Prom
     return existingFork({ ...existing, name: existingName }, { ...own, name });
   }
   const created = newInstanceRow({ instanceKey, instanceId, incarnation, definitionKey });
-  const target: InstanceRow = { ...created, status: isStarted ? 'running' : 'pending', historyLength };
+  const target: InstanceRow = {
+    ...created,
+    status: isStarted ? 'running' : 'pending',
+    historyLength,
+  };
   await begin(store, batch, {
     start,
     source: { instanceKey: row.instanceKey, executionId: source.executionId },

@@ -135,7 +135,13 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
   const isStarted = historyLength > 0 ? 1 : 0;
   const { now } = scope;
   const own = { instanceId, incarnation, inputHash, forkedFrom };
-  const instanceKey = rerunRows.insertFork({ ...own, definitionKey, historyLength, isStarted, now });
+  const instanceKey = rerunRows.insertFork({
+    ...own,
+    definitionKey,
+    historyLength,
+    isStarted,
+    now,
+  });
   if (instanceKey === undefined) {
     const existing = rerunRows.findFork(instanceId);
     if (existing === undefined) throw new Error('An existing instance cannot be read.');
