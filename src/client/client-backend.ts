@@ -4,7 +4,7 @@
  *
  * C1. Ids are generated, durations are milliseconds and payloads are JSON text before a backend gets them.
  *     Filters and options of deletions and of retention are the exception: the backend reads them.
- * C2. A backend may repeat every call whose response was lost, except `raise`, deletions and `schedules.delete`.
+ * C2. A backend may repeat every call whose response was lost, except `raise`, `retry`, deletions and `schedules.delete`.
  * C3. Any number of waits may run concurrently; `close` rejects them all.
  * C4. Hashes, cron expressions and sweeps need Node or packages, so they stay behind the port: `Client` runs in browsers.
  */
@@ -13,6 +13,7 @@ import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-inst
 import type { InstanceFilter } from '../management/instance-filter.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
+import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
@@ -105,6 +106,9 @@ export interface ClientBackend {
   }): Promise<void>;
   cancel(call: CancelInstance): Promise<StopResult>;
   terminate(call: TerminateInstance): Promise<StopResult>;
+  retry(call: RetryCall): Promise<RetryInfo>;
+  /** Creates the instance `newId`, or finds the one of the same fork. */
+  fork(call: ForkCall): Promise<void>;
 
   /** Resolves once the instance has ended. Rejects with `TIMEOUT` or `INSTANCE_NOT_FOUND`. */
   wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo>;

@@ -12,6 +12,7 @@ import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-inst
 import type { InstanceFilter } from '../management/instance-filter.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
+import type { RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
@@ -34,6 +35,12 @@ import {
   type InstanceAccess,
   type WaitOptions,
 } from './handle.ts';
+import {
+  readFork,
+  readRetry,
+  type ForkOptions,
+  type RetryOptions,
+} from './managing/rerun-request.ts';
 import { Schedules } from './managing/schedules.ts';
 import {
   readCancelOptions,
@@ -129,6 +136,7 @@ export abstract class Client implements Submitter {
       raise: (id, event, payload) => this.#raise(id, event, payload),
       cancel: (id, options) => this.cancel(id, options),
       terminate: (id, options) => this.terminate(id, options),
+      retry: (id, options) => this.retry(id, options),
       delete: (id, options) => this.deleteInstance(id, options),
     };
     this.attached = new AttachedWork({ backend: backend.jobs, payloadLimitBytes, assertOpen });
@@ -268,6 +276,29 @@ export abstract class Client implements Submitter {
   async terminate(id: string, options?: TerminateOptions): Promise<StopResult> {
     this.assertOpen();
     return this.#backend.terminate(readTerminate(id, options));
+  }
+
+  /**
+   * Runs a root again that failed, was canceled, was terminated or expired: starts its next execution under the same id.
+   * The ended execution stays readable with `listExecutions` and `history`. Rejects with `INSTANCE_NOT_FOUND`,
+   * `INSTANCE_STILL_RUNNING` or `INSTANCE_NOT_RETRYABLE`, and then changes nothing.
+   */
+  async retry(id: string, options: RetryOptions): Promise<RetryInfo> {
+    this.assertOpen();
+    return this.#backend.retry(readRetry(id, options, this.payloadLimitBytes));
+  }
+
+  /**
+   * Creates an instance with a copy of the first events of a root, which may be live and does not change. The work that
+   * the copied events wait for is scheduled again. Rejects with `INSTANCE_ALREADY_EXISTS` if the new id is taken.
+   */
+  async fork(id: string, options: ForkOptions): Promise<Handle> {
+    this.assertOpen();
+    const limitBytes = this.payloadLimitBytes;
+    const generateId = () => timeOrderedId(this.#backend.clock.now());
+    const call = readFork(id, options, { limitBytes, generateId });
+    await this.#backend.fork(call);
+    return new Handle(call.newId, this.#access);
   }
 
   /** Reads an instance with its input and pending work; `undefined` for an unknown id. */

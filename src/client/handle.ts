@@ -4,6 +4,8 @@ import { readFields } from '../model/option-fields.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
+import type { RetryInfo } from '../management/rerun.ts';
+import type { RetryOptions } from './managing/rerun-request.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
 import type { EventArguments } from './starting/start-request.ts';
@@ -30,6 +32,7 @@ export interface InstanceAccess {
   raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
+  retry(instanceId: string, options: RetryOptions): Promise<RetryInfo>;
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
 }
 
@@ -74,6 +77,11 @@ export class Handle<Output = unknown> {
   /** Ends the instance immediately, without running its code: see `Client.terminate`. */
   terminate(options?: TerminateOptions): Promise<StopResult> {
     return this.#access.terminate(this.id, options);
+  }
+
+  /** Runs the ended instance again under the same id: see `Client.retry`. */
+  retry(options: RetryOptions): Promise<RetryInfo> {
+    return this.#access.retry(this.id, options);
   }
 
   /** Deletes the instance with all its descendants: see `Client.deleteInstance`. */

@@ -1,6 +1,8 @@
 import { deleteInstanceBulk, deleteInstance } from '../management/delete-instance.ts';
 import { readInstanceTree, type InstanceTree } from '../management/instance-tree.ts';
 import { pruneExecutionsBulk, pruneExecutions } from '../management/prune-executions.ts';
+import { forkInstance, retryInstance } from '../management/rerun.ts';
+import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
@@ -177,6 +179,14 @@ export class LocalBackend implements ClientBackend {
 
   async terminate(call: TerminateInstance): Promise<StopResult> {
     return theOnly(await this.provider.terminate([call]));
+  }
+
+  retry(call: RetryCall): Promise<RetryInfo> {
+    return retryInstance(this.provider, call);
+  }
+
+  fork(call: ForkCall): Promise<void> {
+    return forkInstance(this.provider, call);
   }
 
   async wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo> {

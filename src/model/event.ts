@@ -10,6 +10,7 @@ import {
   carriedField,
   decodeFields,
   failureField,
+  inheritedField,
   isCount,
   isText,
   isTextOrAbsent,
@@ -46,6 +47,17 @@ interface Recorded {
   readonly at: number;
 }
 
+/**
+ * The writer of copied events: `events` is the id of the last event that this execution recorded. While these events are
+ * replayed, the code gets the ids and the random numbers of their writer.
+ */
+export interface InheritedEvents {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly events: number;
+}
+
 /** The first event of every execution. */
 export interface ExecutionStarted extends Recorded {
   readonly kind: 'executionStarted';
@@ -58,6 +70,8 @@ export interface ExecutionStarted extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags of the instance at this time. */
   readonly tags?: Tags;
+  /** The writers of the events that a retry or a fork copied, oldest first. */
+  readonly inherited?: readonly InheritedEvents[];
 }
 
 interface Operation extends Recorded {
@@ -92,7 +106,7 @@ interface EventAwaited extends Operation {
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-interface ChildScheduled extends Operation {
+export interface ChildScheduled extends Operation {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -106,7 +120,7 @@ interface ChildScheduled extends Operation {
 }
 
 /** The code started a detached instance. */
-interface DetachedStarted extends Operation {
+export interface DetachedStarted extends Operation {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
@@ -351,6 +365,7 @@ const boundaryFields: Readonly<
     carriedField,
     cancelField,
     tagsField,
+    inheritedField,
   ],
   executionCompleted: [],
   executionFailed: [failureField],

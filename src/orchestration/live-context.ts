@@ -52,11 +52,11 @@ export class LiveContext implements OrchestrationContext {
   }
 
   get instanceId(): string {
-    return this.#code.instanceId;
+    return this.#code.identity.instanceId;
   }
 
   get executionId(): number {
-    return this.#code.executionId;
+    return this.#code.identity.executionId;
   }
 
   get name(): string {
@@ -81,7 +81,8 @@ export class LiveContext implements OrchestrationContext {
   }
 
   get log(): Logger {
-    const { instanceId, executionId, name } = this;
+    const { instanceId, executionId } = this.#code;
+    const { name } = this;
     this.#log ??= contextLogger({
       sink: this.#sink,
       fields: { instanceId, executionId, orchestration: name },

@@ -21,6 +21,7 @@ import type { Why } from '../client/reading/why.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
+import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
@@ -114,6 +115,16 @@ export class HttpBackend implements ClientBackend {
   terminate({ instanceId, reason, actor, tree }: TerminateInstance): Promise<StopResult> {
     const body = { reason, actor: actor ?? undefined, tree };
     return this.#transport.call('terminateInstance', { ...at(instanceId), body }, repeatable);
+  }
+
+  /** Not repeatable: a lost response may hide a retry that failed again since. */
+  retry({ id, from, ...call }: RetryCall): Promise<RetryInfo> {
+    return this.#transport.call('retryInstance', { ...at(id), body: { from, ...rerunBody(call) } });
+  }
+
+  async fork({ id, newId, from, executionId, ...call }: ForkCall): Promise<void> {
+    const body = { from, id: newId, executionId, ...rerunBody(call) };
+    await this.#transport.call('forkInstance', { ...at(id), body }, repeatable);
   }
 
   wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo> {
@@ -286,4 +297,12 @@ export function resultOf(info: InstanceInfo): unknown {
     cancel: info.cancel ?? null,
     terminated: info.terminated ?? null,
   });
+}
+
+function rerunBody({ payload, actor, reason }: Omit<RetryCall, 'id' | 'from'>) {
+  return {
+    ...(payload !== undefined && { input: decodePayload(payload) }),
+    actor: actor ?? undefined,
+    reason: reason ?? undefined,
+  };
 }

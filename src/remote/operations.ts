@@ -22,6 +22,8 @@ export const operations = {
   explainInstance: 'GET /v1/instances/{id}/why',
   cancelInstance: 'POST /v1/instances/{id}/cancel',
   terminateInstance: 'POST /v1/instances/{id}/terminate',
+  retryInstance: 'POST /v1/instances/{id}/retry',
+  forkInstance: 'POST /v1/instances/{id}/fork',
   deleteInstance: 'POST /v1/instances/{id}/delete',
   deleteInstances: 'POST /v1/bulk/delete',
   pruneExecutions: 'POST /v1/instances/{id}/prune',

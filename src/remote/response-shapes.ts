@@ -11,6 +11,7 @@ import type { FailureSummary, PendingWork } from '../client/reading/inspect-inst
 import type { Why } from '../client/reading/why.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
+import type { ForkOrigin, RetryInfo } from '../management/rerun.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
 import type { EventSummary } from '../model/failures/blocked.ts';
@@ -172,6 +173,7 @@ const instanceFields = {
   ),
   tags: optional(record(text)),
   blocked: optional(blocked),
+  forkedFrom: optional(fields<ForkOrigin>({ id: text, executionId: number, eventId: number })),
   task: optional(task),
   undecodable: optional(list(text)),
 };
@@ -363,6 +365,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
         startedAt: nullable(number),
         endedAt: nullable(number),
         historyLength: number,
+        failure: nullable(text),
+        reason: nullable(text),
       }),
     ),
     nextAfter: optional(number),
@@ -371,6 +375,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   explainInstance: why,
   cancelInstance: stop,
   terminateInstance: stop,
+  retryInstance: fields<RetryInfo>({ id: text, executionId: number, keptEvents: number }),
+  forkInstance: fields<ResponseBody<'forkInstance'>>({ id: text }),
   deleteInstance: fields<DeleteInstanceResult>(deleted),
   deleteInstances: fields<ResponseBody<'deleteInstances'>>({
     ...deleted,

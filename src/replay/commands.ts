@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto';
 import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent, CommandEvent } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
-import { maxIdBytes } from '../model/values/names.ts';
+import { defaultChildId } from '../model/values/child-id.ts';
 import type { Payload } from '../model/values/payload.ts';
 import {
   applyTags,
@@ -20,10 +19,21 @@ import {
   type OperationOwner,
 } from './operations.ts';
 
+/** The ids that code gets. */
+export interface Identity {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+}
+
 /** The execution that commands act on. */
 export interface CommandHost {
   readonly instanceId: string;
   readonly executionId: number;
+  /** The ids that the code gets at its position: those of the writer of copied events, then its own. */
+  readonly identity: Identity;
+  /** Whether the next event of the code is one that a retry or a fork copied. */
+  readonly isInherited: boolean;
   readonly nowMs: number;
   /** The number of events applied so far. */
   readonly steps: number;
@@ -142,7 +152,8 @@ export class Commands implements OperationOwner {
     const scope = this.#host.enter('child', name);
     const rejected = this.#rejectIfEnded(scope);
     if (rejected !== undefined) return rejected;
-    const { instanceId, executionId, nowMs } = this.#host;
+    const { identity, nowMs } = this.#host;
+    const { instanceId, executionId } = identity;
     const next = this.#operations + 1;
     const childId = start.id ?? defaultChildId({ instanceId, executionId, operation: next });
     const operation = this.#open({ kind: 'child', name, scope, cancellation, childId });
@@ -228,7 +239,7 @@ export class Commands implements OperationOwner {
       this.#table.apply(answer);
       return;
     }
-    const { childId } = operation;
+    const childId = this.#childIdOf(operation);
     this.#host.record({
       kind: 'operationWithdrawn',
       at: this.#host.nowMs,
@@ -244,6 +255,13 @@ export class Commands implements OperationOwner {
     }
     this.#table.remove(operation);
     operation.reject(toCanceledError(withdrawal));
+  }
+
+  /** A retry or a fork starts the child of a copied event again, under an id of its own execution. */
+  #childIdOf({ id, childId, isInherited }: Operation): string | undefined {
+    if (!isInherited || this.#host.isInherited) return childId;
+    const { instanceId, executionId } = this.#host;
+    return defaultChildId({ instanceId, executionId, operation: id });
   }
 
   /** Returns the promise of an operation that cannot be issued; `undefined` if it can be. */
@@ -273,9 +291,9 @@ export class Commands implements OperationOwner {
     return operation;
   }
 
-  #open(options: Omit<OperationOptions, 'id' | 'owner'>): Operation {
+  #open(options: Omit<OperationOptions, 'id' | 'owner' | 'isInherited'>): Operation {
     const id = this.#next(options.kind, options.name);
-    return new Operation({ ...options, id, owner: this });
+    return new Operation({ ...options, id, owner: this, isInherited: this.#host.isInherited });
   }
 
   // Kept as parts: the text is built only for an error.
@@ -309,27 +327,4 @@ function ignoresCancellation(instanceId: string): PerdureError {
     'CANCEL_IGNORED',
     `Instance ${JSON.stringify(instanceId)} issued ${maxRejections} operations in a row in a canceled scope: its code catches the CanceledError and continues. Let the error end the loop, and clean up in ctx.shield().`,
   );
-}
-
-/**
- * Returns the default id of a child. It is unique per execution and operation, so that a child after a continue-as-new has
- * a new id. A long parent id is cut to 600 bytes and its hash.
- */
-export function defaultChildId(parent: {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly operation: number;
-}): string {
-  const suffix = `/${parent.executionId}.${parent.operation}`;
-  if (Buffer.byteLength(parent.instanceId) + suffix.length <= maxIdBytes) {
-    return parent.instanceId + suffix;
-  }
-  const hash = createHash('sha256').update(parent.instanceId).digest('base64url');
-  return `${cutToBytes(parent.instanceId, 600)}~${hash}${suffix}`;
-}
-
-function cutToBytes(text: string, bytes: number): string {
-  const cut = Buffer.from(text).subarray(0, bytes).toString();
-  // A character that was cut decodes to the replacement character.
-  return cut.endsWith('\ufffd') ? cut.slice(0, -1) : cut;
 }

@@ -37,6 +37,8 @@
  *      such, the end is immediate and records no withdrawals: the commit stops the remaining work and children, except those
  *      of type `abandon`.
  * R18. When the clean-up limit expires, a canceling execution ends as canceled, regardless of its code.
+ * R19. An execution that begins with copied events (a retry or a fork) replays them with the ids and the random numbers of
+ *      their writer. The copy may end between two commands: the first turn records the commands that are missing.
  */
 import {
   type AnswerEvent,
@@ -167,10 +169,11 @@ export class Execution implements Recorder {
     this.#begin();
     try {
       await enterMicrotask();
-      this.assertReplayed();
+      const continued = this.#takeContinued();
       const firstEventId = this.#length + 1;
       const events: HistoryEvent[] = [];
       this.#recording = events;
+      for (const command of continued) this.#append(command);
       const before = this.#storedEventCount();
       const isBreakage = !this.ended && (await this.#runTurn(params));
       const last = events.at(-1);
@@ -210,8 +213,22 @@ export class Execution implements Recorder {
     return event;
   }
 
+  get nextEventId(): number {
+    // During a replay the event that is applied is counted after the code has reacted to it.
+    const isLive = this.#recording !== undefined;
+    return this.#length + (isLive ? 1 : 2 + this.#check.issuedCount);
+  }
+
   get recordedNext(): HistoryEvent | undefined {
     return this.#recording === undefined ? this.#check.recordedNext : undefined;
+  }
+
+  /** Returns the commands of the code after its last copied event (R19). Throws if other code has any. */
+  #takeContinued(): readonly HistoryEvent[] {
+    const { inheritedEvents } = this.#code;
+    if (inheritedEvents > 0 && this.#length === inheritedEvents) return this.#check.takeIssued();
+    this.assertReplayed();
+    return [];
   }
 
   #replayIncoming(event: IncomingEvent): Promise<void> {

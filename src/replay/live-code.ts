@@ -10,6 +10,7 @@ import type {
   ExecutionStarted,
   HistoryEvent,
   IncomingEvent,
+  InheritedEvents,
   TerminalEvent,
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
@@ -26,7 +27,7 @@ import {
   type Withdrawal,
   type ScopeHost,
 } from './cancellation/cancel-scope.ts';
-import { Commands, describe } from './commands.ts';
+import { Commands, describe, type Identity } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
 import { DurablePromise } from './durable-promise.ts';
 import { Ending, toThrown } from './ending.ts';
@@ -61,9 +62,11 @@ export interface Recorder {
   recordArrived(operation: Operation, at: number): AnswerEvent | undefined;
   /** The event recorded at the position of the next command; absent outside a replay. */
   readonly recordedNext: HistoryEvent | undefined;
+  /** The id of the next event of the code. Valid while the code runs. */
+  readonly nextEventId: number;
 }
 
-const none: readonly string[] = [];
+const none: readonly never[] = [];
 
 // Measured for an instance that waits for one activity.
 const baseSizeBytes = 2_400;
@@ -91,7 +94,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly #root = new CancelScope(this);
   /** Scopes whose code has ended but that have not settled. */
   #closed: CancelScope[] = [];
-  #random: DeterministicRandom | undefined;
+  #random: { readonly identity: Identity; readonly numbers: DeterministicRandom } | undefined;
+  #inherited: readonly InheritedEvents[] = none;
   #steps = 0;
   #inputBytes = 0;
   #nowMs = 0;
@@ -147,8 +151,24 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     return this.#generator().uuid();
   }
 
+  /** The number of events that a retry or a fork copied. */
+  get inheritedEvents(): number {
+    return this.#inherited.at(-1)?.events ?? 0;
+  }
+
+  get isInherited(): boolean {
+    return this.#inherited.length > 0 && this.#recorder.nextEventId <= this.inheritedEvents;
+  }
+
+  get identity(): Identity {
+    if (!this.isInherited) return this.#options;
+    const next = this.#recorder.nextEventId;
+    return this.#inherited.find(({ events }) => next <= events) ?? this.#options;
+  }
+
   /** Starts the code and runs it until it waits. */
   start(started: ExecutionStarted): Promise<void> {
+    this.#inherited = started.inherited ?? none;
     this.#nowMs = started.at;
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
@@ -353,8 +373,14 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     return { instanceId: this.instanceId, lastOperation: this.commands.lastOperation };
   }
 
+  // Copied events get the numbers of their writer. A fork must not repeat the numbers that its original draws later.
   #generator(): DeterministicRandom {
-    this.#random ??= new DeterministicRandom(`${this.#options.incarnation}/${this.executionId}`);
-    return this.#random;
+    const { identity } = this;
+    if (this.#random?.identity !== identity) {
+      const { incarnation, executionId } = identity;
+      const numbers = new DeterministicRandom(`${incarnation}/${executionId}`);
+      this.#random = { identity, numbers };
+    }
+    return this.#random.numbers;
   }
 }

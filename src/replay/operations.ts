@@ -23,6 +23,8 @@ export interface OperationOptions {
   readonly owner: OperationOwner;
   readonly cancellation?: CancellationType | undefined;
   readonly childId?: string | undefined;
+  /** Whether a retry or a fork copied the event that issued it. */
+  readonly isInherited: boolean;
   /** Converts the payload of an event to the value of its wait. Throws if the payload is invalid. */
   readonly parse?: ((payload: unknown) => unknown) | undefined;
 }
@@ -37,6 +39,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   readonly scope: CancelScope;
   readonly cancellation: CancellationType;
   readonly childId: string | undefined;
+  readonly isInherited: boolean;
   /** Why a `wait` operation was withdrawn, while its answer is outstanding. */
   withdrawal: Withdrawal | undefined;
   /** The promise that the code has: its own, or one that also includes a timeout. */
@@ -52,6 +55,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
     this.scope = options.scope;
     this.cancellation = options.cancellation ?? 'request';
     this.childId = options.childId;
+    this.isInherited = options.isInherited;
     this.#owner = options.owner;
     this.#parse = options.parse;
     this.exposed = this.promise;

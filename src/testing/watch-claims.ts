@@ -67,6 +67,8 @@ export function watchClaims(store: Provider): WatchedProvider {
     abandonOrchestrationItems: (abandons) =>
       follow(store.abandonOrchestrationItems(abandons), tokensOf(abandons)),
     holdInstances: (holds) => follow(store.holdInstances(holds)),
+    retryInstances: (retries) => follow(store.retryInstances(retries)),
+    forkInstances: (forks) => follow(store.forkInstances(forks)),
     async renewOrchestrationLocks(lockTokens, extendMs) {
       const held = await follow(store.renewOrchestrationLocks(lockTokens, extendMs));
       lost(lockTokens, held);

@@ -126,6 +126,8 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   watchInstance: 'instance',
   cancelInstance: 'filtered',
   terminateInstance: 'filtered',
+  retryInstance: 'instance',
+  forkInstance: 'instance',
   deleteInstance: 'instance',
   deleteInstances: 'filtered',
   pruneExecutions: 'instance',

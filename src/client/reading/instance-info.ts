@@ -1,3 +1,4 @@
+import type { ForkOrigin } from '../../management/rerun.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import { decodeBlockedDetails, type BlockedDetails } from '../../model/failures/blocked.ts';
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
@@ -23,7 +24,7 @@ export interface InstanceInfo<Output = unknown> {
   /** Absent until a worker has chosen one. */
   readonly version?: string;
   readonly status: InstanceStatus;
-  /** The current execution; each continue-as-new adds one. */
+  /** The current execution; each continue-as-new and each retry adds one. */
   readonly executionId: number;
   readonly parentId?: string;
   /** The input of the current execution. Returned by `get` and `status`, not in lists. */
@@ -58,6 +59,8 @@ export interface InstanceInfo<Output = unknown> {
   readonly tags?: Tags;
   /** Why the instance is blocked, since when, and by which build. The next successful turn clears it. */
   readonly blocked?: BlockedInfo;
+  /** Where a fork was copied from: the instance, its execution and the last copied event (0: none). */
+  readonly forkedFrom?: ForkOrigin;
   /** The fields of a task run. */
   readonly task?: TaskInfo;
   /** Stored values that cannot be decoded because the store is damaged. */
@@ -118,6 +121,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.terminated !== null && { terminated: record.terminated }),
     ...(Object.keys(record.tags).length > 0 && { tags: record.tags }),
     ...(record.blocked !== null && { blocked: toBlockedInfo(record.blocked) }),
+    ...(record.forkedFrom !== null && { forkedFrom: JSON.parse(record.forkedFrom) as ForkOrigin }),
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };

@@ -87,6 +87,16 @@ export const carriedField = [
 ] as const;
 export const tagsField = ['tags', optional(isTags)] as const;
 export const tagChangesField = ['tags', isTagChanges] as const;
+const isInherited: Check = (value) =>
+  isObject(value) &&
+  isText(value['instanceId']) &&
+  isText(value['incarnation']) &&
+  isCount(value['executionId']) &&
+  isCount(value['events']);
+export const inheritedField = [
+  'inherited',
+  optional((value) => Array.isArray(value) && value.every(isInherited)),
+] as const;
 export const brokenField = [
   'broken',
   optional((value) => isObject(value) && isText(value['turnId']) && isFailure(value['failure'])),

@@ -77,6 +77,8 @@ export interface InstanceRecord extends Withheld {
   readonly tags: Tags;
   /** Why it is blocked, since when, and by which build. */
   readonly blocked: BlockedRecord | null;
+  /** Where a fork was copied from, as JSON text. `null`: not a fork. */
+  readonly forkedFrom: string | null;
   /** The fields of a task run. `null` for an orchestration. */
   readonly task: TaskRecord | null;
 }
@@ -114,6 +116,10 @@ export interface ExecutionRecord {
   readonly startedAt: number | null;
   readonly endedAt: number | null;
   readonly historyLength: number;
+  /** The `Failure` of an earlier execution that failed, as JSON text. `null` for the current one. */
+  readonly failure: string | null;
+  /** Why an earlier execution was canceled or terminated. `null` for the current one. */
+  readonly reason: string | null;
 }
 
 /** Conditions that must all hold. Absent ones match all instances. */

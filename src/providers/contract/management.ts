@@ -16,11 +16,11 @@ export interface PruneResult {
   readonly eventsDeleted: number;
 }
 
-/** The audit entry of a deletion or prune. It contains no ids, so that erased data leaves no trace. */
+/** The audit entry of an operator's action. It contains no ids, so that erased data leaves no trace. */
 export interface AuditEntry {
   /** Unique. The deletions of one bulk operation share it, and their counts are summed in one record. */
   readonly auditId: string;
-  readonly action: 'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention';
+  readonly action: 'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention' | 'retry' | 'fork';
   readonly actor: string | null;
   /** The shape of the filter as JSON text: which conditions and how many ids, but no values. */
   readonly filter: string;

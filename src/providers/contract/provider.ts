@@ -36,6 +36,7 @@ import type { InspectionStore } from './inspection.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
 import type { ProcessStore } from './processes.ts';
+import type { RerunStore } from './reruns.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
@@ -104,6 +105,7 @@ export interface Provider
     SessionStore,
     StreamStore,
     UnclaimedWorkStore,
+    RerunStore,
     InspectionStore {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;

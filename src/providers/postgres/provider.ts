@@ -18,6 +18,7 @@ import { createWorkerStore } from './queues/workers.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createRerunStore } from './reruns/reruns.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
 import { Store } from './store.ts';
@@ -67,6 +68,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     }),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
+    ...createRerunStore(store),
     ...createInspectionStore(store),
     hints(listener) {
       store.assertOpen('hints');

@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './deletion/audit.ts';
+import { RerunRows } from './reruns/rerun-rows.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
 import { Changes, InstanceMutexes, LockedInstances, type Batch } from './batches/batch.ts';
 import { ChunkRows } from './jobs/streams.ts';
@@ -105,6 +106,7 @@ export class Store implements QueueAccess {
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
   readonly audit: Audit;
+  readonly rerunRows: RerunRows;
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly treeDeletions: TreeDeletions;
@@ -166,6 +168,7 @@ export class Store implements QueueAccess {
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.inspection = new Inspection(schema, this.definitions);
     this.audit = new Audit(schema);
+    this.rerunRows = new RerunRows(schema);
     this.reclaims = new Reclaims(schema);
     this.tombstones = new Tombstones(schema);
     this.treeDeletions = new TreeDeletions(this);

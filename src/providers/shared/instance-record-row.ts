@@ -94,6 +94,7 @@ export function toInstanceRecord(
             details: row.blockedDetails,
           },
     tags: decodeTags(row.tags),
+    forkedFrom: row.forkedFrom,
     task: toTask(row),
   };
 }
@@ -120,7 +121,7 @@ export interface ExecutionRow extends Omit<ExecutionRecord, 'version'> {
 
 /** Converts an execution. A running one is `pending` until its first turn. */
 export function toExecutionRecord(row: ExecutionRow, version: string | null): ExecutionRecord {
-  const { executionId, startedAt, endedAt, historyLength } = row;
+  const { executionId, startedAt, endedAt, historyLength, failure, reason } = row;
   const status = row.status === 'running' && startedAt === null ? 'pending' : row.status;
-  return { executionId, status, version, startedAt, endedAt, historyLength };
+  return { executionId, status, version, startedAt, endedAt, historyLength, failure, reason };
 }

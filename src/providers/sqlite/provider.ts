@@ -10,6 +10,7 @@ import { createInstanceStore } from './instances/instances.ts';
 import { createManagementStore } from './reading/management.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createProcessStore } from './queues/processes.ts';
+import { createRerunStore } from './reruns/reruns.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { toProviderError } from './driver/sqlite-errors.ts';
@@ -61,6 +62,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createSessionStore(store),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
+    ...createRerunStore(store),
     ...createInspectionStore(store),
     hints(listener) {
       store.assertOpen('hints');

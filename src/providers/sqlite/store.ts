@@ -29,6 +29,7 @@ import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
+import { RerunRows } from './reruns/rerun-rows.ts';
 import { ScheduleRows } from './schedules/schedules.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { isBusy, toProviderError } from './driver/sqlite-errors.ts';
@@ -83,6 +84,7 @@ export class Store implements StoreAccess {
   readonly tombstones: Tombstones;
   readonly reclaims: Reclaims;
   readonly audit: Audit;
+  readonly rerunRows: RerunRows;
   readonly treeDeletions: TreeDeletions;
   readonly executionPrunes: ExecutionPrunes;
   readonly scan: InstanceScan;
@@ -140,6 +142,7 @@ export class Store implements StoreAccess {
     this.tombstones = new Tombstones(db);
     this.reclaims = new Reclaims(db);
     this.audit = new Audit(db);
+    this.rerunRows = new RerunRows(db);
     this.treeDeletions = new TreeDeletions(db, this);
     this.executionPrunes = new ExecutionPrunes(db, this);
     this.scan = new InstanceScan(db, this.definitions);

@@ -58,9 +58,22 @@ export class HistoryCheck {
     this.#issued.push(command);
   }
 
+  /** The number of issued commands and taken answers that history has not confirmed yet. */
+  get issuedCount(): number {
+    return this.#issued.length - this.#head;
+  }
+
+  /** Removes and returns the commands that the code issued after the last recorded event. */
+  takeIssued(): readonly (CommandEvent | AnswerEvent)[] {
+    const issued = this.#issued.slice(this.#head);
+    this.#issued = [];
+    this.#head = 0;
+    return issued;
+  }
+
   /** The event recorded at the position of the next command of the code. */
   get recordedNext(): HistoryEvent | undefined {
-    return this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
+    return this.#replayed[this.#index + 1 + this.issuedCount];
   }
 
   /** Returns the answer that the same turn recorded in place of a withdrawal of the operation, if any (R15). */

@@ -1,18 +1,16 @@
 import type { CancellationType } from '../../model/cancel.ts';
 import {
   encodeEvent,
-  type ActivityScheduled,
   type HistoryEvent,
   type OperationWithdrawn,
   type ParentRef,
   type TerminalEvent,
   type TimerCreated,
 } from '../../model/event.ts';
-import { platformFailure } from '../../model/failures/failure.ts';
-import { inputHash } from '../../model/values/input-hash.ts';
 import { encodeMessage, type Message } from '../../model/message.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
+import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
 import type {
   ActivityCancel,
   ChildCancel,
@@ -109,7 +107,9 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
   switch (event.kind) {
     case 'activityScheduled':
       if (neverNeeded(effects, event)) break;
-      effects.workItems.push(toWorkItem(event, params.claimMs(event.name), params.worker));
+      effects.workItems.push(
+        toWorkItem(event, { claimMs: params.claimMs(event.name), worker: params.worker }),
+      );
       break;
     case 'timerCreated':
       if (effects.withdrawn.delete(event.operation)) break;
@@ -158,29 +158,6 @@ function toTimer(event: TimerCreated, storeNowMs: number | undefined): NewTimer 
   return isExact ? { operation, fireAt } : { operation, fireAt, delayMs: fireAt - at };
 }
 
-function toWorkItem(
-  event: ActivityScheduled,
-  claimMs: number | undefined,
-  worker: string,
-): NewWorkItem {
-  return {
-    operation: event.operation,
-    name: event.name,
-    payload: event.payload,
-    options: encodeWorkOptions(event),
-    cancellation: event.cancellation ?? 'request',
-    shielded: event.shielded ?? false,
-    ...(event.options?.priority !== undefined && { priority: event.options.priority }),
-    ...(claimMs !== undefined && { claimMs, claimedBy: worker }),
-  };
-}
-
-/** Encodes the call options that a work item carries to its worker. Opaque to the store. */
-function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
-  if (options === undefined && cancellation === undefined) return null;
-  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
-}
-
 function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   const activityCancels: ActivityCancel[] = [];
   const childCancels: ChildCancel[] = [];
@@ -193,61 +170,6 @@ function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
       childCancels.push({ instanceId: childId, reason });
   }
   return { activityCancels, childCancels, timerWithdrawals };
-}
-
-function toChild(
-  subject: TurnSubject,
-  event: Extract<HistoryEvent, { kind: 'childScheduled' | 'detachedStarted' }>,
-): NewChild {
-  const { name, version, childId, payload, operation, tags } = event;
-  const tagged = tags !== undefined && { tags };
-  const waits = event.kind === 'childScheduled';
-  const { executionId } = subject;
-  const reply = { executionId, operation };
-  const parent: ParentRef = { instanceId: subject.instanceId, ...reply };
-  return {
-    instanceId: childId,
-    incarnation: randomToken(),
-    name,
-    version,
-    inputHash: inputHash(payload),
-    start: encodeMessage({
-      kind: 'start',
-      name,
-      version,
-      payload,
-      ...(waits && { parent }),
-      ...tagged,
-    }),
-    ...tagged,
-    parentOperation: waits ? operation : null,
-    cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
-    shielded: event.kind === 'childScheduled' && event.shielded === true,
-    ...(waits
-      ? { ifTaken: encodeMessage({ kind: 'childFailed', ...reply, failure: taken(childId) }) }
-      : {
-          ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...reply }),
-          ifTaken: encodeMessage({
-            kind: 'detachedFailed',
-            ...reply,
-            failure: takenByOther(childId),
-          }),
-        }),
-  };
-}
-
-function takenByOther(childId: string) {
-  return platformFailure(
-    'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(childId)} already exists with another orchestration or input. Choose another id for startDetached().`,
-  );
-}
-
-function taken(childId: string) {
-  return platformFailure(
-    'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(childId)} already exists. Choose another id for the child, or omit it to generate one.`,
-  );
 }
 
 /** Returns the message with the child's outcome. None without a waiting parent, or if the child continues as new. */

@@ -113,6 +113,11 @@ export const restrictedHandlers: Handlers<Routes> = {
 
   cancelInstance: forStop('cancelInstance'),
   terminateInstance: forStop('terminateInstance'),
+  retryInstance: forInstance('retryInstance'),
+  async forkInstance(call, context) {
+    await assertVisible(call, context);
+    return hideDefinitionName(call.caller, call.body.id, handlers.forkInstance(call, context));
+  },
 
   deleteInstance: forInstance('deleteInstance'),
   pruneExecutions: forInstance('pruneExecutions'),

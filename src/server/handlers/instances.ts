@@ -89,6 +89,13 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   terminateInstance({ params, body, caller }, { client }) {
     return client.terminate(params.id, { ...body, actor: actorOf(caller, body.actor) });
   },
+  retryInstance({ params, body, caller }, { client }) {
+    return client.retry(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  async forkInstance({ params, body, caller }, { client }) {
+    const { id } = await client.fork(params.id, { ...body, actor: actorOf(caller, body.actor) });
+    return { id };
+  },
   async getHistory({ params, query }, { client, showStacks }) {
     return toHistoryResponse(await client.history(params.id, query), showStacks);
   },

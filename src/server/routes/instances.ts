@@ -31,6 +31,7 @@ import {
   measuredInstance,
   pendingWork,
   wireError,
+  retryResponse,
   stopResult,
 } from './response-schemas.ts';
 import { why } from './why-schema.ts';
@@ -258,5 +259,37 @@ export const instanceRoutes = {
     }),
     response: stopResult,
     urgent: true,
+  }),
+  retryInstance: route({
+    method: 'POST',
+    path: '/v1/instances/{id}/retry',
+    role: 'operate',
+    summary:
+      'Runs a failed, canceled, terminated or expired instance again, as its next execution under the same id.',
+    params: byId,
+    body: z.strictObject({
+      from: z.enum(['failure', 'start']),
+      input: z.unknown().optional(),
+      reason: reason.optional(),
+      actor: actor.optional(),
+    }),
+    response: retryResponse,
+  }),
+  forkInstance: route({
+    method: 'POST',
+    path: '/v1/instances/{id}/fork',
+    role: 'operate',
+    summary:
+      'Creates an instance with a copy of the first events of another one. The original does not change. Repeatable with an id.',
+    params: byId,
+    body: z.strictObject({
+      from: z.union([z.enum(['failure', 'start']), z.number().int().min(1)]),
+      id: z.string().optional(),
+      executionId: z.number().int().min(1).optional(),
+      input: z.unknown().optional(),
+      reason: reason.optional(),
+      actor: actor.optional(),
+    }),
+    response: z.strictObject({ id: z.string() }),
   }),
 };

@@ -10,6 +10,7 @@ import type { DefinitionInfo } from '../../client/reading/instance-counts.ts';
 import type { InstancePage } from '../../client/reading/instance-list.ts';
 import type { PendingWork } from '../../client/reading/inspect-instance.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
+import type { RetryInfo } from '../../management/rerun.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { HistoryEvent } from '../../model/event.ts';
 import type { EventSummary } from '../../model/failures/blocked.ts';
@@ -139,6 +140,9 @@ const infoFields = {
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
   tags: z.record(z.string(), z.string()).exactOptional(),
   blocked: blockedInfo.exactOptional(),
+  forkedFrom: z
+    .strictObject({ id: z.string(), executionId: z.number(), eventId: z.number() })
+    .exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
@@ -189,6 +193,12 @@ export const stopResult: z.ZodType<StopResult> = z
       'The result of a cancel or terminate. An unknown id is not an error: `found` is false.',
   });
 
+export const retryResponse: z.ZodType<RetryInfo> = z.strictObject({
+  id: z.string(),
+  executionId: z.number(),
+  keptEvents: z.number(),
+});
+
 export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
   rootId: z.string(),
   allIds: z.array(z.string()),
@@ -226,6 +236,8 @@ const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
   startedAt: time.nullable(),
   endedAt: time.nullable(),
   historyLength: z.number(),
+  failure: z.string().nullable(),
+  reason: z.string().nullable(),
 });
 
 export const executionPage: z.ZodType<ExecutionPage> = z.strictObject({

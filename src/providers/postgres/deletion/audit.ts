@@ -14,6 +14,8 @@ interface Deleted {
 export interface AuditedStep {
   readonly entry: AuditEntry | undefined;
   readonly deleted: Deleted;
+  /** Recorded although it deleted nothing. */
+  readonly isAction?: true;
 }
 
 type Sum = AuditEntry & Deleted;
@@ -96,8 +98,8 @@ function statements(schema: string) {
 /** One sum per operation, in the order of their first steps. Omits operations that deleted nothing. */
 function sumUp(steps: readonly AuditedStep[]): readonly Sum[] {
   const sums = new Map<string, Sum>();
-  for (const { entry, deleted } of steps) {
-    const isNothing = Object.values(deleted).every((count) => count === 0);
+  for (const { entry, deleted, isAction } of steps) {
+    const isNothing = isAction !== true && Object.values(deleted).every((count) => count === 0);
     if (entry === undefined || isNothing) continue;
     const sum = sums.get(entry.auditId);
     sums.set(entry.auditId, sum === undefined ? { ...entry, ...deleted } : add(sum, deleted));

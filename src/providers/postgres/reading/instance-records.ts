@@ -51,7 +51,8 @@ const columns = (
   terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt",
   blocked_build AS "blockedBuild", blocked_details AS "blockedDetails", tags, priority,
   ${payload('input')} AS input, ${payload('options')} AS options, run_at AS "runAt", expires_at AS "expiresAt", dedupe_key AS "dedupeKey", failures,
-  ${run.onFail('instances')} AS "onFail", ${payload('on_fail_failure')} AS "onFailFailure"`;
+  ${run.onFail('instances')} AS "onFail", ${payload('on_fail_failure')} AS "onFailFailure",
+  forked_from AS "forkedFrom"`;
 
 type RowWithin = InstanceRecordRow & { readonly isWithheld: boolean };
 
@@ -219,7 +220,8 @@ function statements(schema: string, run: RunState, source: string) {
         after,
         limit,
       }) => `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
-          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
+          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength",
+          past.failure, past.reason
         FROM ${schema}.instances CROSS JOIN LATERAL (
           SELECT * FROM ${schema}.executions AS one
           WHERE one.instance_key = instances.instance_key AND one.execution_id > ${after}
@@ -227,7 +229,7 @@ function statements(schema: string, run: RunState, source: string) {
         WHERE instance_id = ${instanceId}
         UNION ALL
         SELECT execution_id, definition_key, ${run.status('instances')},
-          ${run.executionStartedAt('instances')}, ended_at, history_length
+          ${run.executionStartedAt('instances')}, ended_at, history_length, NULL, NULL
         FROM ${schema}.instances WHERE instance_id = ${instanceId} AND execution_id > ${after}
         ORDER BY 1 LIMIT ${limit}`,
     ),

@@ -13,6 +13,8 @@ interface DeletedCounts {
 export interface AuditedStep {
   readonly entry: AuditEntry | undefined;
   readonly counts: DeletedCounts;
+  /** Recorded although it deleted nothing. */
+  readonly isAction?: true;
 }
 
 type Params = [DeletedCounts & AuditEntry & { readonly now: number }];
@@ -54,8 +56,8 @@ export class Audit {
   /** Records deletions. Adds the counts to an existing record of the same operation. */
   record(steps: readonly AuditedStep[], now: number): void {
     const sums = new Map<string, { readonly entry: AuditEntry; readonly counts: DeletedCounts }>();
-    for (const { entry, counts } of steps) {
-      const isEmpty = Object.values(counts).every((count) => count === 0);
+    for (const { entry, counts, isAction } of steps) {
+      const isEmpty = isAction !== true && Object.values(counts).every((count) => count === 0);
       if (entry === undefined || isEmpty) continue;
       const sum = sums.get(entry.auditId);
       sums.set(entry.auditId, sum === undefined ? { entry, counts } : add(sum, counts));

@@ -11,9 +11,10 @@ import { jobs } from './0002-jobs.ts';
 import { lists } from './0003-lists.ts';
 import { workers } from './0004-workers.ts';
 import { inspection } from './0005-inspection.ts';
+import { reruns } from './0006-reruns.ts';
 
 /** All migrations in order. */
-export const migrations: readonly Migration[] = [initial, jobs, lists, workers, inspection];
+export const migrations: readonly Migration[] = [initial, jobs, lists, workers, inspection, reruns];
 
 /**
  * Applies missing migrations. Throws for a file that this version must not open.

@@ -35,7 +35,7 @@ const columns = (
   terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt,
   blocked_build AS blockedBuild, blocked_details AS blockedDetails, tags, priority,
   ${payload('input')} AS input, options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
-  on_fail_failure AS onFailFailure`;
+  on_fail_failure AS onFailFailure, forked_from AS forkedFrom`;
 
 const all = columns((column) => column);
 const withoutLarge = columns(() => 'NULL');
@@ -67,12 +67,13 @@ export class InstanceRecords {
     );
     this.#selectCurrent = db.prepare<[string], CurrentExecution>(
       `SELECT instance_key AS instanceKey, execution_id AS executionId, definition_key AS definitionKey, status,
-              execution_started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
+              execution_started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength,
+              NULL AS failure, NULL AS reason
        FROM instances WHERE instance_id = ?`,
     );
     this.#selectArchived = db.prepare<[number, number, number], ExecutionRow>(
       `SELECT execution_id AS executionId, definition_key AS definitionKey, status,
-              started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
+              started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength, failure, reason
        FROM executions WHERE instance_key = ? AND execution_id > ? ORDER BY execution_id LIMIT +?`,
     );
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { checkInstanceId, maxIdBytes } from '../model/values/names.ts';
-import { defaultChildId } from './commands.ts';
+import { checkInstanceId, maxIdBytes } from './names.ts';
+import { defaultChildId } from './child-id.ts';
 
 describe('the default id of a child', () => {
   it('contains the parent id, the execution and the operation', () => {

@@ -1,0 +1,459 @@
+import {
+  decodeEvent,
+  encodeEvent,
+  type ChildScheduled,
+  type ExecutionStarted,
+  type HistoryEvent,
+} from '../model/event.ts';
+import { PerdureError, notFound } from '../model/failures/errors.ts';
+import {
+  findFailurePoint,
+  inheritedCount,
+  keepHistory,
+  redeliver,
+  toInheritedStart,
+  type HistorySource,
+  type KeptHistory,
+} from '../model/kept-history.ts';
+import { encodeMessage, type Message } from '../model/message.ts';
+import { isTerminal } from '../model/status.ts';
+import { defaultChildId } from '../model/values/child-id.ts';
+import { inputHash } from '../model/values/input-hash.ts';
+import type { Payload } from '../model/values/payload.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { ExecutionRecord, InstanceRecord } from '../providers/contract/instances.ts';
+import type { AuditEntry } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
+import type { RerunRefusal, RerunStart } from '../providers/contract/reruns.ts';
+import { toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
+import type { NewChild, NewTimer, NewWorkItem, Turn } from '../providers/contract/turn.ts';
+
+/** A retry, checked and encoded. */
+export interface RetryCall {
+  readonly id: string;
+  readonly from: 'failure' | 'start';
+  /** The new input. Absent: the recorded one. */
+  readonly payload?: Payload | null;
+  readonly actor: string | null;
+  readonly reason: string | null;
+}
+
+/** A fork, checked and encoded. */
+export interface ForkCall extends Omit<RetryCall, 'from'> {
+  readonly newId: string;
+  readonly from: 'failure' | 'start' | number;
+  /** Absent: the current execution. */
+  readonly executionId?: number;
+}
+
+/** The execution that a retry has started. */
+export interface RetryInfo {
+  readonly id: string;
+  readonly executionId: number;
+  /** The number of events that it kept of the execution before. */
+  readonly keptEvents: number;
+}
+
+/** Where a fork was copied from. `eventId` is the last copied event; 0: only the input. */
+export interface ForkOrigin {
+  readonly id: string;
+  readonly executionId: number;
+  readonly eventId: number;
+}
+
+const maxTries = 5;
+const pageSize = 1_000;
+// As the default of a cancel.
+const cleanupMs = 300_000;
+
+/** Starts the next execution of an ended root. */
+export async function retryInstance(provider: Provider, call: RetryCall): Promise<RetryInfo> {
+  for (let tries = 1; ; tries++) {
+    const record = await readRecord(provider, call.id);
+    assertRetryable(record);
+    const plan =
+      record.kind === 'task'
+        ? { keptEvents: 0, retry: planTaskRetry(record, call) }
+        : await planRetry(provider, record, call);
+    const audit = auditOf('retry', call, call.from);
+    const [result] = await provider.retryInstances([{ ...plan.retry, audit }]);
+    if (result?.kind === 'retried') {
+      return { id: call.id, executionId: result.executionId, keptEvents: plan.keptEvents };
+    }
+    // Another retry or a new start came first: the next round reads it and rejects for the right reason.
+    if (result?.kind === 'changed' && tries < maxTries) continue;
+    throw refused(call.id, 'retried', result);
+  }
+}
+
+/** Creates an instance with a copy of the first events of an execution. */
+export async function forkInstance(provider: Provider, call: ForkCall): Promise<void> {
+  const record = await readRecord(provider, call.id);
+  if (record.kind === 'task') {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `${quote(call.id)} is a task run and has no history to copy. Run the task again with runTask(), or call retry().`,
+    );
+  }
+  const execution = await readExecution(provider, record, call.executionId);
+  const { keep, takenBack, events } = await readCut(provider, execution, call);
+  const { executionId } = execution;
+  const source = { instanceId: call.id, incarnation: record.incarnation, executionId };
+  const target = { instanceId: call.newId, executionId: 1 };
+  const started = startOf(events);
+  const payload = inputOf(call, started);
+  const version = started?.version ?? record.version;
+  const forkedFrom: ForkOrigin = { id: call.id, executionId, eventId: keep };
+  const [result] = await provider.forkInstances([
+    {
+      source: { ...source, historyLength: keep },
+      instanceId: call.newId,
+      incarnation: randomToken(),
+      name: record.name,
+      version,
+      inputHash: inputHash(payload),
+      forkedFrom: JSON.stringify(forkedFrom),
+      start:
+        keep === 0
+          ? freshStart({ name: record.name, version, payload, started })
+          : keptStart({ events, keep, takenBack, source, target, children: new Map() }),
+      audit: auditOf('fork', call, typeof call.from === 'number' ? 'event' : call.from),
+    },
+  ]);
+  if (result?.kind === 'forked' || result?.kind === 'exists') return;
+  if (result?.kind === 'conflict') {
+    throw new PerdureError(
+      'INSTANCE_ALREADY_EXISTS',
+      `Instance ${quote(call.newId)} of ${quote(result.name)} already exists and is not this fork. Pass another \`id\`, or omit it to generate one.`,
+    );
+  }
+  throw refused(call.id, 'forked', result);
+}
+
+async function readRecord(provider: Provider, id: string): Promise<InstanceRecord> {
+  const [record] = await provider.getInstances([id]);
+  if (record === undefined) throw notFound(id);
+  if (record.parentInstanceId !== null) {
+    throw refused(id, 'run again', { kind: 'child', parentInstanceId: record.parentInstanceId });
+  }
+  return record;
+}
+
+function assertRetryable({ instanceId, status }: InstanceRecord): void {
+  const isRetryable =
+    status === 'failed' || status === 'canceled' || status === 'terminated' || status === 'expired';
+  if (!isRetryable) throw refused(instanceId, 'retried', { kind: 'status', status });
+}
+
+function planTaskRetry(record: InstanceRecord, { payload }: RetryCall) {
+  return {
+    source: { ...sourceOf(record), historyLength: 0 },
+    version: null,
+    ...(payload !== undefined && { taskInput: payload }),
+  };
+}
+
+function sourceOf({ instanceId, incarnation, executionId }: InstanceRecord): HistorySource {
+  return { instanceId, incarnation, executionId };
+}
+
+async function planRetry(provider: Provider, record: InstanceRecord, call: RetryCall) {
+  const execution = await readExecution(provider, record, undefined);
+  const { keep, takenBack, events } = await readCut(provider, execution, call);
+  const source = sourceOf(record);
+  const target = { instanceId: call.id, executionId: source.executionId + 1 };
+  const started = startOf(events);
+  const { version } = record;
+  const start =
+    keep === 0
+      ? freshStart({ name: record.name, version, payload: inputOf(call, started), started })
+      : keptStart({
+          events,
+          keep,
+          takenBack,
+          source,
+          target,
+          children: await readChildren(provider, source, keepHistory(events, keep)),
+        });
+  const { historyLength } = execution;
+  return { keptEvents: keep, retry: { source: { ...source, historyLength }, version, start } };
+}
+
+interface Execution extends ExecutionRecord {
+  readonly instanceId: string;
+}
+
+async function readExecution(
+  provider: Provider,
+  record: InstanceRecord,
+  wanted: number | undefined,
+): Promise<Execution> {
+  const { instanceId } = record;
+  const executionId = wanted ?? record.executionId;
+  const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
+  if (found?.executionId === executionId) return { ...found, instanceId };
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `Instance ${quote(instanceId)} has no execution ${executionId}. List its executions with listExecutions().`,
+  );
+}
+
+interface Cut {
+  readonly events: readonly HistoryEvent[];
+  readonly keep: number;
+  readonly takenBack: readonly HistoryEvent[];
+}
+
+/** Reads the events that decide where a rerun begins, and the point itself. */
+async function readCut(
+  provider: Provider,
+  execution: Execution,
+  { from }: { readonly from: 'failure' | 'start' | number },
+): Promise<Cut> {
+  if (from === 'start') {
+    return { events: await readEvents(provider, execution, 1), keep: 0, takenBack: [] };
+  }
+  const { instanceId, historyLength, status } = execution;
+  if (from === 'failure') {
+    const failed = status === 'failed' || status === 'canceled' || status === 'terminated';
+    if (!failed)
+      throw refused(instanceId, 'run again from its failure', { kind: 'status', status });
+    const events = await readEvents(provider, execution, historyLength);
+    return { events, ...findFailurePoint(events) };
+  }
+  if (from > historyLength) {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `Execution ${execution.executionId} of instance ${quote(instanceId)} has no event ${from}: it has ${historyLength}. Read them with history().`,
+    );
+  }
+  const events = await readEvents(provider, execution, from);
+  // The end is not copied: the code ends again.
+  const isEnd = events.at(-1)?.kind.startsWith('execution') === true && from > 1;
+  return {
+    events,
+    keep: isEnd ? from - 1 : startOf(events) === undefined ? 0 : from,
+    takenBack: [],
+  };
+}
+
+async function readEvents(
+  provider: Provider,
+  { instanceId, executionId }: Execution,
+  count: number,
+): Promise<readonly HistoryEvent[]> {
+  const events: HistoryEvent[] = [];
+  while (events.length < count) {
+    const page = await provider.readInstanceHistory({
+      instanceId,
+      executionId,
+      after: events.length,
+      limit: Math.min(pageSize, count - events.length),
+    });
+    for (const event of page) events.push(decodeEvent(event));
+    if (page.length === 0) break;
+  }
+  return events;
+}
+
+function startOf([first]: readonly HistoryEvent[]): ExecutionStarted | undefined {
+  return first?.kind === 'executionStarted' ? first : undefined;
+}
+
+function inputOf(
+  { id, payload }: { readonly id: string; readonly payload?: Payload | null },
+  started: ExecutionStarted | undefined,
+): Payload | null {
+  if (payload !== undefined) return payload;
+  if (started !== undefined) return started.payload;
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `Instance ${quote(id)} ended before its first turn, and its input is no longer stored. Pass \`input\`.`,
+  );
+}
+
+function freshStart(options: {
+  readonly name: string;
+  readonly version: string | null;
+  readonly payload: Payload | null;
+  readonly started: ExecutionStarted | undefined;
+}): RerunStart {
+  const { name, version, payload, started } = options;
+  const carried = started?.carried;
+  const start = { kind: 'start', name, version, payload } as const;
+  return { messages: [encodeMessage({ ...start, ...(carried !== undefined && { carried }) })] };
+}
+
+/** Returns the outputs of children that completed after their parent had ended. Rejects while one is live. */
+async function readChildren(
+  provider: Provider,
+  { instanceId, executionId }: HistorySource,
+  kept: KeptHistory,
+): Promise<ReadonlyMap<number, Payload | null>> {
+  const inherited = inheritedCount(kept.started);
+  const open = kept.open.filter(
+    (event): event is ChildScheduled => event.kind === 'childScheduled',
+  );
+  const outputs = new Map<number, Payload | null>();
+  for (let from = 0; from < open.length; from += pageSize) {
+    const page = open.slice(from, from + pageSize);
+    const ids = page.map(({ operation, childId }) =>
+      (kept.issuedAt.get(operation) ?? 0) <= inherited
+        ? defaultChildId({ instanceId, executionId, operation })
+        : childId,
+    );
+    const records = await provider.getInstances(ids);
+    for (const [index, record] of records.entries()) {
+      const operation = page[index]?.operation;
+      if (operation === undefined || record?.parentInstanceId !== instanceId) continue;
+      if (!isTerminal(record.status)) {
+        throw new PerdureError(
+          'INSTANCE_STILL_RUNNING',
+          `Instance ${quote(instanceId)} cannot be retried from its failure: its child ${quote(record.instanceId)} is ${record.status}. Wait until it has ended, or terminate it.`,
+        );
+      }
+      if (record.status === 'completed') outputs.set(operation, record.output);
+    }
+  }
+  return outputs;
+}
+
+/** Computes what an execution with kept events begins with: the work that they wait for, scheduled again. */
+function keptStart(options: {
+  readonly events: readonly HistoryEvent[];
+  readonly keep: number;
+  readonly takenBack: readonly HistoryEvent[];
+  readonly source: HistorySource;
+  readonly target: { readonly instanceId: string; readonly executionId: number };
+  /** Outputs of children that completed meanwhile. */
+  readonly children: ReadonlyMap<number, Payload | null>;
+}): RerunStart {
+  const { events, keep, takenBack, source, target } = options;
+  const { executionId } = target;
+  const kept = keepHistory(events, keep);
+  const again = redeliver(takenBack, kept, executionId);
+  const messages: Message[] = [{ kind: 'wake' }, ...again.messages];
+  const workItems: NewWorkItem[] = [];
+  const timers: NewTimer[] = [];
+  const children: NewChild[] = [];
+  for (const event of kept.open) {
+    const { operation } = event;
+    const output = options.children.get(operation);
+    const canceled = cancelOf(kept, event);
+    if (again.answered.has(operation)) continue;
+    if (event.kind === 'timerCreated') timers.push({ operation, fireAt: event.fireAt });
+    else if (event.kind === 'detachedStarted') children.push(toChild(target, event));
+    else if (canceled !== undefined) {
+      const { reason, trigger } = canceled;
+      messages.push(
+        event.kind === 'childScheduled'
+          ? { kind: 'childCanceled', executionId, operation, reason }
+          : { kind: 'activityCanceled', executionId, operation, reason, trigger },
+      );
+    } else if (event.kind === 'activityScheduled') workItems.push(toWorkItem(event));
+    else if (output !== undefined) {
+      messages.push({ kind: 'childCompleted', executionId, operation, payload: output });
+    } else {
+      children.push(
+        toChild(target, { ...event, childId: defaultChildId({ ...target, operation }) }),
+      );
+    }
+  }
+  const turn: Turn = {
+    turnId: randomToken(),
+    version: kept.started.version,
+    firstEventId: keep + 1,
+    events: [],
+    workItems,
+    timers,
+    children,
+    messages: [],
+    activityCancels: [],
+    childCancels: [],
+    timerWithdrawals: [],
+    cleanupMs,
+    bufferedEvents: kept.bufferedEvents,
+    ...(kept.customStatus !== null && { customStatus: kept.customStatus }),
+    outcome: { status: 'running' },
+  };
+  return {
+    kept: { first: encodeEvent(toInheritedStart(kept, source)), length: keep },
+    messages: messages.map(encodeMessage),
+    turn,
+    ...(kept.cancel !== undefined && { cancel: { ...kept.cancel, cleanupMs } }),
+  };
+}
+
+/** Returns why an open operation must not start: it was withdrawn, or its instance is canceling. */
+function cancelOf({ withdrawn, cancel }: KeptHistory, event: KeptHistory['open'][number]) {
+  const withdrawal = withdrawn.get(event.operation);
+  if (withdrawal !== undefined) return withdrawal;
+  const isReached =
+    'cancellation' in event || 'shielded' in event
+      ? event.cancellation !== 'abandon' && event.shielded !== true
+      : true;
+  if (cancel === undefined || !isReached) return undefined;
+  return { reason: cancel.reason, trigger: 'cancel' as const };
+}
+
+function auditOf(
+  action: 'retry' | 'fork',
+  { actor, reason }: { readonly actor: string | null; readonly reason: string | null },
+  from: string,
+): AuditEntry {
+  const filter = JSON.stringify({ from, ...(reason !== null && { reason }) });
+  return { auditId: randomToken(), action, actor, filter };
+}
+
+function refused(
+  id: string,
+  what: string,
+  refusal:
+    | Exclude<RerunRefusal, { kind: 'status' }>
+    | { readonly kind: 'status'; readonly status: string }
+    | undefined,
+): Error {
+  const subject = `Instance ${quote(id)} cannot be ${what}`;
+  const reject = (because: string) =>
+    new PerdureError('INSTANCE_NOT_RETRYABLE', `${subject}: ${because}`);
+  switch (refusal?.kind) {
+    case 'missing':
+      return notFound(id);
+    case 'child':
+      return reject(
+        `it is a child. Use its root; its parent is ${quote(refusal.parentInstanceId)}.`,
+      );
+    case 'status': {
+      const { status } = refusal;
+      const isLive = status === 'pending' || status === 'running' || status === 'canceling';
+      if (!isLive) {
+        return reject(
+          `it is ${status}. Only failed, canceled, terminated and expired ones can be.`,
+        );
+      }
+      return new PerdureError(
+        'INSTANCE_STILL_RUNNING',
+        `${subject}: it is ${status}. Wait until it has ended, or terminate it.`,
+      );
+    }
+    case 'job':
+      return reject('it is a job whose reply was not taken yet. Take the reply or close the job.');
+    case 'busy':
+      return new PerdureError(
+        'INSTANCE_STILL_RUNNING',
+        `${subject}: one of its handlers has not stopped yet. Retry it later.`,
+      );
+    case 'keyTaken':
+      return reject(
+        `run ${quote(refusal.instanceId)} holds its dedupe key. Wait until that run has ended.`,
+      );
+    case 'refused':
+      return refusal.error;
+    default:
+      return reject('it changed at the same time. Read it and try again.');
+  }
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

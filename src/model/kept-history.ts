@@ -1,0 +1,238 @@
+import type { CancelDetails } from './cancel.ts';
+import type {
+  ActivityScheduled,
+  ChildScheduled,
+  DetachedStarted,
+  ExecutionStarted,
+  HistoryEvent,
+  InheritedEvents,
+  OperationWithdrawn,
+  TimerCreated,
+} from './event.ts';
+import type { Message } from './message.ts';
+import type { Payload } from './values/payload.ts';
+
+/** An operation whose answer is not among the kept events. */
+export type OpenOperation = ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted;
+
+/** The state of an execution after its first `events` events, computed without its code. */
+export interface KeptHistory {
+  readonly started: ExecutionStarted;
+  /** The number of kept events. */
+  readonly events: number;
+  /** Operations that wait for an answer, in call order. */
+  readonly open: readonly OpenOperation[];
+  /** Operations of type `wait` that were canceled and wait for their answer. */
+  readonly withdrawn: ReadonlyMap<number, OperationWithdrawn>;
+  /** The ids of the events that issued the open operations. */
+  readonly issuedAt: ReadonlyMap<number, number>;
+  readonly cancel: CancelDetails | undefined;
+  /** Received external events that the code has not consumed. */
+  readonly bufferedEvents: number;
+  readonly customStatus: Payload | null;
+}
+
+/** What a run from the point of failure keeps, and what it delivers again. */
+export interface FailurePoint {
+  /** The number of events to keep. 0: run again from the start. */
+  readonly keep: number;
+  /** The events after those, without the end. */
+  readonly takenBack: readonly HistoryEvent[];
+}
+
+/**
+ * Finds the point before the failure of an ended execution: before its cancel request, if there was one; else before its
+ * last incoming event. A terminated execution has no such event and keeps all.
+ */
+export function findFailurePoint(events: readonly HistoryEvent[]): FailurePoint {
+  const [started] = events;
+  const end = events.length - 1;
+  if (started?.kind !== 'executionStarted' || started.cancel !== undefined) {
+    return { keep: 0, takenBack: [] };
+  }
+  const canceledAt = events.findIndex(({ kind }) => kind === 'cancelRequested');
+  const isTerminated = events[end]?.kind === 'executionTerminated';
+  const keep =
+    canceledAt >= 0 ? canceledAt : isTerminated ? end : Math.max(0, events.findLastIndex(isInput));
+  return { keep, takenBack: keep === 0 ? [] : events.slice(keep, end) };
+}
+
+/** Computes the state of an execution after its first `count` events. */
+export function keepHistory(events: readonly HistoryEvent[], count: number): KeptHistory {
+  const [started] = events;
+  if (started?.kind !== 'executionStarted') throw new Error('A history begins with its start.');
+  const open = new Map<number, OpenOperation>();
+  const issuedAt = new Map<number, number>();
+  const withdrawn = new Map<number, OperationWithdrawn>();
+  const inbox = new Inbox();
+  let cancel: CancelDetails | undefined = started.cancel;
+  let customStatus: Payload | null = null;
+  for (const { name } of started.carried ?? []) inbox.receive(name);
+  for (let index = 0; index < count; index++) {
+    const event = events[index] as HistoryEvent;
+    switch (event.kind) {
+      case 'activityScheduled':
+      case 'timerCreated':
+      case 'childScheduled':
+      case 'detachedStarted':
+        open.set(event.operation, event);
+        issuedAt.set(event.operation, index + 1);
+        break;
+      case 'eventAwaited':
+        inbox.wait(event.name, event.operation);
+        break;
+      case 'eventReceived':
+        inbox.receive(event.name);
+        break;
+      case 'operationWithdrawn': {
+        const target = open.get(event.target);
+        if (event.targetKind === 'event') inbox.withdraw(event.target);
+        else if (isWaiting(target)) withdrawn.set(event.target, event);
+        else open.delete(event.target);
+        break;
+      }
+      case 'cancelRequested':
+        cancel ??= { reason: event.reason, actor: event.actor };
+        break;
+      case 'customStatusSet':
+        customStatus = event.payload;
+        break;
+      default:
+        if (!('operation' in event)) break;
+        open.delete(event.operation);
+        withdrawn.delete(event.operation);
+    }
+  }
+  return {
+    started,
+    events: count,
+    open: [...open.values()],
+    withdrawn,
+    issuedAt,
+    cancel,
+    bufferedEvents: inbox.buffered,
+    customStatus,
+  };
+}
+
+/** The execution whose events are copied. */
+export interface HistorySource {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+}
+
+/** Returns the first event of the execution that begins with the kept events, with their writers. */
+export function toInheritedStart(
+  { started, events }: Pick<KeptHistory, 'started' | 'events'>,
+  { instanceId, incarnation, executionId }: HistorySource,
+): ExecutionStarted {
+  const earlier = inheritedOf(started).filter((_, index, all) => {
+    const from = index === 0 ? 0 : (all[index - 1]?.events ?? 0);
+    return from < events;
+  });
+  const last = earlier.at(-1);
+  const own = { instanceId, incarnation, executionId, events };
+  const inherited: InheritedEvents[] =
+    last !== undefined && last.events >= events
+      ? [...earlier.slice(0, -1), { ...last, events }]
+      : [...earlier, own];
+  return { ...started, inherited };
+}
+
+/** The number of events that an execution did not record itself. */
+export function inheritedCount(started: ExecutionStarted): number {
+  return inheritedOf(started).at(-1)?.events ?? 0;
+}
+
+function inheritedOf({ inherited = [] }: ExecutionStarted): readonly InheritedEvents[] {
+  return inherited;
+}
+
+/**
+ * Returns the messages that deliver taken-back events again, and the operations that they answer. External events would
+ * be lost otherwise, and completed work must not run twice. A failed, canceled or unfinished operation runs again.
+ */
+export function redeliver(
+  takenBack: readonly HistoryEvent[],
+  { open }: Pick<KeptHistory, 'open'>,
+  executionId: number,
+): { readonly messages: readonly Message[]; readonly answered: ReadonlySet<number> } {
+  const waiting = new Set(open.map(({ operation }) => operation));
+  const answered = new Set<number>();
+  const messages: Message[] = [];
+  for (const event of takenBack) {
+    if (event.kind === 'eventReceived') {
+      messages.push({ kind: 'eventRaised', name: event.name, payload: event.payload });
+    }
+    const isCompleted =
+      event.kind === 'activityCompleted' ||
+      event.kind === 'childCompleted' ||
+      event.kind === 'detachedConfirmed';
+    if (!isCompleted || !waiting.has(event.operation)) continue;
+    answered.add(event.operation);
+    const { at: _, ...answer } = event;
+    messages.push({ ...answer, executionId });
+  }
+  return { messages, answered };
+}
+
+const inputs: ReadonlySet<HistoryEvent['kind']> = new Set([
+  'activityCompleted',
+  'activityFailed',
+  'activityCanceled',
+  'timerFired',
+  'eventReceived',
+  'childCompleted',
+  'childFailed',
+  'childCanceled',
+  'detachedConfirmed',
+  'detachedFailed',
+]);
+
+function isInput({ kind }: HistoryEvent): boolean {
+  return inputs.has(kind);
+}
+
+function isWaiting(operation: OpenOperation | undefined): boolean {
+  return (
+    operation !== undefined && 'cancellation' in operation && operation.cancellation === 'wait'
+  );
+}
+
+/** Counts buffered events as the code consumes them: each goes to the oldest wait for its name. */
+class Inbox {
+  buffered = 0;
+  readonly #events = new Map<string, number>();
+  readonly #waits = new Map<string, Set<number>>();
+  readonly #names = new Map<number, string>();
+
+  receive(name: string): void {
+    const waits = this.#waits.get(name);
+    const [oldest] = waits ?? [];
+    if (oldest === undefined) {
+      this.#events.set(name, (this.#events.get(name) ?? 0) + 1);
+      this.buffered += 1;
+    } else this.withdraw(oldest);
+  }
+
+  wait(name: string, operation: number): void {
+    const events = this.#events.get(name) ?? 0;
+    if (events > 0) {
+      this.#events.set(name, events - 1);
+      this.buffered -= 1;
+      return;
+    }
+    const waits = this.#waits.get(name) ?? new Set();
+    waits.add(operation);
+    this.#waits.set(name, waits);
+    this.#names.set(operation, name);
+  }
+
+  withdraw(operation: number): void {
+    const name = this.#names.get(operation);
+    if (name === undefined) return;
+    this.#names.delete(operation);
+    this.#waits.get(name)?.delete(operation);
+  }
+}

@@ -1,0 +1,243 @@
+import { encodeMessage } from '../../../model/message.ts';
+import type {
+  ForkResult,
+  InstanceFork,
+  InstanceRetry,
+  RerunStart,
+  RerunStore,
+  RetryResult,
+} from '../../contract/reruns.ts';
+import { existingFork, forkRefusal, retryRefusal } from '../../rules/reruns.ts';
+import { Changes, type Batch } from '../batches/batch.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
+import type { Audit } from '../deletion/audit.ts';
+import type { Scope } from '../driver/scope.ts';
+import type { Turns } from '../instances/turns.ts';
+import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import { newInstanceRow, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import type { TaskRows } from '../tables/task-rows.ts';
+import type { RerunRows } from './rerun-rows.ts';
+
+/** The parts of the store that run instances again. */
+export interface RerunParts extends StoreAccess {
+  readonly audit: Audit;
+  readonly definitions: Definitions;
+  readonly dedupeKeys: DedupeKeys;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly rerunRows: RerunRows;
+  readonly stopRows: StopRows;
+  readonly taskRows: TaskRows;
+  readonly turns: Turns;
+}
+
+/** Retries and forks instances. */
+export function createRerunStore(store: RerunParts): RerunStore {
+  return {
+    retryInstances: store.batching({
+      operation: 'retryInstances',
+      run: (scope, retries) => retryAll(store, scope, retries),
+      refused: (error): RetryResult => ({ kind: 'refused', error }),
+      maxInFlight: 2,
+      // A large copy must not hold the row locks of other instances.
+      maxItems: 1,
+    }),
+
+    forkInstances: store.batching({
+      operation: 'forkInstances',
+      run: (scope, forks) => forkAll(store, scope, forks),
+      refused: (error): ForkResult => ({ kind: 'refused', error }),
+      maxInFlight: 2,
+      maxItems: 1,
+    }),
+  };
+}
+
+async function retryAll(
+  store: RerunParts,
+  scope: Scope,
+  retries: readonly InstanceRetry[],
+): Promise<readonly RetryResult[]> {
+  const batch = store.newBatch(scope);
+  const ids = [...new Set(retries.map(({ source }) => source.instanceId))];
+  await scope.begin(batch.instances.lock({ ids }));
+  const results: RetryResult[] = [];
+  for (const one of retries) {
+    results.push(await retry(store, { ...batch, changes: new Changes() }, one));
+  }
+  return results;
+}
+
+async function retry(store: RerunParts, batch: Batch, wanted: InstanceRetry): Promise<RetryResult> {
+  const { tx, now } = batch.scope;
+  const row = batch.instances.find(wanted.source.instanceId);
+  const refusal = retryRefusal(row, wanted.source);
+  if (row === undefined || refusal !== undefined) return refusal ?? { kind: 'missing' };
+  const found = await store.rerunRows.obstacles(tx, row.instanceKey);
+  if (found?.isJob === true) return { kind: 'job' };
+  if (row.isTask && found?.hasItems === true) return { kind: 'busy' };
+  if (row.isTask && found !== undefined && found.holder !== null) {
+    return { kind: 'keyTaken', instanceId: found.holder };
+  }
+  if (row.isTask) await retryTask(store, batch, row, wanted);
+  else await retryOrchestration(store, batch, row, wanted);
+  const executionId = row.executionId + 1;
+  await store.audit.record(tx, [{ entry: wanted.audit, deleted: nothing, isAction: true }], now);
+  return { kind: 'retried', executionId };
+}
+
+async function retryTask(
+  { rerunRows }: RerunParts,
+  { scope, instances }: Batch,
+  { instanceKey, executionId }: InstanceRow,
+  { taskInput }: InstanceRetry,
+): Promise<void> {
+  const { tx, now, effects } = scope;
+  await rerunRows.reopenTask(tx, instanceKey, taskInput, now);
+  instances.update(instanceKey, { status: 'pending', executionId: executionId + 1 });
+  effects.due('work', now);
+}
+
+async function retryOrchestration(
+  store: RerunParts,
+  batch: Batch,
+  row: InstanceRow,
+  { start, version }: InstanceRetry,
+): Promise<void> {
+  const { tx, now } = batch.scope;
+  const { instanceKey } = row;
+  // A caller passes it for every orchestration.
+  if (start === undefined) throw new Error('The retry of an orchestration needs its start.');
+  await store.definitions.load(tx, [row.definitionKey]);
+  const { name } = store.definitions.get(row.definitionKey);
+  const definitionKey = await intern(store, batch.scope, name, version);
+  const historyLength = start.kept?.length ?? 0;
+  const isStarted = historyLength > 0;
+  await store.rerunRows.reopen(tx, { instanceKey, definitionKey, historyLength, isStarted, now });
+  const executionId = row.executionId + 1;
+  const live = {
+    status: 'running',
+    lastTurn: null,
+    cancelReason: null,
+    closingReason: null,
+  } as const;
+  const target: InstanceRow = { ...row, ...live, executionId, definitionKey, historyLength };
+  await begin(store, batch, { start, source: row, target });
+}
+
+async function forkAll(
+  store: RerunParts,
+  scope: Scope,
+  forks: readonly InstanceFork[],
+): Promise<readonly ForkResult[]> {
+  const batch = store.newBatch(scope);
+  await scope.begin();
+  const results: ForkResult[] = [];
+  for (const one of forks) {
+    results.push(await fork(store, { ...batch, changes: new Changes() }, one));
+  }
+  return results;
+}
+
+async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Promise<ForkResult> {
+  const { rerunRows, definitions } = store;
+  const { tx, now } = batch.scope;
+  const { source, start, name, version } = wanted;
+  const row = await rerunRows.holdSource(tx, source.instanceId);
+  const length = row && (await rerunRows.lengthOf(tx, row.instanceKey, source.executionId));
+  const refusal = forkRefusal(row, source, length);
+  if (row === undefined || refusal !== undefined) return refusal ?? { kind: 'missing' };
+  const { instanceId, incarnation, inputHash, forkedFrom } = wanted;
+  const definitionKey = await intern(store, batch.scope, name, version);
+  const historyLength = start.kept?.length ?? 0;
+  const isStarted = historyLength > 0;
+  const own = { instanceId, incarnation, inputHash, forkedFrom };
+  const state = { definitionKey, historyLength, isStarted, now };
+  const instanceKey = await rerunRows.insertFork(tx, { ...own, ...state });
+  if (instanceKey === undefined) {
+    const existing = await rerunRows.findFork(tx, instanceId);
+    // Deleted between the two statements.
+    if (existing === undefined) return fork(store, batch, wanted);
+    await definitions.load(tx, [existing.definitionKey]);
+    const existingName = definitions.get(existing.definitionKey).name;
+    return existingFork({ ...existing, name: existingName }, { ...own, name });
+  }
+  const created = newInstanceRow({ instanceKey, instanceId, incarnation, definitionKey });
+  const target: InstanceRow = {
+    ...created,
+    status: isStarted ? 'running' : 'pending',
+    historyLength,
+  };
+  await begin(store, batch, {
+    start,
+    source: { instanceKey: row.instanceKey, executionId: source.executionId },
+    target,
+  });
+  await store.audit.record(tx, [{ entry: wanted.audit, deleted: nothing, isAction: true }], now);
+  return { kind: 'forked' };
+}
+
+async function intern(
+  { definitions }: RerunParts,
+  scope: Scope,
+  name: string,
+  version: string | null,
+): Promise<number> {
+  const keyOf = await definitions.intern(scope, [{ kind: 'orchestration', name, version }]);
+  return keyOf('orchestration', name, version);
+}
+
+/** Writes what a new execution begins with, and makes it claimable. */
+async function begin(
+  store: RerunParts,
+  batch: Batch,
+  options: {
+    readonly start: RerunStart;
+    readonly source: { readonly instanceKey: number; readonly executionId: number };
+    readonly target: InstanceRow;
+  },
+): Promise<void> {
+  const { start, source, target } = options;
+  const { kept, cancel, turn } = start;
+  const { scope, changes } = batch;
+  const { tx, now } = scope;
+  const { instanceKey, executionId, definitionKey } = target;
+  if (kept !== undefined) {
+    changes.events.push({ instanceKey, executionId, eventId: 1, ...kept.first });
+    await store.rerunRows.copyHistory(tx, {
+      fromKey: source.instanceKey,
+      fromExecution: source.executionId,
+      toKey: instanceKey,
+      toExecution: executionId,
+      last: kept.length,
+    });
+  }
+  for (const message of start.messages) changes.send(scope, target, message);
+  if (cancel !== undefined) {
+    const { reason, actor } = cancel;
+    const cleanupAt = now + Math.ceil(cancel.cleanupMs);
+    const message = encodeMessage({ kind: 'cleanupExpired', reason });
+    changes.messages.push({ instanceKey, visibleAt: cleanupAt, message });
+    changes.cancelRequests.push({ instanceKey, reason, actor });
+    changes.cleanups.push({ instanceKey, definitionKey, cleanupAt });
+  }
+  const canceling = { status: 'canceling', cancelReason: cancel?.reason ?? null } as const;
+  const current: InstanceRow = cancel === undefined ? target : { ...target, ...canceling };
+  batch.instances.set(current);
+  if (turn === undefined) await changes.write(scope, store);
+  else await store.turns.commit(batch, [{ target: current, hasLockRow: true, turn }]);
+}
+
+const nothing = {
+  instancesDeleted: 0,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+  queueMessagesDeleted: 0,
+};

@@ -1,0 +1,200 @@
+import { encodeMessage } from '../../../model/message.ts';
+import type {
+  ForkResult,
+  InstanceFork,
+  InstanceRetry,
+  RerunRefusal,
+  RerunStart,
+  RerunStore,
+  RetryResult,
+} from '../../contract/reruns.ts';
+import { existingFork, forkRefusal, retryRefusal } from '../../rules/reruns.ts';
+import { taskOperation } from '../../shared/work-item-row.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { Audit } from '../deletion/audit.ts';
+import type { Turns } from '../instances/turns.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { FullRow, InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
+import type { RerunRows } from './rerun-rows.ts';
+
+/** The parts of the store that run instances again. */
+export interface RerunParts extends StoreAccess {
+  readonly audit: Audit;
+  readonly dedupeKeys: DedupeKeys;
+  readonly definitions: Definitions;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly rerunRows: RerunRows;
+  readonly taskItems: TaskItems;
+  readonly turns: Turns;
+}
+
+/** Retries and forks instances. */
+export function createRerunStore(store: RerunParts): RerunStore {
+  return {
+    retryInstances: (retries) =>
+      store.write('retryInstances', retries, (scope, one) =>
+        isolated(scope, 'retryInstances', () => retry(store, scope, one)),
+      ),
+
+    forkInstances: (forks) =>
+      store.write('forkInstances', forks, (scope, one) =>
+        isolated(scope, 'forkInstances', () => fork(store, scope, one)),
+      ),
+  };
+}
+
+/** Runs the work of one item. An error rolls back only this one. */
+function isolated<T>(scope: Scope, operation: string, work: () => T): T | RerunRefusal {
+  const result = scope.isolate(operation, work);
+  return result.ok ? result.value : { kind: 'refused', error: result.error };
+}
+
+function retry(store: RerunParts, scope: Scope, wanted: InstanceRetry): RetryResult {
+  const { instances, rerunRows } = store;
+  const row = instances.find(wanted.source.instanceId);
+  const refusal = retryRefusal(row, wanted.source);
+  if (row === undefined || refusal !== undefined) return refusal ?? { kind: 'missing' };
+  if (rerunRows.hasJob(row.instanceKey)) return { kind: 'job' };
+  const executionId = row.executionId + 1;
+  const refused =
+    row.isTask === 1
+      ? retryTask(store, scope, { row, executionId, wanted })
+      : retryOrchestration(store, scope, { row, executionId, wanted });
+  if (refused !== undefined) return refused;
+  store.audit.record([{ entry: wanted.audit, counts: nothing, isAction: true }], scope.now);
+  return { kind: 'retried', executionId };
+}
+
+interface Retrying {
+  readonly row: FullRow;
+  readonly executionId: number;
+  readonly wanted: InstanceRetry;
+}
+
+function retryTask(
+  { rerunRows, dedupeKeys, taskItems }: RerunParts,
+  { now, effects }: Scope,
+  { row, wanted }: Retrying,
+): RerunRefusal | undefined {
+  const { instanceKey, definitionKey } = row;
+  if (rerunRows.hasItems(instanceKey)) return { kind: 'busy' };
+  const task = rerunRows.taskOf(instanceKey);
+  const dedupeKey = task?.dedupeKey ?? null;
+  if (dedupeKey !== null) {
+    const instanceId = dedupeKeys.holderOf(definitionKey, dedupeKey);
+    if (instanceId !== undefined) return { kind: 'keyTaken', instanceId };
+    dedupeKeys.take(definitionKey, dedupeKey, instanceKey);
+  }
+  rerunRows.reopenTask(instanceKey, wanted.taskInput, now);
+  const priority = task?.priority ?? 0;
+  const operation = taskOperation;
+  const item = { instanceKey, operation, definitionKey, priority, options: null, now };
+  taskItems.insert({ ...item, nextAt: now, expiresAt: null });
+  effects.due('work', now);
+  return undefined;
+}
+
+function retryOrchestration(
+  store: RerunParts,
+  scope: Scope,
+  { row, executionId, wanted }: Retrying,
+): RerunRefusal | undefined {
+  const { instanceKey } = row;
+  const { name } = store.definitions.get(row.definitionKey);
+  const { start, version } = wanted;
+  // A caller passes it for every orchestration.
+  if (start === undefined) throw new Error('The retry of an orchestration needs its start.');
+  const definitionKey = store.definitions.intern('orchestration', name, version);
+  const historyLength = start.kept?.length ?? 0;
+  store.rerunRows.reopen({
+    instanceKey,
+    definitionKey,
+    historyLength,
+    isStarted: historyLength > 0 ? 1 : 0,
+    now: scope.now,
+  });
+  begin(store, scope, { start, source: row, target: { ...row, executionId, definitionKey } });
+  return undefined;
+}
+
+function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult {
+  const { instances, definitions, rerunRows } = store;
+  const { source, start, name, version } = wanted;
+  const row = instances.find(source.instanceId);
+  const length = row && rerunRows.lengthOf(row.instanceKey, source.executionId);
+  const refusal = forkRefusal(row, source, length);
+  if (row === undefined || refusal !== undefined) return refusal ?? { kind: 'missing' };
+  const { instanceId, incarnation, inputHash, forkedFrom } = wanted;
+  const definitionKey = definitions.intern('orchestration', name, version);
+  const historyLength = start.kept?.length ?? 0;
+  const isStarted = historyLength > 0 ? 1 : 0;
+  const { now } = scope;
+  const own = { instanceId, incarnation, inputHash, forkedFrom };
+  const instanceKey = rerunRows.insertFork({
+    ...own,
+    definitionKey,
+    historyLength,
+    isStarted,
+    now,
+  });
+  if (instanceKey === undefined) {
+    const existing = rerunRows.findFork(instanceId);
+    if (existing === undefined) throw new Error('An existing instance cannot be read.');
+    return existingFork(
+      { ...existing, name: definitions.get(existing.definitionKey).name },
+      { ...own, name },
+    );
+  }
+  const target = { instanceKey, instanceId, incarnation, definitionKey, hasChildren: 0 } as const;
+  begin(store, scope, {
+    start,
+    source: { instanceKey: row.instanceKey, executionId: source.executionId },
+    target: { ...target, executionId: 1 },
+  });
+  store.audit.record([{ entry: wanted.audit, counts: nothing, isAction: true }], now);
+  return { kind: 'forked' };
+}
+
+/** Writes what a new execution begins with, and makes it claimable. */
+function begin(
+  { rerunRows, messages, locks, turns }: RerunParts,
+  scope: Scope,
+  options: {
+    readonly start: RerunStart;
+    readonly source: { readonly instanceKey: number; readonly executionId: number };
+    readonly target: Omit<TurnTarget, 'status' | 'historyLength' | 'hasLockRow'>;
+  },
+): void {
+  const { start, source, target } = options;
+  const { kept, cancel, turn } = start;
+  const { now, effects } = scope;
+  const { instanceKey, definitionKey } = target;
+  const historyLength = kept?.length ?? 0;
+  if (kept !== undefined) rerunRows.copyHistory({ ...kept, from: source, to: target });
+  for (const message of start.messages) messages.insert(instanceKey, message, now);
+  locks.touch(instanceKey, definitionKey, now);
+  if (cancel !== undefined) {
+    const { reason, actor } = cancel;
+    const cleanupAt = now + Math.ceil(cancel.cleanupMs);
+    rerunRows.setCancel({ instanceKey, reason, actor, now });
+    messages.insert(instanceKey, encodeMessage({ kind: 'cleanupExpired', reason }), cleanupAt);
+    locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
+  }
+  const status = cancel === undefined ? 'running' : 'canceling';
+  if (turn !== undefined) {
+    turns.commit(scope, { ...target, status, historyLength, hasLockRow: true }, turn);
+  }
+  effects.due('orchestrations', now);
+}
+
+const nothing = {
+  instancesDeleted: 0,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+  queueMessagesDeleted: 0,
+};
