@@ -2,6 +2,9 @@ import { deleteInstanceBulk, deleteInstance } from '../management/delete-instanc
 import { readInstanceTree, type InstanceTree } from '../management/instance-tree.ts';
 import { pruneExecutionsBulk, pruneExecutions } from '../management/prune-executions.ts';
 import { RetentionControl } from '../management/retention-control.ts';
+import type { BulkBackend, BulkCall, BulkResult } from '../management/bulk-call.ts';
+import { runBulkSlice } from '../management/bulk-slice.ts';
+import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
 import { encodeMessage } from '../model/message.ts';
@@ -13,7 +16,7 @@ import type {
   TerminateInstance,
 } from '../providers/contract/cancellation.ts';
 import type { CreateResult, NewInstance } from '../providers/contract/instances.ts';
-import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
+import type { AuditEntry, QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { CreateTaskResult, NewTask } from '../providers/contract/tasks.ts';
 import type {
@@ -44,10 +47,10 @@ import {
 import {
   listAudit,
   listInstances,
+  type AuditCall,
   type AuditPage,
   type InstancePage,
   type ListCall,
-  type PageCall,
 } from './reading/instance-list.ts';
 import { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { alreadyExists, eventRejected } from './waiting/instance-errors.ts';
@@ -76,6 +79,30 @@ export interface InstanceStarter {
 
 const maxBatch = 1_000;
 
+/** The duration of a part of a bulk operation: its progress is reported this often. */
+const sliceMs = 250;
+const instancesPerSlice = 1_000;
+
+/** Bulk operations on a store that is open in this process. */
+export class LocalBulk implements BulkBackend {
+  readonly #provider: Provider;
+  readonly #maxPendingEvents: number;
+
+  constructor(provider: Provider, maxPendingEvents: number) {
+    this.#provider = provider;
+    this.#maxPendingEvents = maxPendingEvents;
+  }
+
+  run(call: BulkCall, signal: AbortSignal | undefined, maxMs = sliceMs): Promise<BulkResult> {
+    return runBulkSlice(this.#provider, call, {
+      maxMs,
+      maxInstances: instancesPerSlice,
+      maxPendingEvents: this.#maxPendingEvents,
+      signal,
+    });
+  }
+}
+
 /** The backend of a client whose store is open in this process. */
 export class LocalBackend implements ClientBackend {
   readonly clock: Clock;
@@ -84,6 +111,7 @@ export class LocalBackend implements ClientBackend {
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
   readonly deletion: DeletionBackend;
+  readonly bulk: LocalBulk;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
 
@@ -98,6 +126,7 @@ export class LocalBackend implements ClientBackend {
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
+    this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
     this.deletion = {
       deleteInstance: (...args) => deleteInstance(provider, ...args),
       deleteInstanceBulk: (...args) => deleteInstanceBulk(provider, ...args),
@@ -148,15 +177,17 @@ export class LocalBackend implements ClientBackend {
     const message = encodeMessage({ kind: 'eventRaised', name, payload });
     const maxPending = this.#maxPendingEvents;
     const [result] = await this.provider.enqueueMessages([{ instanceId: id, message, maxPending }]);
-    if (result !== 'enqueued') throw eventRejected(id, name, result);
+    if (result === 'enqueued' || result === 'repeated') return;
+    throw eventRejected(id, name, result);
   }
 
   async cancel(call: CancelInstance): Promise<StopResult> {
-    return theOnly(await this.provider.requestCancel([call]));
+    return theOnly(await this.provider.requestCancel([{ ...call, ...stopAudit('cancel', call) }]));
   }
 
   async terminate(call: TerminateInstance): Promise<StopResult> {
-    return theOnly(await this.provider.terminate([call]));
+    const audit = stopAudit('terminate', call);
+    return theOnly(await this.provider.terminate([{ ...call, ...audit }]));
   }
 
   async wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo> {
@@ -204,7 +235,7 @@ export class LocalBackend implements ClientBackend {
     return readInstanceTree(this.provider, id);
   }
 
-  listAudit(call: PageCall): Promise<AuditPage> {
+  listAudit(call: AuditCall): Promise<AuditPage> {
     return listAudit(this.provider, call);
   }
 
@@ -234,6 +265,15 @@ export class LocalBackend implements ClientBackend {
   async #createInStore(instance: NewInstance): Promise<CreateResult> {
     return theOnly(await this.provider.createInstances([instance]));
   }
+}
+
+/** The audit entry of a stop. Without an actor it is a request of a program, not of an operator. */
+function stopAudit(
+  action: 'cancel' | 'terminate',
+  { actor, reason, instanceId }: CancelInstance | TerminateInstance,
+): { readonly audit?: AuditEntry } {
+  if (actor === null) return {};
+  return { audit: newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId }) };
 }
 
 function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {

@@ -30,6 +30,7 @@ type ScheduleRoute = {
     : never;
 }[RouteName];
 
+type BulkRoute = 'bulkCancel' | 'bulkTerminate' | 'bulkRaiseEvent' | 'bulkDelete' | 'bulkPrune';
 type StopRoute = 'cancelInstance' | 'terminateInstance';
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
 type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
@@ -106,6 +107,11 @@ export const restrictedHandlers: Handlers<Routes> = {
     const body = { ...call.body, filter: withNames(filter, call.caller) };
     return handlers.pruneExecutionsBulk({ ...call, body }, context);
   },
+  bulkCancel: forNamedBulk('bulkCancel'),
+  bulkTerminate: forNamedBulk('bulkTerminate'),
+  bulkRaiseEvent: forNamedBulk('bulkRaiseEvent'),
+  bulkDelete: forNamedBulk('bulkDelete'),
+  bulkPrune: forNamedBulk('bulkPrune'),
   listAudit: rejectRestricted,
 
   getRetention: rejectRestricted,
@@ -212,6 +218,19 @@ function forStop<Name extends StopRoute>(name: Name): Handlers<Routes>[Name] {
   return guarded(name, async ({ params, caller }: CallOf<StopRoute>, context) => {
     const hidden = await hiddenIds([params.id], caller, context);
     return hidden.length > 0 ? { found: false, changed: false, status: null } : undefined;
+  });
+}
+
+/** Throws 403 unless the filter names a definition that the caller may use. */
+function forNamedBulk<Name extends BulkRoute>(name: Name): Handlers<Routes>[Name] {
+  return guarded(name, async ({ body, caller }: CallOf<BulkRoute>) => {
+    const wanted = body.filter?.name;
+    if (wanted !== undefined) return assertAllowed(caller, wanted);
+    throw new HttpError(
+      'FORBIDDEN',
+      'The token allows some definitions only. Pass the `name` of one of them in the filter.',
+      { status: 403, reason: 'definition' },
+    );
   });
 }
 

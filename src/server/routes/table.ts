@@ -1,4 +1,5 @@
 import { deletionRoutes, retentionRoutes } from './deletion.ts';
+import { bulkRoutes } from './bulk.ts';
 import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
@@ -11,6 +12,7 @@ import { taskRoutes } from './tasks.ts';
 /** All routes of the server. */
 export const routes = {
   ...instanceRoutes,
+  ...bulkRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,
