@@ -57,6 +57,7 @@ export const operatorAudits: Capability = {
         await store.begin('a');
         await store.begin('b');
         await store.begin('c');
+        await store.begin('d');
         await createEnded(store, 'ended');
         const audit = auditEntry({ action: 'cancel', reason: 'why', instanceId: 'a' });
         await store.provider.requestCancel([cancelOf('a', audit), cancelOf('b')]);
@@ -73,7 +74,6 @@ export const operatorAudits: Capability = {
         const bulk = auditEntry({ action: 'cancelBulk' });
         const all = ['a', 'b', 'c', 'ended', 'missing'];
         await store.provider.requestCancel(all.map((id) => cancelOf(id, bulk)));
-        await store.begin('d');
         await store.provider.requestCancel([cancelOf('c', bulk), cancelOf('d', bulk)]);
         const { instances } = only(await list(store, { auditId: bulk.auditId }), 'bulk record');
         assert.equal(instances, 2);
