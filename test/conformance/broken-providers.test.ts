@@ -16,6 +16,7 @@ import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
 import { brokenLeases } from './broken/leases.ts';
+import { brokenOperatorAudits } from './broken/operator-audits.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
@@ -50,6 +51,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenDeletedInstances,
   ...brokenPrunes,
   ...brokenAudits,
+  ...brokenOperatorAudits,
   ...brokenReclaims,
   ...brokenScans,
   ...brokenMetrics,
