@@ -183,7 +183,8 @@ export async function runBulkSlice(
   let visited = 0;
   let done = false;
   const listed: BulkRefusal[] = [];
-  while (!done && visited < most && signal?.aborted !== true && performance.now() < endsAt) {
+  const mayContinue = (): boolean => signal?.aborted !== true && performance.now() < endsAt;
+  while (!done && visited < most && mayContinue()) {
     const limit = Math.min(batchSize, most - visited);
     const from = beforeKey;
     const [instances, outcomes] = await pacer.step(async () => {

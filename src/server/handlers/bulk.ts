@@ -14,7 +14,7 @@ const sliceMs = 2_000;
 export const bulkHandlers: Handlers<typeof bulkRoutes> = {
   bulkCancel(call, context) {
     const { cleanupTimeout = '5m' } = call.body;
-    const cleanupMs = toMs(cleanupTimeout as number, 'cleanupTimeout');
+    const cleanupMs = toMs(cleanupTimeout, 'cleanupTimeout');
     return run({ kind: 'cancel', cleanupMs }, call, context);
   },
   bulkTerminate(call, context) {

@@ -112,11 +112,11 @@ export const operatorAudits: Capability = {
         await store.begin('a');
         const audit = auditEntry({ action: 'cancel', instanceId: 'a' });
         const canceling = store.provider.requestCancel([cancelOf('a', audit)]);
-        let isDone = false;
+        const progress = { isDone: false };
         const done = canceling.finally(() => {
-          isDone = true;
+          progress.isDone = true;
         });
-        while (!isDone) {
+        while (!progress.isDone) {
           const [record] = await store.provider.getInstances(['a']);
           // Read second: if the change was visible, its record must be.
           const records = await list(store);
