@@ -123,10 +123,23 @@ export type {
   HistoryPage,
 } from './client/reading/history.ts';
 export type { ExecutionListOptions, ExecutionPage } from './client/reading/history.ts';
-export type { AuditPage } from './client/reading/instance-list.ts';
+export type { AuditPage, AuditQuery } from './client/reading/instance-list.ts';
 export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
+
+// Actions by filter
+export type {
+  Bulk,
+  BulkCancelOptions,
+  BulkEventOptions,
+  BulkOptions,
+  BulkProgress,
+  BulkPruneByFilterOptions,
+  BulkTerminateOptions,
+} from './client/managing/bulk.ts';
+export type { BulkPreview, BulkRefusal, BulkResult } from './management/bulk-call.ts';
+export type { AuditOptions } from './model/audit-options.ts';
 
 // Deletion, pruning, retention
 export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance.ts';
@@ -195,6 +208,9 @@ export type { UnclaimedWorkInfo, WorkerInfo } from './client/reading/workers.ts'
 export type { WorkerDefinitions, WorkerSlots } from './providers/contract/workers.ts';
 export type { OnFailState } from './providers/contract/tasks.ts';
 export type {
+  AuditAction,
+  AuditCounts,
+  AuditEntry,
   AuditRecord,
   DeleteInstanceResult,
   InstanceSize,

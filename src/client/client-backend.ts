@@ -5,11 +5,13 @@
  * C1. Ids are generated, durations are milliseconds and payloads are JSON text before a backend gets them.
  *     Filters and options of deletions and of retention are the exception: the backend reads them.
  * C2. A backend may repeat every call whose response was lost, except `raise`, `retry`, deletions and `schedules.delete`.
+ *     It may repeat a part of a bulk operation: the cursor identifies it.
  * C3. Any number of waits may run concurrently; `close` rejects them all.
  * C4. Hashes, cron expressions and sweeps need Node or packages, so they stay behind the port: `Client` runs in browsers.
  */
 import type { JobBackend } from '../jobs/backend.ts';
 import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
+import type { BulkBackend } from '../management/bulk-call.ts';
 import type { InstanceFilter } from '../management/instance-filter.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
@@ -40,9 +42,9 @@ import type {
 } from './reading/history.ts';
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
-import type { AuditPage, InstancePage, ListCall, PageCall } from './reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
+import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
 import type { TaskSettings } from './starting/task-request.ts';
 
 /** The public members of a class, so that another class can implement them. */
@@ -91,6 +93,7 @@ export interface ClientBackend {
   readonly jobs: JobBackend;
   readonly schedules: ScheduleBackend;
   readonly deletion: DeletionBackend;
+  readonly bulk: BulkBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 
@@ -126,7 +129,7 @@ export interface ClientBackend {
   exportHistory(id: string, executionId: number | undefined): Promise<ExportedHistory>;
   measure(id: string): Promise<MeasuredInstance>;
   tree(id: string): Promise<InstanceTree>;
-  listAudit(call: PageCall): Promise<AuditPage>;
+  listAudit(call: AuditCall): Promise<AuditPage>;
   queueDepths(): Promise<QueueDepths>;
   systemMetrics(): Promise<SystemMetrics>;
   workers(): Promise<readonly WorkerInfo[]>;

@@ -41,6 +41,7 @@ import {
   type ForkOptions,
   type RetryOptions,
 } from './managing/rerun-request.ts';
+import { Bulk } from './managing/bulk.ts';
 import { Schedules } from './managing/schedules.ts';
 import {
   readCancelOptions,
@@ -61,13 +62,13 @@ import {
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
 import {
+  readAuditQuery,
   readListArguments,
-  readPage,
   type AuditPage,
+  type AuditQuery,
   type InstanceListPage,
   type InstancePage,
   type ListFilter,
-  type ListPage,
 } from './reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
@@ -100,7 +101,9 @@ export interface ClientParams {
 }
 
 /** The public members of a client, local or remote. */
-export interface ClientSurface extends Omit<Client, 'schedules'> {
+export interface ClientSurface extends Omit<Client, 'schedules' | 'bulk'> {
+  /** Acts on all instances that match a filter. */
+  readonly bulk: Surface<Bulk>;
   /** Starts tasks, orchestrations and flows at given times. */
   readonly schedules: Surface<Schedules>;
 }
@@ -118,6 +121,8 @@ export abstract class Client implements Submitter {
   readonly retention: Surface<RetentionControl>;
   /** Starts tasks, orchestrations and flows at given times. */
   readonly schedules: Schedules;
+  /** Acts on all instances that match a filter. */
+  readonly bulk: Bulk;
   protected readonly payloadLimitBytes: number;
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
@@ -144,6 +149,12 @@ export abstract class Client implements Submitter {
     this.submit = (definition: unknown, ...args: readonly unknown[]) =>
       this.attached.submit(definition, ...args);
     this.retention = backend.retention(assertOpen);
+    this.bulk = new Bulk({
+      backend: backend.bulk,
+      clock: backend.clock,
+      payloadLimitBytes,
+      assertOpen,
+    });
     this.schedules = new Schedules({ backend: backend.schedules, payloadLimitBytes, assertOpen });
   }
 
@@ -414,10 +425,13 @@ export abstract class Client implements Submitter {
     return this.#backend.deletion.pruneExecutionsBulk(filter, options);
   }
 
-  /** Lists deletions and prunes, newest first, one page at a time: who, when and how much, without instance ids. */
-  async listAudit(page?: ListPage): Promise<AuditPage> {
+  /**
+   * Lists operator actions, newest first, one page at a time: who, when, why and how much. The audit keeps the newest
+   * 10,000 records. It names no deleted instance.
+   */
+  async listAudit(query?: AuditQuery): Promise<AuditPage> {
     this.assertOpen();
-    return this.#backend.listAudit(readPage(page, 'listAudit()'));
+    return this.#backend.listAudit(readAuditQuery(query));
   }
 
   /** Counts queued work and returns the age of the oldest entries. */

@@ -4,6 +4,9 @@ import { pruneExecutionsBulk, pruneExecutions } from '../management/prune-execut
 import { forkInstance, retryInstance } from '../management/rerun.ts';
 import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { RetentionControl } from '../management/retention-control.ts';
+import type { BulkBackend, BulkCall, BulkResult } from '../management/bulk-call.ts';
+import { runBulkSlice } from '../management/bulk-slice.ts';
+import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
 import { encodeMessage } from '../model/message.ts';
@@ -20,7 +23,7 @@ import type {
   CountInstancesParams,
   InstanceCount,
 } from '../providers/contract/instances.ts';
-import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
+import type { AuditEntry, QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { CreateTaskResult, NewTask } from '../providers/contract/tasks.ts';
 import type {
@@ -59,10 +62,10 @@ import {
 import {
   listAudit,
   listInstances,
+  type AuditCall,
   type AuditPage,
   type InstancePage,
   type ListCall,
-  type PageCall,
 } from './reading/instance-list.ts';
 import type { Why } from './reading/why.ts';
 import { CompletionWaiter } from './waiting/completion-waiter.ts';
@@ -94,6 +97,30 @@ export interface InstanceStarter {
 
 const maxBatch = 1_000;
 
+/** The duration of a part of a bulk operation: its progress is reported this often. */
+const sliceMs = 250;
+const instancesPerSlice = 1_000;
+
+/** Bulk operations on a store that is open in this process. */
+export class LocalBulk implements BulkBackend {
+  readonly #provider: Provider;
+  readonly #maxPendingEvents: number;
+
+  constructor(provider: Provider, maxPendingEvents: number) {
+    this.#provider = provider;
+    this.#maxPendingEvents = maxPendingEvents;
+  }
+
+  run(call: BulkCall, signal: AbortSignal | undefined, maxMs = sliceMs): Promise<BulkResult> {
+    return runBulkSlice(this.#provider, call, {
+      maxMs,
+      maxInstances: instancesPerSlice,
+      maxPendingEvents: this.#maxPendingEvents,
+      signal,
+    });
+  }
+}
+
 /** The backend of a client whose store is open in this process. */
 export class LocalBackend implements ClientBackend {
   readonly clock: Clock;
@@ -102,6 +129,7 @@ export class LocalBackend implements ClientBackend {
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
   readonly deletion: DeletionBackend;
+  readonly bulk: LocalBulk;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
   readonly #readSteps: StepReader | undefined;
@@ -118,6 +146,7 @@ export class LocalBackend implements ClientBackend {
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
+    this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
     this.deletion = {
       deleteInstance: (...args) => deleteInstance(provider, ...args),
       deleteInstanceBulk: (...args) => deleteInstanceBulk(provider, ...args),
@@ -170,15 +199,17 @@ export class LocalBackend implements ClientBackend {
     const message = encodeMessage({ kind: 'eventRaised', name, payload });
     const maxPending = this.#maxPendingEvents;
     const [result] = await this.provider.enqueueMessages([{ instanceId: id, message, maxPending }]);
-    if (result !== 'enqueued') throw eventRejected(id, name, result);
+    if (result === 'enqueued' || result === 'repeated') return;
+    throw eventRejected(id, name, result);
   }
 
   async cancel(call: CancelInstance): Promise<StopResult> {
-    return theOnly(await this.provider.requestCancel([call]));
+    return theOnly(await this.provider.requestCancel([{ ...call, ...stopAudit('cancel', call) }]));
   }
 
   async terminate(call: TerminateInstance): Promise<StopResult> {
-    return theOnly(await this.provider.terminate([call]));
+    const audit = stopAudit('terminate', call);
+    return theOnly(await this.provider.terminate([{ ...call, ...audit }]));
   }
 
   retry(call: RetryCall): Promise<RetryInfo> {
@@ -246,7 +277,7 @@ export class LocalBackend implements ClientBackend {
     return readInstanceTree(this.provider, id);
   }
 
-  listAudit(call: PageCall): Promise<AuditPage> {
+  listAudit(call: AuditCall): Promise<AuditPage> {
     return listAudit(this.provider, call);
   }
 
@@ -284,6 +315,15 @@ export class LocalBackend implements ClientBackend {
   async #createInStore(instance: NewInstance): Promise<CreateResult> {
     return theOnly(await this.provider.createInstances([instance]));
   }
+}
+
+/** The audit entry of a stop. Without an actor it is a request of a program, not of an operator. */
+function stopAudit(
+  action: 'cancel' | 'terminate',
+  { actor, reason, instanceId }: CancelInstance | TerminateInstance,
+): { readonly audit?: AuditEntry } {
+  if (actor === null) return {};
+  return { audit: newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId }) };
 }
 
 function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {

@@ -18,6 +18,8 @@ import {
   type ShutdownMode,
   type JobInfo,
 } from '../jobs/session-info.ts';
+import { noteEntry } from '../management/management-options.ts';
+import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
 import { encodeMessage } from '../model/message.ts';
@@ -91,10 +93,13 @@ export class LocalJobs implements JobBackend {
     readonly sessionId: string;
     readonly mode: ShutdownMode;
     readonly leaving: boolean;
+    readonly note?: AuditNote;
   }): Promise<SessionInfo> {
-    const { sessionId, mode, leaving } = request;
+    const { sessionId, mode, leaving, note } = request;
     const end = leaving ? 'goodbye' : 'shutdown';
-    const { kind, session } = await this.#provider.shutdownSession({ sessionId, mode, end });
+    const audit = noteEntry('sessionShutdown', note, { session: sessionId, mode });
+    const wanted = { sessionId, mode, end, ...audit } as const;
+    const { kind, session } = await this.#provider.shutdownSession(wanted);
     if (session === undefined) throw sessionNotFound(sessionId);
     if (kind === 'downgrade') throw sessionDowngrade(sessionId);
     const settled = await this.#settle(sessionId, session.openJobs);

@@ -1,3 +1,5 @@
+import { noteEntry } from '../management/management-options.ts';
+import { type AuditNote } from '../model/audit-options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
@@ -23,7 +25,7 @@ export class LocalSchedules implements ScheduleBackend {
     this.#onChanged = onChanged;
   }
 
-  async put(name: string, request: ScheduleRequest): Promise<ScheduleInfo> {
+  async put(name: string, request: ScheduleRequest, note?: AuditNote): Promise<ScheduleInfo> {
     const wanted = toDefinition(request);
     // Throws for an invalid cron expression before the store is queried.
     timingOf(wanted);
@@ -37,7 +39,9 @@ export class LocalSchedules implements ScheduleBackend {
         return planned;
       };
       const ifRevision = before?.revision ?? 0;
-      const after = await this.#provider.putSchedule({ name, plan: planAt, ifRevision });
+      const audit = noteEntry('schedulePut', note, { schedule: name });
+      const write = { name, plan: planAt, ifRevision, ...audit };
+      const after = await this.#provider.putSchedule(write);
       if (never) throw neverFires();
       // The schedule ticked or changed concurrently: read it again.
       if (after === undefined) continue;
@@ -46,11 +50,14 @@ export class LocalSchedules implements ScheduleBackend {
     }
   }
 
-  async pause(name: string): Promise<void> {
-    if (!(await this.#provider.setSchedulePaused(name, true))) throw scheduleNotFound(name);
+  async pause(name: string, note?: AuditNote): Promise<void> {
+    // A repeated pause changes nothing to record.
+    const isRepeat = note !== undefined && (await this.#find(name))?.paused === true;
+    const audit = isRepeat ? {} : noteEntry('schedulePause', note, { schedule: name });
+    if (!(await this.#provider.setSchedulePaused(name, true, audit))) throw scheduleNotFound(name);
   }
 
-  async resume(name: string): Promise<void> {
+  async resume(name: string, note?: AuditNote): Promise<void> {
     for (;;) {
       const record = await this.#find(name);
       if (record === undefined) throw scheduleNotFound(name);
@@ -59,13 +66,16 @@ export class LocalSchedules implements ScheduleBackend {
       const timing = timingOf(decodeSchedule(name, record.definition));
       const nextAt = (nowMs: number): number | null => timing.next(nowMs);
       // `nextAt` is computed from the timing that was read, so the revision must not have changed.
-      if (await this.#provider.setSchedulePaused(name, false, { nextAt, ifRevision })) break;
+      const audit = noteEntry('scheduleResume', note, { schedule: name });
+      const resumed = { nextAt, ifRevision, ...audit };
+      if (await this.#provider.setSchedulePaused(name, false, resumed)) break;
     }
     this.#onChanged();
   }
 
-  delete(name: string): Promise<boolean> {
-    return this.#provider.deleteSchedule(name);
+  delete(name: string, note?: AuditNote): Promise<boolean> {
+    const { audit } = noteEntry('scheduleDelete', note, { schedule: name });
+    return this.#provider.deleteSchedule(name, audit);
   }
 
   async get(name: string): Promise<ScheduleInfo | undefined> {

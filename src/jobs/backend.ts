@@ -10,6 +10,7 @@
  */
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type { TaskSettings } from '../client/starting/task-request.ts';
+import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
 import type { Tags } from '../model/values/tags.ts';
@@ -101,6 +102,8 @@ export interface JobBackend {
     readonly sessionId: string;
     readonly mode: ShutdownMode;
     readonly leaving: boolean;
+    /** Who requests it, for the audit. Absent: not audited. */
+    readonly note?: AuditNote;
   }): Promise<SessionInfo>;
   /** Resolves once a session has ended or was deleted. */
   waitForEnd(sessionId: string, signal: AbortSignal): Promise<void>;

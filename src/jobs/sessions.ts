@@ -1,3 +1,4 @@
+import { readAuditOptions, type AuditOptions } from '../model/audit-options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
@@ -121,10 +122,16 @@ export class Sessions {
   }
 
   /** Shuts a session down; resolves when it has ended. See `Session.shutdown`. */
-  async shutdown(reference: string, mode: ShutdownMode): Promise<void> {
+  async shutdown(reference: string, mode: ShutdownMode, options?: AuditOptions): Promise<void> {
     const chosen = readMode(mode);
+    const note = readAuditOptions(options, 'sessions.shutdown()');
     const { id: sessionId } = await this.get(reference);
-    const request = { sessionId, mode: chosen, leaving: false };
+    const request = {
+      sessionId,
+      mode: chosen,
+      leaving: false,
+      ...(note !== undefined && { note }),
+    };
     await this.#ask(() => this.#backend.shutdown(request));
     await this.#ask(() => this.#backend.waitForEnd(sessionId, this.#lifetime));
   }

@@ -7,13 +7,8 @@ import type { Provider } from '../providers/contract/provider.ts';
 import { addDeleted, deleteSelected, nothingDeleted } from './delete-selected.ts';
 import { assertHasCondition, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import { readInstanceTree } from './instance-tree.ts';
-import {
-  checkCallback,
-  newAuditEntry,
-  readActor,
-  readFlag,
-  readSignal,
-} from './management-options.ts';
+import { checkCallback, newAuditEntry, readFlag, readSignal } from './management-options.ts';
+import { readActor } from '../model/audit-options.ts';
 import { Pacer, reclaim } from './pacer.ts';
 
 /** Options of `deleteInstance`. */

@@ -2,6 +2,7 @@ import type {
   AuditEntry,
   DeleteInstanceResult,
   ScannedInstance,
+  TreeDeletionResult,
 } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import { readInstanceTrees, type InstanceTree } from './instance-tree.ts';
@@ -51,19 +52,23 @@ export async function deleteSelected(store: Provider, deletion: SelectedDeletion
   }
 }
 
-/** Deletes trees in one transaction: the first of the roots, up to `instancesPerStep` instances. */
-async function deleteTrees(
+/**
+ * Deletes trees in one transaction: the first of the roots, up to `instancesPerStep` instances. Returns a result for each
+ * tree that it visited.
+ */
+export async function deleteTreesOf(
   store: Provider,
-  roots: readonly ScannedInstance[],
-  { dryRun, audit }: SelectedDeletion,
-): Promise<DeletionStep> {
+  roots: readonly Pick<ScannedInstance, 'instanceId' | 'incarnation'>[],
+  { dryRun = false, audit }: { readonly dryRun?: boolean; readonly audit: AuditEntry },
+): Promise<readonly TreeDeletionResult[]> {
+  if (roots.length === 0) return [];
   const trees = limitInstances(
     await readInstanceTrees(
       store,
       roots.map(({ instanceId }) => instanceId),
     ),
   );
-  const results = await store.deleteInstancesAtomic(
+  return store.deleteInstancesAtomic(
     trees.map(({ allIds }, index) => ({
       instanceIds: allIds,
       ...rootOf(roots[index]),
@@ -71,6 +76,14 @@ async function deleteTrees(
       ...(dryRun ? { dryRun } : { audit }),
     })),
   );
+}
+
+async function deleteTrees(
+  store: Provider,
+  roots: readonly ScannedInstance[],
+  deletion: SelectedDeletion,
+): Promise<DeletionStep> {
+  const results = await deleteTreesOf(store, roots, deletion);
   let counts = nothingDeleted;
   let rootsDeleted = 0;
   let rootsSkipped = 0;
@@ -83,7 +96,7 @@ async function deleteTrees(
       rootsSkipped += 1;
     }
   }
-  return { counts, rootsTaken: trees.length, rootsDeleted, rootsSkipped };
+  return { counts, rootsTaken: results.length, rootsDeleted, rootsSkipped };
 }
 
 function limitInstances(trees: readonly InstanceTree[]): readonly InstanceTree[] {
@@ -95,7 +108,9 @@ function limitInstances(trees: readonly InstanceTree[]): readonly InstanceTree[]
   return tooMany === -1 ? trees : trees.slice(0, tooMany);
 }
 
-function rootOf(root: ScannedInstance | undefined): { rootIncarnation?: string } {
+function rootOf(root: Pick<ScannedInstance, 'incarnation'> | undefined): {
+  rootIncarnation?: string;
+} {
   return root === undefined ? {} : { rootIncarnation: root.incarnation };
 }
 

@@ -1,6 +1,6 @@
+import type { AuditNote } from '../model/audit-options.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { instanceStatuses, isTerminal, type TerminalStatus } from '../model/status.ts';
-import { checkName } from '../model/values/names.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { AuditEntry } from '../providers/contract/management.ts';
 
@@ -25,11 +25,6 @@ export function readMoment(option: string, value: unknown): number {
 export function readFlag(option: string, value: unknown): boolean {
   if (value === undefined || typeof value === 'boolean') return value ?? false;
   throw invalidOption(option, value, 'true or false');
-}
-
-/** Validates the actor of an operation. Default: `null`. */
-export function readActor(actor: unknown): string | null {
-  return actor === undefined || actor === null ? null : checkName(actor, 'Actor');
 }
 
 /** Validates an `AbortSignal`. */
@@ -101,6 +96,17 @@ export function newAuditEntry(
   action: AuditEntry['action'],
   actor: string | null,
   shape: object,
+  details: Pick<AuditEntry, 'reason' | 'instanceId'> = {},
 ): AuditEntry {
-  return { auditId: randomToken(), action, actor, filter: JSON.stringify(shape) };
+  return { auditId: randomToken(), action, actor, filter: JSON.stringify(shape), ...details };
+}
+
+/** Creates the audit entry of an action, if it has an actor. */
+export function noteEntry(
+  action: AuditEntry['action'],
+  note: AuditNote | undefined,
+  shape: object,
+): { readonly audit?: AuditEntry } {
+  if (note === undefined) return {};
+  return { audit: newAuditEntry(action, note.actor, shape, { reason: note.reason }) };
 }

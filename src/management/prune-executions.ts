@@ -9,12 +9,12 @@ import {
   checkCallback,
   newAuditEntry,
   pruneShape,
-  readActor,
   readFlag,
   readPruneConditions,
   readSignal,
   type PruneConditions,
 } from './management-options.ts';
+import { readActor } from '../model/audit-options.ts';
 import { Pacer, reclaim } from './pacer.ts';
 import { addPruned, nothingPruned, pruneBatch, pruneSelected } from './prune-selected.ts';
 
@@ -45,7 +45,7 @@ export async function pruneExecutions(
   const { found, result } = await pruneBatch(store, {
     targets: [{ instanceId, conditions }],
     dryRun,
-    audit: newAuditEntry('prune', readActor(given.actor), shape),
+    audit: newAuditEntry('prune', readActor(given.actor), shape, { instanceId }),
     pacer,
   });
   if (found === 0) throw notFound(instanceId);

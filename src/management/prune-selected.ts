@@ -56,11 +56,15 @@ export async function pruneSelected(store: Provider, prune: SelectedPrune): Prom
   }
 }
 
-/** Prunes a batch completely. Returns the number of existing instances, and the counts. */
+/** Prunes a batch completely. Returns the number of existing instances, the counts and the pruned instances. */
 export async function pruneBatch(
   store: Provider,
   { targets, dryRun, audit, pacer }: BatchPrune,
-): Promise<{ readonly found: number; readonly result: PruneResult }> {
+): Promise<{
+  readonly found: number;
+  readonly result: PruneResult;
+  readonly prunedIds: ReadonlySet<string>;
+}> {
   const pruned = new Set<string>();
   let found = 0;
   let result = nothingPruned;
@@ -85,7 +89,7 @@ export async function pruneBatch(
     if (!dryRun) pacer.adjust(executions, rows);
     due = dryRun ? [] : due.filter((_, index) => results[index]?.left === true);
   }
-  return { found, result: { ...result, instancesProcessed: pruned.size } };
+  return { found, result: { ...result, instancesProcessed: pruned.size }, prunedIds: pruned };
 }
 
 export const nothingPruned: PruneResult = {

@@ -398,11 +398,11 @@ function cancelOf({ withdrawn, cancel }: KeptHistory, event: KeptHistory['open']
 
 function auditOf(
   action: 'retry' | 'fork',
-  { actor, reason }: { readonly actor: string | null; readonly reason: string | null },
+  { id, actor, reason }: Pick<RetryCall, 'id' | 'actor' | 'reason'>,
   from: string,
 ): AuditEntry {
-  const filter = JSON.stringify({ from, ...(reason !== null && { reason }) });
-  return { auditId: randomToken(), action, actor, filter };
+  const filter = JSON.stringify({ from });
+  return { auditId: randomToken(), action, actor, reason, instanceId: id, filter };
 }
 
 function refused(

@@ -3,7 +3,8 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { readFields } from '../model/option-fields.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { readActor, readFlag, readSignal } from './management-options.ts';
+import { noteEntry, readFlag, readSignal } from './management-options.ts';
+import { readActor, readAuditOptions, type AuditOptions } from '../model/audit-options.ts';
 import { readRetentionPolicies, type RetentionPolicy } from './retention-policy.ts';
 import {
   readRetention,
@@ -51,17 +52,20 @@ export class RetentionControl {
   }
 
   /** Pauses the sweeps of all workers of this store. A running sweep ends after its current transaction. Idempotent. */
-  async pause(options?: { readonly actor?: string | undefined }): Promise<void> {
+  async pause(options?: AuditOptions): Promise<void> {
     this.#assertOpen();
-    const { actor } = readFields(options, 'retention.pause()', ['actor'] as const);
-    const by = readActor(actor);
-    await writeRetention(this.#store, 'paused', { at: this.#clock.now(), actor: by });
+    const note = readAuditOptions(options, 'retention.pause()');
+    const { audit } = noteEntry('retentionPause', note, {});
+    const paused = { at: this.#clock.now(), actor: note?.actor ?? null };
+    await writeRetention(this.#store, 'paused', paused, audit);
   }
 
   /** Resumes the sweeps of the workers, within a minute. Idempotent. */
-  async resume(): Promise<void> {
+  async resume(options?: AuditOptions): Promise<void> {
     this.#assertOpen();
-    await writeRetention(this.#store, 'paused', null);
+    const note = readAuditOptions(options, 'retention.resume()');
+    const { audit } = noteEntry('retentionResume', note, {});
+    await writeRetention(this.#store, 'paused', null, audit);
   }
 
   /** Sweeps immediately, even while paused. Resolves with the report, or `null` if another sweep is running. */

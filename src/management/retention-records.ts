@@ -1,5 +1,6 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import type {
+  AuditEntry,
   DeleteInstanceResult,
   ManagementStore,
   PruneResult,
@@ -71,6 +72,7 @@ export async function writeRetention<Key extends keyof RetentionStatus>(
   store: Records,
   key: Key,
   value: RetentionStatus[Key],
+  audit?: AuditEntry,
 ): Promise<void> {
-  await store.writeRecord(names[key], value === null ? null : JSON.stringify(value));
+  await store.writeRecord(names[key], value === null ? null : JSON.stringify(value), audit);
 }

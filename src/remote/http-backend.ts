@@ -11,10 +11,10 @@ import type { PendingWork } from '../client/reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
 import {
   toCursor,
+  type AuditCall,
   type AuditPage,
   type InstancePage,
   type ListCall,
-  type PageCall,
 } from '../client/reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
 import type { Why } from '../client/reading/why.ts';
@@ -38,6 +38,7 @@ import type {
 import type { QueueDepths, SystemMetrics } from '../providers/contract/management.ts';
 import { CompletionPoll } from './completion-poll.ts';
 import type { CheckedConnect } from './connect-options.ts';
+import { HttpBulk } from './http-bulk.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
 import type { Request } from './operations.ts';
@@ -55,6 +56,7 @@ export class HttpBackend implements ClientBackend {
   readonly jobs: HttpJobs;
   readonly schedules: HttpSchedules;
   readonly deletion: HttpDeletion;
+  readonly bulk: HttpBulk;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
 
@@ -65,6 +67,7 @@ export class HttpBackend implements ClientBackend {
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
     this.deletion = new HttpDeletion(transport);
+    this.bulk = new HttpBulk(transport);
     const describe = (id: string) =>
       describeWait(this, id, 2_000);
     this.#completions = new CompletionPoll(transport, slots, describe);
@@ -192,8 +195,15 @@ export class HttpBackend implements ClientBackend {
     return this.#transport.call('getInstanceTree', at(id));
   }
 
-  listAudit(call: PageCall): Promise<AuditPage> {
-    return this.#transport.call('listAudit', { query: toPageQuery(call) });
+  listAudit({ filter, ...page }: AuditCall): Promise<AuditPage> {
+    const { actions, before, ...others } = filter;
+    const query = {
+      ...others,
+      ...toPageQuery(page),
+      ...(actions !== undefined && { action: [...actions] }),
+      ...(before !== undefined && { to: before }),
+    };
+    return this.#transport.call('listAudit', { query });
   }
 
   queueDepths(): Promise<QueueDepths> {

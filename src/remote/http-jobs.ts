@@ -10,6 +10,7 @@ import type {
   SessionRequest,
 } from '../jobs/backend.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../jobs/session-info.ts';
+import type { AuditNote } from '../model/audit-options.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
 import { byteLength, decodePayload } from '../model/values/payload.ts';
@@ -17,6 +18,7 @@ import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey } from '../providers/contract/sessions.ts';
 import { CallBatches } from './call-batches.ts';
 import { ChunkPoll, ReplyPoll } from './job-polls.ts';
+import { toWireNote } from './http-management.ts';
 import type { Request } from './operations.ts';
 import { pollMs, type PollSlots } from './shared-poll.ts';
 import { assertEach } from './read-response.ts';
@@ -102,10 +104,11 @@ export class HttpJobs implements JobBackend {
     readonly sessionId: string;
     readonly mode: ShutdownMode;
     readonly leaving: boolean;
+    readonly note?: AuditNote;
   }): Promise<SessionInfo> {
-    const { sessionId, mode, leaving } = request;
+    const { sessionId, mode, leaving, note } = request;
     if (leaving) this.#leases.delete(sessionId);
-    const asked = { params: { id: sessionId }, body: { mode, leaving } };
+    const asked = { params: { id: sessionId }, body: { mode, leaving, ...toWireNote(note) } };
     return this.#transport.call('shutdownSession', asked, urgently);
   }
 

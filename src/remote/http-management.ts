@@ -10,11 +10,16 @@ import {
 } from '../management/instance-filter.ts';
 import {
   checkCallback,
-  readActor,
   readFlag,
   readSignal,
   readPruneConditions,
 } from '../management/management-options.ts';
+import {
+  readActor,
+  readAuditOptions,
+  type AuditNote,
+  type AuditOptions,
+} from '../model/audit-options.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
 import type { RetentionControl, RunRetentionOptions } from '../management/retention-control.ts';
 import { readRetentionPolicies } from '../management/retention-policy.ts';
@@ -167,16 +172,16 @@ export class HttpRetention implements Pick<RetentionControl, keyof RetentionCont
     return this.#transport.call('getRetention', {});
   }
 
-  async pause(options?: { readonly actor?: string | undefined }): Promise<void> {
+  async pause(options?: AuditOptions): Promise<void> {
     this.#assertOpen();
-    const { actor } = readFields(options, 'retention.pause()', ['actor'] as const);
-    const body = { actor: readActor(actor) ?? undefined };
+    const body = toWireNote(readAuditOptions(options, 'retention.pause()'));
     await this.#transport.call('pauseRetention', { body }, repeatable);
   }
 
-  async resume(): Promise<void> {
+  async resume(options?: AuditOptions): Promise<void> {
     this.#assertOpen();
-    await this.#transport.call('resumeRetention', { body: {} }, repeatable);
+    const body = toWireNote(readAuditOptions(options, 'retention.resume()'));
+    await this.#transport.call('resumeRetention', { body }, repeatable);
   }
 
   async run(options?: RunRetentionOptions): Promise<RetentionReport | null> {
@@ -211,22 +216,25 @@ export class HttpSchedules implements ScheduleBackend {
     this.#transport = transport;
   }
 
-  put(name: string, request: ScheduleRequest): Promise<ScheduleInfo> {
-    const body = toWireSchedule(request);
+  put(name: string, request: ScheduleRequest, note?: AuditNote): Promise<ScheduleInfo> {
+    const body = { ...toWireSchedule(request), ...toWireNote(note) };
     return this.#transport.call('putSchedule', { params: { name }, body }, repeatable);
   }
 
-  async pause(name: string): Promise<void> {
-    await this.#transport.call('pauseSchedule', { params: { name }, body: {} }, repeatable);
+  async pause(name: string, note?: AuditNote): Promise<void> {
+    const request = { params: { name }, body: toWireNote(note) };
+    await this.#transport.call('pauseSchedule', request, repeatable);
   }
 
-  async resume(name: string): Promise<void> {
-    await this.#transport.call('resumeSchedule', { params: { name }, body: {} }, repeatable);
+  async resume(name: string, note?: AuditNote): Promise<void> {
+    const request = { params: { name }, body: toWireNote(note) };
+    await this.#transport.call('resumeSchedule', request, repeatable);
   }
 
   /** Not repeatable: another client may have put a new schedule with this name. */
-  async delete(name: string): Promise<boolean> {
-    return (await this.#transport.call('deleteSchedule', { params: { name }, body: {} })).deleted;
+  async delete(name: string, note?: AuditNote): Promise<boolean> {
+    const request = { params: { name }, body: toWireNote(note) };
+    return (await this.#transport.call('deleteSchedule', request)).deleted;
   }
 
   async get(name: string): Promise<ScheduleInfo | undefined> {
@@ -247,6 +255,13 @@ export class HttpSchedules implements ScheduleBackend {
     const { runs } = await this.#transport.call('nextRuns', request);
     return runs.map((at) => new Date(at));
   }
+}
+
+/** The actor and reason of an action in a request. The server adds the name of the token. */
+export function toWireNote(note: AuditNote | undefined): { actor?: string; reason?: string } {
+  if (note === undefined) return {};
+  const { actor, reason } = note;
+  return { actor, ...(reason !== null && { reason }) };
 }
 
 function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'] {

@@ -12,6 +12,7 @@ import type { Why } from '../client/reading/why.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { ForkOrigin, RetryInfo } from '../management/rerun.ts';
+import type { BulkPreview, BulkRefusal, BulkResult } from '../management/bulk-call.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
 import type { EventSummary } from '../model/failures/blocked.ts';
@@ -250,6 +251,17 @@ const deleted = {
   eventsDeleted: number,
   queueMessagesDeleted: number,
 };
+const bulk: Check = fields<BulkResult>({
+  matched: number,
+  changed: number,
+  refused: list(fields<BulkRefusal>({ id: text, code: text, reason: text })),
+  refusedMore: number,
+  done: flag,
+  cursor: optional(text),
+  preview: optional(
+    fields<BulkPreview>({ byStatus: record(number), sample: list(text), capped: flag }),
+  ),
+});
 const pruned = { instancesProcessed: number, executionsDeleted: number, eventsDeleted: number };
 
 const report: Check = fields<RetentionReport>({
@@ -384,6 +396,11 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     rootsSkipped: number,
     finished: flag,
   }),
+  bulkCancel: bulk,
+  bulkTerminate: bulk,
+  bulkRaiseEvent: bulk,
+  bulkDelete: bulk,
+  bulkPrune: bulk,
   pruneExecutions: fields<PruneResult>(pruned),
   pruneExecutionsBulk: fields<ResponseBody<'pruneExecutionsBulk'>>({ ...pruned, finished: flag }),
   listAudit: fields<ResponseBody<'listAudit'>>({
@@ -393,8 +410,11 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
         auditId: text,
         action: text,
         actor: nullable(text),
+        reason: nullable(text),
+        instanceId: nullable(text),
         filter: text,
         at: number,
+        instances: number,
         ...deleted,
       }),
     ),

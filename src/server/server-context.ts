@@ -1,5 +1,6 @@
 import { LocalClient } from '../client/local-client.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
+import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
@@ -21,6 +22,7 @@ export interface ServerContext {
   readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
+  readonly bulk: LocalBulk;
   readonly owners: SessionOwners;
   readonly bindings: JobBindings;
   /** Returns the definition name of each instance, or `undefined` for an unknown id. */
@@ -76,7 +78,7 @@ export function createServerContext(
   metrics: ServerMetrics,
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
-  const { provider, clock, completions, jobs } = backend;
+  const { provider, clock, completions, jobs, bulk } = backend;
   let openApi: Record<string, unknown> | undefined;
   return {
     client,
@@ -84,6 +86,7 @@ export function createServerContext(
     checkHealth: cachedFor(healthMs, async () => void (await client.get(probeId))),
     completions,
     jobs,
+    bulk,
     owners: new SessionOwners(jobs),
     bindings: new JobBindings(provider),
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),

@@ -17,6 +17,7 @@ import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
 import { brokenLeases } from './broken/leases.ts';
+import { brokenOperatorAudits } from './broken/operator-audits.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
@@ -53,6 +54,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenDeletedInstances,
   ...brokenPrunes,
   ...brokenAudits,
+  ...brokenOperatorAudits,
   ...brokenReclaims,
   ...brokenScans,
   ...brokenMetrics,

@@ -9,7 +9,9 @@ CREATE TABLE audit (
   executions_deleted INTEGER NOT NULL DEFAULT 0,
   events_deleted INTEGER NOT NULL DEFAULT 0,
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
-) STRICT;
+, reason TEXT, instance_id TEXT, instances INTEGER NOT NULL DEFAULT 0, progress_key INTEGER) STRICT;
+
+CREATE INDEX audit_by_instance ON audit (instance_id) WHERE instance_id IS NOT NULL;
 
 CREATE TABLE changes (
   change_key INTEGER PRIMARY KEY, -- without gaps, so that a reader detects missed rows

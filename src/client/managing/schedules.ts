@@ -1,3 +1,4 @@
+import { readAuditOptions, type AuditNote, type AuditOptions } from '../../model/audit-options.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { checkName } from '../../model/values/names.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
@@ -43,11 +44,11 @@ export interface SchedulePage {
 
 /** The part of a client's backend that stores schedules. Names and requests are checked. */
 export interface ScheduleBackend {
-  put(name: string, request: ScheduleRequest): Promise<ScheduleInfo>;
+  put(name: string, request: ScheduleRequest, note?: AuditNote): Promise<ScheduleInfo>;
   /** Rejects with `SCHEDULE_NOT_FOUND`, as `resume` and `nextRuns` do. */
-  pause(name: string): Promise<void>;
-  resume(name: string): Promise<void>;
-  delete(name: string): Promise<boolean>;
+  pause(name: string, note?: AuditNote): Promise<void>;
+  resume(name: string, note?: AuditNote): Promise<void>;
+  delete(name: string, note?: AuditNote): Promise<boolean>;
   get(name: string): Promise<ScheduleInfo | undefined>;
   list(page: { readonly limit: number; readonly after: string | undefined }): Promise<SchedulePage>;
   nextRuns(name: string, count: number): Promise<readonly Date[]>;
@@ -74,28 +75,44 @@ export class Schedules {
    * Creates the schedule `name`, or changes it. Idempotent: a program may put its schedules at every start. The ticks
    * continue unless the timing changes.
    */
-  put<Input>(name: string, schedule: TaskSchedule<Input>): Promise<ScheduleInfo>;
-  put<Input>(name: string, schedule: OrchestrationSchedule<Input>): Promise<ScheduleInfo>;
-  put<Input>(name: string, schedule: FlowSchedule<Input>): Promise<ScheduleInfo>;
-  async put(name: string, schedule: unknown): Promise<ScheduleInfo> {
+  put<Input>(
+    name: string,
+    schedule: TaskSchedule<Input>,
+    options?: AuditOptions,
+  ): Promise<ScheduleInfo>;
+  put<Input>(
+    name: string,
+    schedule: OrchestrationSchedule<Input>,
+    options?: AuditOptions,
+  ): Promise<ScheduleInfo>;
+  put<Input>(
+    name: string,
+    schedule: FlowSchedule<Input>,
+    options?: AuditOptions,
+  ): Promise<ScheduleInfo>;
+  async put(name: string, schedule: unknown, options?: AuditOptions): Promise<ScheduleInfo> {
     const backend = this.#open();
     checkScheduleName(name);
-    return backend.put(name, await readSchedule(schedule, this.#params.payloadLimitBytes));
+    const note = readAuditOptions(options, 'schedules.put()');
+    return backend.put(name, await readSchedule(schedule, this.#params.payloadLimitBytes), note);
   }
 
   /** Stops a schedule from firing until it is resumed. Runs that it started continue. */
-  async pause(name: string): Promise<void> {
-    await this.#open().pause(checkScheduleName(name));
+  async pause(name: string, options?: AuditOptions): Promise<void> {
+    const note = readAuditOptions(options, 'schedules.pause()');
+    await this.#open().pause(checkScheduleName(name), note);
   }
 
   /** Resumes a paused schedule from its next tick; ticks missed during the pause are skipped. */
-  async resume(name: string): Promise<void> {
-    await this.#open().resume(checkScheduleName(name));
+  async resume(name: string, options?: AuditOptions): Promise<void> {
+    const note = readAuditOptions(options, 'schedules.resume()');
+    await this.#open().resume(checkScheduleName(name), note);
   }
 
   /** Deletes a schedule and returns whether it existed. Runs that it started continue. */
-  async delete(name: string): Promise<boolean> {
-    return this.#open().delete(checkScheduleName(name));
+  async delete(name: string, options?: AuditOptions): Promise<boolean> {
+    const note = readAuditOptions(options, 'schedules.delete()');
+    return this.#open().delete(checkScheduleName(name), note);
   }
 
   /** Reads a schedule; `undefined` for an unknown name. */

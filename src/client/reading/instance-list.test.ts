@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { AuditRecord } from '../../providers/contract/management.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { listAudit, readPage, maxPageBytes } from './instance-list.ts';
+import { listAudit, readAuditQuery, maxPageBytes } from './instance-list.ts';
 
 /** A provider with `count` audit records, and the maximum that one read returned. */
 function providerWith(count: number, filterLength: number) {
@@ -10,6 +10,9 @@ function providerWith(count: number, filterLength: number) {
     auditId: `id-${count - index}`,
     action: 'deleteBulk',
     actor: null,
+    reason: null,
+    instanceId: null,
+    instances: 1,
     filter: 'f'.repeat(filterLength),
     at: 0,
     instancesDeleted: 1,
@@ -32,10 +35,7 @@ async function pagesOf(provider: Provider, limit: number): Promise<readonly (rea
   const pages: (readonly number[])[] = [];
   let cursor: string | undefined;
   do {
-    const { items, nextCursor } = await listAudit(
-      provider,
-      readPage({ limit, cursor }, 'listAudit()'),
-    );
+    const { items, nextCursor } = await listAudit(provider, readAuditQuery({ limit, cursor }));
     pages.push(items.map(({ auditKey }) => auditKey));
     cursor = nextCursor;
   } while (cursor !== undefined);

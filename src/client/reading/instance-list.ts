@@ -4,7 +4,12 @@ import { byteLength } from '../../model/values/payload.ts';
 import { flowVersion } from '../../model/definition.ts';
 import { maxIdBytes, maxNameBytes } from '../../model/values/names.ts';
 import type { InstanceConditions } from '../../providers/contract/instances.ts';
-import type { AuditRecord } from '../../providers/contract/management.ts';
+import {
+  auditActions,
+  type AuditAction,
+  type AuditRecord,
+  type ListAuditParams,
+} from '../../providers/contract/management.ts';
 import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
@@ -239,7 +244,54 @@ function readFlag(key: string, value: unknown): boolean {
   throw invalid(key, value, 'true or false');
 }
 
-/** A page of deletions and prunes, newest first. It may be shorter than `limit` before the last page. */
+/** Selects audit records. Conditions that must all hold. Absent: any. */
+export interface AuditQuery extends ListPage {
+  readonly action?: AuditAction | readonly AuditAction[] | undefined;
+  readonly actor?: string | undefined;
+  /** Actions on this instance alone. Bulk operations name no instances. */
+  readonly instanceId?: string | undefined;
+  /** Recorded at this time or later. */
+  readonly from?: Date | number | undefined;
+  /** Recorded before this time. */
+  readonly to?: Date | number | undefined;
+}
+
+/** The arguments of `listAudit`, checked. */
+export interface AuditCall extends PageCall {
+  readonly filter: Pick<ListAuditParams, 'actions' | 'actor' | 'instanceId' | 'from' | 'before'>;
+}
+
+const auditKeys = ['limit', 'cursor', 'action', 'actor', 'instanceId', 'from', 'to'] as const;
+
+/** Checks the arguments of `listAudit`. */
+export function readAuditQuery(query: unknown): AuditCall {
+  const given = readFields(query, 'listAudit()', auditKeys);
+  const { limit, cursor, action, actor, instanceId, from, to } = given;
+  return {
+    ...readPage({ limit, cursor }, 'listAudit()'),
+    filter: {
+      ...(action !== undefined && { actions: readActions(action) }),
+      // A server adds the name of the token, so the actor may be longer than a name.
+      ...(actor !== undefined && { actor: readText('actor', actor, 2 * maxNameBytes + 2) }),
+      ...(instanceId !== undefined && {
+        instanceId: readText('instanceId', instanceId, maxIdBytes),
+      }),
+      ...(from !== undefined && { from: Math.ceil(readTime('from', from) ?? 0) }),
+      ...(to !== undefined && { before: Math.ceil(readTime('to', to) ?? 0) }),
+    },
+  };
+}
+
+function readActions(value: unknown): readonly AuditAction[] {
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const known = auditActions.filter((action) => given.includes(action));
+  if (given.length > 0 && given.every((one) => known.some((action) => action === one))) {
+    return known;
+  }
+  throw invalid('action', value, `one or several of ${auditActions.join(', ')}`);
+}
+
+/** A page of the audit, newest first. It may be shorter than `limit` before the last page. */
 export interface AuditPage {
   readonly items: readonly AuditRecord[];
   /** The `cursor` of the next page; absent on the last. */
@@ -252,7 +304,7 @@ const readAtOnce = 100;
 /** Reads one page of audit records, which ends at 8 MiB. */
 export async function listAudit(
   provider: Provider,
-  { limit, beforeKey: from }: PageCall,
+  { limit, beforeKey: from, filter }: AuditCall,
 ): Promise<AuditPage> {
   const items: AuditRecord[] = [];
   let bytes = 0;
@@ -261,11 +313,12 @@ export async function listAudit(
     // One extra entry shows whether there is a next page.
     const wanted = Math.min(limit + 1 - items.length, readAtOnce);
     const records = await provider.listAudit({
+      ...filter,
       limit: wanted,
       ...(beforeKey !== undefined && { beforeKey }),
     });
     for (const record of records) {
-      bytes += bytesOfTexts(record.filter, record.actor);
+      bytes += bytesOfTexts(record.filter, record.actor, record.reason);
       const last = items.at(-1);
       const isFull = items.length === limit || bytes > maxPageBytes;
       if (isFull && last !== undefined) return { items, nextCursor: toCursor(last.auditKey) };

@@ -43,7 +43,7 @@ export function waitTimedOut(
 export function eventRejected(
   instanceId: string,
   event: string,
-  why: Exclude<EnqueueResult, 'enqueued'> | undefined,
+  why: Exclude<EnqueueResult, 'enqueued' | 'repeated'> | undefined,
 ): PerdureError {
   const [id, name] = [JSON.stringify(instanceId), JSON.stringify(event)];
   switch (why) {

@@ -1,5 +1,6 @@
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { InstanceStatus } from '../../model/status.ts';
+import type { AuditEntry } from './management.ts';
 import type { CancelInfo } from './work-queue.ts';
 
 /** A request to cancel an instance. */
@@ -11,17 +12,23 @@ export interface CancelInstance {
   readonly actor: string | null;
   /** How long the orchestration may clean up before it is ended. */
   readonly cleanupMs: number;
+  /** Recorded in the same transaction if the request changes the instance. Absent: not recorded. */
+  readonly audit?: AuditEntry;
 }
 
 /** A request to terminate an instance. */
 export interface TerminateInstance {
   readonly instanceId: string;
+  /** The incarnation to terminate. Absent: any. */
+  readonly incarnation?: string;
   readonly reason: string;
   readonly actor: string | null;
   /** Whether to terminate all descendants. Otherwise the children are canceled. */
   readonly tree: boolean;
   /** Clean-up limit of canceled children. Default: 5 minutes. */
   readonly cleanupMs?: number;
+  /** Recorded in the same transaction if the request changes the instance. Absent: not recorded. */
+  readonly audit?: AuditEntry;
 }
 
 /** The result of a request. An unknown or ended instance is not an error. */
@@ -80,6 +87,8 @@ export interface CancellationStore {
    *   cleanup/ends-a-wait, cleanup/a-delay-after-it-holds-for-everyone)
    * - then return that message first, unless all fit, and keep claims exclusive
    *   (cleanup/comes-first-where-messages-are-cut, cleanup/does-not-break-a-claim, cleanup/a-turn-may-go-on-after-it)
+   * - record the audit entry in the same transaction, exactly if the request changed the instance; entries with one
+   *   audit id add up in one record (audit/records-cancels, audit/commits-with-the-change)
    */
   requestCancel(requests: readonly CancelInstance[]): Promise<readonly StopResult[]>;
 
@@ -87,8 +96,8 @@ export interface CancellationStore {
    * Terminates instances immediately, each in one transaction. None of their code runs afterwards.
    *
    * A provider must, per instance:
-   * - return `found: false` for an unknown instance, `changed: false` for an ended one, changing nothing
-   *   (terminate/a-missing-instance-is-not-found, terminate/what-is-over-stays-as-it-is, terminate/answers-each-of-a-batch)
+   * - return `found: false` for an unknown instance or another incarnation, `changed: false` for an ended one, changing
+   *   nothing (terminate/a-missing-instance-is-not-found, audit/records-terminations, terminate/what-is-over-stays-as-it-is, terminate/answers-each-of-a-batch)
    * - make it `terminated`, with `executionTerminated` as the last event of its history (terminate/ends-at-once,
    *   terminate/a-pending-instance-ends-too, terminate/time-does-not-go-back,
    *   terminate/a-canceling-instance-keeps-its-request)
@@ -100,6 +109,7 @@ export interface CancellationStore {
    *   (terminate/asks-its-children-to-stop, terminate/its-children-may-clean-up, terminate/ends-a-whole-tree)
    * - keep the end of a canceled instance that waits for running items, and flag items past their point of no return
    *   (terminate/a-canceled-end-stands, terminate/stops-what-holds-a-canceled-end)
+   * - record the audit entry as `requestCancel` does (audit/records-terminations)
    */
   terminate(requests: readonly TerminateInstance[]): Promise<readonly StopResult[]>;
 

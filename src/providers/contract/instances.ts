@@ -4,6 +4,7 @@ import type { StoredMessage } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
+import type { AuditEntry } from './management.ts';
 import type { Withheld } from './page-bytes.ts';
 import type { OnFailState } from './tasks.ts';
 import type { ClaimedAtInsert, Turn } from './turn.ts';
@@ -41,10 +42,23 @@ export interface NewMessage {
   readonly message: StoredMessage;
   /** Reject if this many messages of the kind are pending, in the queue or (external events) in the code. */
   readonly maxPending?: number;
+  /** The bulk operation that sends the message. Absent: none. */
+  readonly bulk?: BulkMessage;
 }
 
-/** The result of a message: enqueued, or rejected because the instance is missing, has ended or has too many messages. */
-export type EnqueueResult = 'enqueued' | 'missing' | 'over' | 'full';
+/** A message of a bulk operation, which visits instances from the newest to the oldest. */
+export interface BulkMessage {
+  /** Recorded in the same transaction if the message is enqueued. */
+  readonly audit: AuditEntry;
+  /** The key of the receiver. An instance with another key is `missing`. */
+  readonly instanceKey: number;
+}
+
+/**
+ * The result of a message: enqueued, or rejected because the instance is missing, has ended or has too many messages.
+ * `repeated`: the bulk operation has already visited the instance.
+ */
+export type EnqueueResult = 'enqueued' | 'missing' | 'over' | 'full' | 'repeated';
 
 /** An instance as read from its row, without its history. */
 export interface InstanceRecord extends Withheld {
@@ -236,6 +250,9 @@ export interface InstanceStore {
    * - return `full` if `maxPending` messages of the kind are pending, including claimed ones
    *   (message/beyond-the-limit-is-full, message/the-limit-counts-one-kind-of-one-instance)
    * - keep the order of messages to one instance (order/messages-come-in-the-order-of-their-arrival)
+   * - record the audit entry of a `bulk` message in the same transaction, exactly if it was enqueued, with the smallest
+   *   key so far; return `repeated`, changing nothing, for that key and all greater ones, also in a race
+   *   (audit/records-events, audit/a-repeated-event-is-not-raised-twice)
    */
   enqueueMessages(messages: readonly NewMessage[]): Promise<readonly EnqueueResult[]>;
 

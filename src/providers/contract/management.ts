@@ -16,25 +16,79 @@ export interface PruneResult {
   readonly eventsDeleted: number;
 }
 
-/** The audit entry of an operator's action. It contains no ids, so that erased data leaves no trace. */
+/** The actions that the audit records. `…Bulk` is an action on all instances that match a filter. */
+export const auditActions = [
+  'cancel',
+  'cancelBulk',
+  'terminate',
+  'terminateBulk',
+  'raiseEventBulk',
+  'retry',
+  'fork',
+  'delete',
+  'deleteBulk',
+  'prune',
+  'pruneBulk',
+  'retention',
+  'retentionPause',
+  'retentionResume',
+  'schedulePut',
+  'schedulePause',
+  'scheduleResume',
+  'scheduleDelete',
+  'sessionShutdown',
+] as const;
+
+/** An action that the audit records. */
+export type AuditAction = (typeof auditActions)[number];
+
+/** The audit entry of an operator action. The store records it in the transaction of the change. */
 export interface AuditEntry {
-  /** Unique. The deletions of one bulk operation share it, and their counts are summed in one record. */
+  /** Unique. The transactions of one bulk operation share it, and their counts are summed in one record. */
   readonly auditId: string;
-  readonly action: 'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention' | 'retry' | 'fork';
+  readonly action: AuditAction;
   readonly actor: string | null;
-  /** The shape of the filter as JSON text: which conditions and how many ids, but no values. */
+  /** Why. Absent: `null`. */
+  readonly reason?: string | null;
+  /** The instance of an action on one instance. Deleting the instance sets it to `null`. Absent: `null`. */
+  readonly instanceId?: string | null;
+  /** The shape of the filter as JSON text: which conditions and how many ids, but no ids. */
   readonly filter: string;
 }
 
-/** A stored audit entry. */
-export interface AuditRecord extends AuditEntry {
-  /** Grows with every record. The cursor of a listing. */
-  readonly auditKey: number;
-  readonly at: number;
+/** The numbers of an audit record. */
+export interface AuditCounts {
+  /** Instances that the action changed. A deletion counts the roots. */
+  readonly instances: number;
   readonly instancesDeleted: number;
   readonly executionsDeleted: number;
   readonly eventsDeleted: number;
   readonly queueMessagesDeleted: number;
+}
+
+/** A stored audit entry. */
+export interface AuditRecord extends AuditEntry, AuditCounts {
+  /** Grows with every record. The cursor of a listing. */
+  readonly auditKey: number;
+  /** The time of the first change. */
+  readonly at: number;
+  readonly reason: string | null;
+  readonly instanceId: string | null;
+}
+
+/** Selects audit records. Conditions are combined with AND; absent ones match all records. */
+export interface ListAuditParams {
+  readonly limit: number;
+  /** Only records with a smaller key. Pass the last key of the previous page. */
+  readonly beforeKey?: number;
+  readonly auditId?: string;
+  readonly actions?: readonly AuditAction[];
+  readonly actor?: string;
+  readonly instanceId?: string;
+  /** Recorded at this time or later. */
+  readonly from?: number;
+  /** Recorded before this time. */
+  readonly before?: number;
 }
 
 /** Instances to delete together or not at all. */
@@ -218,6 +272,7 @@ export interface ManagementStore {
    * - record the audit entry in the same transaction, or add to the counts of the one with its id; do not record an
    *   operation that deleted nothing (audit/keeps-who-what-and-how-much, audit/one-operation-has-one-record,
    *   audit/nothing-taken-nothing-recorded)
+   * - set `instanceId` of audit records of the deleted instances to `null` (audit/a-deleted-instance-is-not-named)
    * - delete all rows in the transaction or, for more than 500 events, hide them and leave their deletion to
    *   `reclaimDeleted` (reclaim/what-is-hidden-is-gone, former-life/is-not-read)
    * - isolate errors: one tree does not affect the others (delete/a-refused-tree-spares-its-neighbours)
@@ -270,12 +325,11 @@ export interface ManagementStore {
    *
    * A provider must:
    * - list at most `limit`, and only those older than `beforeKey` (audit/comes-in-pages-newest-first)
+   * - list exactly the records that match all conditions; `from` is inclusive and `before` exclusive
+   *   (audit/filters-combine)
    * - keep them through deletions, and keep at least the newest 10,000, with an upper bound (audit/is-bounded)
    */
-  listAudit(params: {
-    readonly limit: number;
-    readonly beforeKey?: number;
-  }): Promise<readonly AuditRecord[]>;
+  listAudit(params: ListAuditParams): Promise<readonly AuditRecord[]>;
 
   /**
    * Counts the entries of the queues.
@@ -330,6 +384,11 @@ export interface ManagementStore {
    */
   readRecord(name: string): Promise<string | null>;
 
-  /** Writes such a record. `null` deletes it. */
-  writeRecord(name: string, value: string | null): Promise<void>;
+  /**
+   * Writes such a record. `null` deletes it.
+   *
+   * A provider must:
+   * - record the audit entry in the same transaction, if the value changed (audit/records-settings)
+   */
+  writeRecord(name: string, value: string | null, audit?: AuditEntry): Promise<void>;
 }

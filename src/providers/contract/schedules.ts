@@ -1,4 +1,5 @@
 import type { NewInstance } from './instances.ts';
+import type { AuditEntry } from './management.ts';
 import type { Withheld } from './page-bytes.ts';
 import type { NewTask } from './tasks.ts';
 
@@ -37,6 +38,8 @@ export type ScheduleWrite = {
   readonly name: string;
   /** Only if the record has this revision (0: only if there is none). Absent: any. */
   readonly ifRevision?: number;
+  /** Recorded in the same transaction if the schedule is written. Absent: not recorded. */
+  readonly audit?: AuditEntry;
 } & (
   | SchedulePlan
   | {
@@ -54,6 +57,8 @@ export interface ScheduleResume {
   readonly nextAt?: number | null | ((nowMs: number) => number | null);
   /** Only if the record has this revision. Absent: any. */
   readonly ifRevision?: number;
+  /** Recorded in the same transaction if the schedule is written. Absent: not recorded. */
+  readonly audit?: AuditEntry;
 }
 
 /** Due ticks: what they start, and when the schedule fires next. */
@@ -81,6 +86,7 @@ export interface ScheduleStore {
    * - assign a new revision, also to one that was deleted and recreated, and keep paused, last tick and creation time
    *   of an existing one (schedule/a-change-keeps-its-past, schedule/needs-its-revision)
    * - change nothing if `ifRevision` does not match (schedule/a-write-can-be-fenced)
+   * - record the audit entry in the same transaction, exactly if it wrote the schedule (audit/records-schedules)
    */
   putSchedule(write: ScheduleWrite): Promise<ScheduleRecord | undefined>;
 
@@ -92,6 +98,7 @@ export interface ScheduleStore {
    * - call `nextAt` with the time of its own clock in the transaction
    *   (schedule/a-resume-is-planned-by-the-stores-clock)
    * - change nothing if `ifRevision` does not match (schedule/a-resume-can-be-fenced)
+   * - record the audit entry as `putSchedule` does (audit/records-schedules)
    */
   setSchedulePaused(name: string, paused: boolean, resume?: ScheduleResume): Promise<boolean>;
 
@@ -100,8 +107,9 @@ export interface ScheduleStore {
    *
    * A provider must:
    * - keep the runs that it started (schedule/can-be-deleted)
+   * - record the audit entry as `putSchedule` does (audit/records-schedules)
    */
-  deleteSchedule(name: string): Promise<boolean>;
+  deleteSchedule(name: string, audit?: AuditEntry): Promise<boolean>;
 
   /**
    * Lists schedules, one page at a time.

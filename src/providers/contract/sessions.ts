@@ -2,6 +2,7 @@ import type { Payload } from '../../model/values/payload.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { StopResult } from './cancellation.ts';
 import type { NewInstance } from './instances.ts';
+import type { AuditEntry } from './management.ts';
 import type { Withheld } from './page-bytes.ts';
 import type { NewTask } from './tasks.ts';
 
@@ -94,6 +95,8 @@ export interface ShutdownSession {
   readonly sessionId: string;
   readonly mode: 'graceful' | 'forceful';
   readonly end: SessionEnd;
+  /** Recorded in the same transaction if the request is accepted. Absent: not recorded. */
+  readonly audit?: AuditEntry;
 }
 
 /**
@@ -237,6 +240,7 @@ export interface SessionStore {
    *   reverse (session/shutdown-goes-one-way, session/needs-to-be-there)
    * - keep the first reason for stopping jobs (session/keeps-the-first-reason)
    * - not end it immediately: `settleSession` does (session/ends-when-nothing-runs)
+   * - record the audit entry in the same transaction, exactly if it accepted the request (audit/records-shutdowns)
    */
   shutdownSession(request: ShutdownSession): Promise<ShutdownResult>;
 

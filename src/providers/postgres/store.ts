@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { Audit } from './deletion/audit.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
+import { Audit } from './tables/audit.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
 import { Changes, InstanceMutexes, LockedInstances, type Batch } from './batches/batch.ts';
 import { ChunkRows } from './jobs/streams.ts';

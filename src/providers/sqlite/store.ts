@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { Audit } from './deletion/audit.ts';
+import { Audit } from './tables/audit.ts';
 import { ChunkRows } from './jobs/streams.ts';
 import { DatabaseFiles } from './driver/database-files.ts';
 import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';

@@ -30,6 +30,7 @@ type ScheduleRoute = {
     : never;
 }[RouteName];
 
+type BulkRoute = 'bulkCancel' | 'bulkTerminate' | 'bulkRaiseEvent' | 'bulkDelete' | 'bulkPrune';
 type StopRoute = 'cancelInstance' | 'terminateInstance';
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
 type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
@@ -133,6 +134,11 @@ export const restrictedHandlers: Handlers<Routes> = {
     const body = { ...call.body, filter: withNames(filter, call.caller) };
     return handlers.pruneExecutionsBulk({ ...call, body }, context);
   },
+  bulkCancel: forNamedBulk('bulkCancel'),
+  bulkTerminate: forNamedBulk('bulkTerminate'),
+  bulkRaiseEvent: forNamedBulk('bulkRaiseEvent'),
+  bulkDelete: forNamedBulk('bulkDelete'),
+  bulkPrune: forNamedBulk('bulkPrune'),
   listAudit: rejectRestricted,
 
   getRetention: rejectRestricted,
@@ -241,6 +247,22 @@ function forStop<Name extends StopRoute>(name: Name): Handlers<Routes>[Name] {
   return guarded(name, async ({ params, caller }: CallOf<StopRoute>, context) => {
     const hidden = await hiddenIds([params.id], caller, context);
     return hidden.length > 0 ? { found: false, changed: false, status: null } : undefined;
+  });
+}
+
+/** Throws 403 unless the filter names definitions, all of which the caller may use. */
+function forNamedBulk<Name extends BulkRoute>(name: Name): Handlers<Routes>[Name] {
+  return guarded(name, async ({ body, caller }: CallOf<BulkRoute>) => {
+    const wanted = body.filter?.name;
+    if (wanted !== undefined) {
+      for (const one of wanted) assertAllowed(caller, one);
+      return undefined;
+    }
+    throw new HttpError(
+      'FORBIDDEN',
+      'The token allows some definitions only. Pass their names as `name` in the filter.',
+      { status: 403, reason: 'definition' },
+    );
   });
 }
 

@@ -81,11 +81,11 @@ export const retentionHandlers: Handlers<typeof retentionRoutes> = {
     return { ...status, lastReport: toReportResponse(lastReport) };
   },
   async pauseRetention({ body, caller }, { client }) {
-    await client.retention.pause({ actor: actorOf(caller, body.actor) });
+    await client.retention.pause({ ...body, actor: actorOf(caller, body.actor) });
     return {};
   },
-  async resumeRetention(_, { client }) {
-    await client.retention.resume();
+  async resumeRetention({ body, caller }, { client }) {
+    await client.retention.resume({ ...body, actor: actorOf(caller, body.actor) });
     return {};
   },
   async runRetention({ body, caller, signal }, { client }) {

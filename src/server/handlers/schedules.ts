@@ -1,4 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
+import { actorOf } from '../access/tokens.ts';
 import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
 import { taskWith } from './tasks.ts';
@@ -12,21 +13,23 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
     if (schedule !== undefined) return schedule;
     throw scheduleNotFound(params.name);
   },
-  putSchedule({ params, body }, { client }) {
-    if (!('task' in body)) return client.schedules.put(params.name, body);
+  putSchedule({ params, body: { actor, reason, ...body }, caller }, { client }) {
+    const audit = { actor: actorOf(caller, actor), reason };
+    if (!('task' in body)) return client.schedules.put(params.name, body, audit);
     const { task, onFail, ...rest } = body;
-    return client.schedules.put(params.name, { ...rest, task: taskWith(task, onFail) });
+    return client.schedules.put(params.name, { ...rest, task: taskWith(task, onFail) }, audit);
   },
-  async pauseSchedule({ params }, { client }) {
-    await client.schedules.pause(params.name);
+  async pauseSchedule({ params, body, caller }, { client }) {
+    await client.schedules.pause(params.name, { ...body, actor: actorOf(caller, body.actor) });
     return {};
   },
-  async resumeSchedule({ params }, { client }) {
-    await client.schedules.resume(params.name);
+  async resumeSchedule({ params, body, caller }, { client }) {
+    await client.schedules.resume(params.name, { ...body, actor: actorOf(caller, body.actor) });
     return {};
   },
-  async deleteSchedule({ params }, { client }) {
-    return { deleted: await client.schedules.delete(params.name) };
+  async deleteSchedule({ params, body, caller }, { client }) {
+    const audit = { ...body, actor: actorOf(caller, body.actor) };
+    return { deleted: await client.schedules.delete(params.name, audit) };
   },
   async nextRuns({ params, query }, { client }) {
     const runs = await client.schedules.nextRuns(params.name, query.count);

@@ -1,13 +1,14 @@
 import type { LocalJobs } from '../../client/local-jobs.ts';
 import { sessionNotFound } from '../../jobs/job-errors.ts';
 import { readVariable, readVariables, type SessionInfo } from '../../jobs/session-info.ts';
+import { readAuditOptions } from '../../model/audit-options.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import type { Handlers } from '../server-context.ts';
 import { firstSettled } from './long-poll.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { sessionRoutes } from '../routes/sessions.ts';
 import { mayUse, toSessionResponse } from '../access/session-access.ts';
-import type { Caller } from '../access/tokens.ts';
+import { actorOf, type Caller } from '../access/tokens.ts';
 
 const defaultLimit = 100;
 
@@ -40,8 +41,13 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
   },
   async shutdownSession({ params, body, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);
-    const { mode, leaving = false } = body;
-    return jobs.shutdown({ sessionId: params.id, mode, leaving });
+    const { mode, leaving = false, reason } = body;
+    const note = readAuditOptions({ actor: actorOf(caller, body.actor), reason }, 'shutdown');
+    // A program that ends its own session is no operator.
+    const isOperator =
+      body.actor !== undefined || (await jobs.getSession(params.id))?.owner !== caller.name;
+    const audited = !leaving && isOperator && note !== undefined ? { note } : {};
+    return jobs.shutdown({ sessionId: params.id, mode, leaving, ...audited });
   },
   async waitForSession({ params, query, caller, signal }, { jobs, owners }) {
     if (caller.definitions !== undefined) await owners.check(params.id, caller);

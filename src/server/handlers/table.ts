@@ -1,6 +1,7 @@
 import type { Handlers } from '../server-context.ts';
 import type { Routes } from '../routes/table.ts';
 import { deletionHandlers, retentionHandlers } from './deletion.ts';
+import { bulkHandlers } from './bulk.ts';
 import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
@@ -13,6 +14,7 @@ import { workerHandlers } from './workers.ts';
 /** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
+  ...bulkHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,

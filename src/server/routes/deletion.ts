@@ -2,13 +2,20 @@ import { z } from 'zod';
 import type { AuditPage } from '../../client/reading/instance-list.ts';
 import type { RetentionPolicy } from '../../management/retention-policy.ts';
 import type { RetentionReport, RetentionStatus } from '../../management/retention-records.ts';
-import type { DeleteInstanceResult, PruneResult } from '../../providers/contract/management.ts';
+import {
+  auditActions,
+  type DeleteInstanceResult,
+  type PruneResult,
+} from '../../providers/contract/management.ts';
 import {
   actor,
   byId,
   cursor,
   id,
   limit,
+  oneOrMore,
+  queryTime,
+  reason,
   time,
   name,
   terminalStatus,
@@ -67,10 +74,15 @@ const auditPage: z.ZodType<AuditPage> = z.strictObject({
     z.strictObject({
       auditKey: z.number(),
       auditId: z.string(),
-      action: z.enum(['delete', 'deleteBulk', 'prune', 'pruneBulk', 'retention']),
+      action: z.enum(auditActions),
       actor: z.string().nullable(),
+      reason: z.string().nullable(),
+      instanceId: z.string().nullable().meta({
+        description: 'The instance of an action on one instance. Null if it was deleted.',
+      }),
       filter: z.string(),
       at: time,
+      instances: z.number().meta({ description: 'Instances that the action changed.' }),
       ...deletedCounts,
     }),
   ),
@@ -134,8 +146,16 @@ export const deletionRoutes = {
     method: 'GET',
     path: '/v1/audit',
     role: 'admin',
-    summary: 'Lists deletions and prunes, the newest first.',
-    query: z.strictObject({ limit: limit.optional(), cursor: cursor.optional() }),
+    summary: 'Lists operator actions, the newest first.',
+    query: z.strictObject({
+      action: oneOrMore(z.enum(auditActions)).optional(),
+      actor: z.string().min(1).max(1_000).optional(),
+      instanceId: id.optional(),
+      from: queryTime.optional(),
+      to: queryTime.optional(),
+      limit: limit.optional(),
+      cursor: cursor.optional(),
+    }),
     response: auditPage,
   }),
 };
@@ -184,7 +204,7 @@ export const retentionRoutes = {
     path: '/v1/retention/pause',
     role: 'admin',
     summary: 'Pauses the retention sweeps of all workers.',
-    body: z.strictObject({ actor: actor.optional() }),
+    body: z.strictObject({ actor: actor.optional(), reason: reason.optional() }),
     response: done,
   }),
   resumeRetention: route({
@@ -192,7 +212,7 @@ export const retentionRoutes = {
     path: '/v1/retention/resume',
     role: 'admin',
     summary: 'Resumes retention sweeps.',
-    body: z.strictObject({}),
+    body: z.strictObject({ actor: actor.optional(), reason: reason.optional() }),
     response: done,
   }),
   runRetention: route({

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import type { ScheduleInfo, SchedulePage } from '../../client/managing/schedules.ts';
 import {
+  actor,
+  reason,
   byName,
   done,
   duration,
@@ -47,6 +49,8 @@ const schedulePage: z.ZodType<SchedulePage> = z.strictObject({
   nextAfter: z.string().exactOptional(),
 });
 
+const audited = { actor: actor.optional(), reason: reason.optional() };
+
 const timing = {
   cron: z.string().max(200).optional(),
   timeZone: z.string().max(100).optional(),
@@ -59,6 +63,7 @@ const timing = {
 const newSchedule = z.union([
   z.strictObject({
     ...timing,
+    ...audited,
     task: name,
     input: json.optional(),
     onFail: z.boolean().optional(),
@@ -74,6 +79,7 @@ const newSchedule = z.union([
   }),
   z.strictObject({
     ...timing,
+    ...audited,
     orchestration: name,
     input: json.optional(),
     options: z.strictObject({ version: version.optional(), tags: tags.optional() }).optional(),
@@ -112,7 +118,7 @@ export const scheduleRoutes = {
     role: 'operate',
     summary: 'Pauses a schedule.',
     params: byName,
-    body: z.strictObject({}),
+    body: z.strictObject(audited),
     response: done,
   }),
   resumeSchedule: route({
@@ -121,7 +127,7 @@ export const scheduleRoutes = {
     role: 'operate',
     summary: 'Resumes a paused schedule from its next tick.',
     params: byName,
-    body: z.strictObject({}),
+    body: z.strictObject(audited),
     response: done,
   }),
   deleteSchedule: route({
@@ -130,7 +136,7 @@ export const scheduleRoutes = {
     role: 'admin',
     summary: 'Deletes a schedule. Runs that it started continue.',
     params: byName,
-    body: z.strictObject({}),
+    body: z.strictObject(audited),
     response: z.strictObject({ deleted: z.boolean() }),
   }),
   nextRuns: route({

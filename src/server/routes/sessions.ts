@@ -1,6 +1,17 @@
 import { z } from 'zod';
 import type { JobPage, SessionInfo, SessionPage } from '../../jobs/session-info.ts';
-import { byId, id, limit, time, name, oneOrMore, status, timeoutMs } from './fields.ts';
+import {
+  actor,
+  byId,
+  id,
+  limit,
+  reason,
+  time,
+  name,
+  oneOrMore,
+  status,
+  timeoutMs,
+} from './fields.ts';
 import { route } from './route.ts';
 
 const state = z.enum(['open', 'draining', 'closing', 'ended']);
@@ -106,6 +117,8 @@ export const sessionRoutes = {
         .boolean()
         .optional()
         .meta({ description: 'Whether the client disconnects; then `end` is `goodbye`.' }),
+      actor: actor.optional(),
+      reason: reason.optional(),
     }),
     response: session,
     urgent: true,

@@ -1,4 +1,5 @@
 import { deletionRoutes, retentionRoutes } from './deletion.ts';
+import { bulkRoutes } from './bulk.ts';
 import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
@@ -12,6 +13,7 @@ import { workerRoutes } from './workers.ts';
 /** All routes of the server. */
 export const routes = {
   ...instanceRoutes,
+  ...bulkRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,

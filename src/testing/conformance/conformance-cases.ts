@@ -3,6 +3,7 @@ import { acks } from './cases/queues/acks.ts';
 import { activityCancels } from './cases/cancellation/activity-cancels.ts';
 import { atomicity } from './cases/instances/atomicity.ts';
 import { audits } from './cases/deletion/audits.ts';
+import { operatorAudits } from './cases/deletion/operator-audits.ts';
 import { batches } from './cases/instances/batches.ts';
 import { cancelRequests } from './cases/cancellation/cancel-requests.ts';
 import { canceledInstances } from './cases/cancellation/canceled-instances.ts';
@@ -128,6 +129,7 @@ export const capabilities: readonly Capability[] = [
   deletionHints,
   reclaims,
   audits,
+  operatorAudits,
   prunes,
   scans,
   operatorReads,

@@ -1,6 +1,7 @@
 import type { ExecutionPrune, ExecutionPruneResult } from '../../contract/management.ts';
 import { prepare, rowsOf } from '../driver/columns.ts';
-import type { Audit, AuditedStep } from './audit.ts';
+import type { AuditedStep } from '../../rules/audit-sums.ts';
+import type { Audit } from '../tables/audit.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -257,9 +258,10 @@ function choose(indexed: IndexedPrune, row: Row | undefined): Chosen {
 }
 
 function toStep({ prune, result }: Chosen): AuditedStep {
-  const { executionsDeleted, eventsDeleted, queueMessagesDeleted } = result;
-  const deleted = { instancesDeleted: 0, executionsDeleted, eventsDeleted, queueMessagesDeleted };
-  return { entry: prune.audit, deleted };
+  const { executionsDeleted, eventsDeleted, queueMessagesDeleted, left } = result;
+  const counts = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
+  // A prune in several steps counts its instance with the last one.
+  return { entry: prune.audit, counts: { instances: left ? 0 : 1, ...counts } };
 }
 
 const notFound: ExecutionPruneResult = {

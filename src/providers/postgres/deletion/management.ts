@@ -12,7 +12,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { SystemRecords } from '../tables/system-records.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
-import type { Audit } from './audit.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { ExecutionPrunes } from './execution-prunes.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { TreeDeletions } from './tree-deletions.ts';
@@ -86,7 +86,15 @@ export function createManagementStore(store: ManagementParts): ManagementStore {
     takeLease: (lease) => store.systemRecords.takeLease(lease),
     releaseLease: (lease) => store.systemRecords.releaseLease(lease),
     readRecord: (name) => store.systemRecords.read(name),
-    writeRecord: (name, value) => store.systemRecords.write(name, value),
+    async writeRecord(name, value, audit) {
+      if (audit === undefined) return store.systemRecords.write(name, value);
+      return store.writeOnce('writeRecord', async (scope) => {
+        const [isChanged] = await scope.begin(
+          store.systemRecords.writeWithin(scope.tx, name, value),
+        );
+        if (isChanged) await store.audit.record(scope.tx, [{ entry: audit }], scope.now);
+      });
+    },
   };
 }
 

@@ -7,7 +7,8 @@ import type {
 import { deletionObstacle, type ChildLink } from '../../rules/deletions.ts';
 import { keys, prepare, strings } from '../driver/columns.ts';
 import { fromStoredText } from '../driver/arrays.ts';
-import type { Audit, AuditedStep } from './audit.ts';
+import type { AuditedStep } from '../../rules/audit-sums.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
@@ -153,6 +154,10 @@ export class TreeDeletions {
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
+      audit.forget(
+        tx,
+        rows.map(({ instanceId }) => instanceId),
+      ),
     ]);
     effects.addDeletedClaims(tokens);
     effects.deleted(rows.map(({ instanceId }) => instanceId));
@@ -226,7 +231,8 @@ function planAll(
       byId.delete(row.instanceId);
       gone.add(row.instanceId);
     }
-    plan.steps.push({ entry: tree.audit, deleted: counts });
+    if (rows.length > 0)
+      plan.steps.push({ entry: tree.audit, counts: { instances: 1, ...counts } });
     return { kind: 'deleted', counts };
   });
   return { results, plan };

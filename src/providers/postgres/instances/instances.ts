@@ -7,6 +7,7 @@ import type {
   NewMessage,
 } from '../../contract/instances.ts';
 import type { ClaimedAtInsert } from '../../contract/turn.ts';
+import { isVisited, oneInstance, type AuditedStep } from '../../rules/audit-sums.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { DefinitionKeys } from '../tables/definitions.ts';
@@ -220,19 +221,44 @@ export async function enqueue(
   const ids = [...new Set(entries.map(({ instanceId }) => instanceId))];
   await scope.begin(instances.lock({ ids }));
   const pending = await countPending(store, batch, entries);
-  const results = entries.map(({ instanceId, message, maxPending }): EnqueueResult => {
+  const progress = await readProgress(store, scope, entries);
+  const steps: AuditedStep[] = [];
+  const results = entries.map(({ instanceId, message, maxPending, bulk }): EnqueueResult => {
     const receiver = instances.find(instanceId);
     if (receiver === undefined) return 'missing';
+    if (bulk !== undefined) {
+      if (bulk.instanceKey !== receiver.instanceKey) return 'missing';
+      if (isVisited(receiver.instanceKey, progress.get(bulk.audit.auditId))) return 'repeated';
+    }
     if (isOver(receiver)) return 'over';
     const key = `${receiver.instanceKey} ${message.kind}`;
     const count = pending.get(key) ?? 0;
     if (maxPending !== undefined && count >= maxPending) return 'full';
     pending.set(key, count + 1);
     changes.send(scope, receiver, message);
+    if (bulk !== undefined) {
+      const { audit: entry, instanceKey } = bulk;
+      steps.push({ entry, counts: oneInstance, progressKey: instanceKey });
+      progress.set(entry.auditId, instanceKey);
+    }
     return 'enqueued';
   });
   await changes.write(scope, store);
+  await store.audit.record(scope.tx, steps, scope.now);
   return results;
+}
+
+/**
+ * Reads how far bulk operations came. The receivers are locked already, so that of two concurrent transactions for the
+ * same instances the second one reads the progress of the first.
+ */
+async function readProgress(
+  { audit }: Store,
+  { tx }: Scope,
+  entries: readonly NewMessage[],
+): Promise<Map<string, number>> {
+  const auditIds = new Set(entries.flatMap(({ bulk }) => bulk?.audit.auditId ?? []));
+  return new Map(auditIds.size === 0 ? [] : await audit.progressOf(tx, [...auditIds]));
 }
 
 /** Counts pending messages by instance and kind, for messages with `maxPending`. Includes buffered events. */

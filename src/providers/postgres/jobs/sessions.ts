@@ -27,6 +27,7 @@ import {
 import type { Scope } from '../driver/scope.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { NextDueCache } from '../wakeups/due-query.ts';
 import type { JobRow, NextJobTimes } from './job-rows.ts';
 import {
@@ -43,7 +44,7 @@ import type { SessionRow } from './session-rows.ts';
 
 type SessionParts = StoreAccess &
   AbandonParts &
-  SubmitParts & { readonly nextSession: NextDueCache };
+  SubmitParts & { readonly audit: Audit; readonly nextSession: NextDueCache };
 
 type AbandonWork = BatchWork<AbandonJob, StopResult | undefined>;
 
@@ -191,9 +192,9 @@ function present(result: StopResult | undefined): StopResult {
 
 /** Starts a graceful or immediate shutdown of a session. */
 async function shutdownSession(
-  { sessionRows }: SessionParts,
+  { sessionRows, audit }: SessionParts,
   scope: Scope,
-  { sessionId, mode, end }: ShutdownSession,
+  { sessionId, mode, end, audit: entry }: ShutdownSession,
 ): Promise<ShutdownResult> {
   const { tx } = scope;
   const [row] = await scope.begin(sessionRows.lock(tx, sessionId));
@@ -205,6 +206,7 @@ async function shutdownSession(
         ? ({ state: 'draining', end: null } as const)
         : ({ state: 'closing', end } as const);
     await sessionRows.move(tx, [{ sessionKey: row.sessionKey, dueAt: scope.now, ...how }]);
+    await audit.record(tx, [{ entry }], scope.now);
   }
   const [session] = await sessionRows.get(tx, [sessionId]);
   return { kind, session };

@@ -14,12 +14,21 @@ import { lists } from './0003-lists.ts';
 import { workers } from './0004-workers.ts';
 import { inspection } from './0005-inspection.ts';
 import { reruns } from './0006-reruns.ts';
+import { audit } from './0007-audit.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
 
 /** Every migration, in order: 1, 2, 3, … */
-export const migrations: readonly Migration[] = [initial, jobs, lists, workers, inspection, reruns];
+export const migrations: readonly Migration[] = [
+  initial,
+  jobs,
+  lists,
+  workers,
+  inspection,
+  reruns,
+  audit,
+];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */
 interface ClockReading {

@@ -10,7 +10,7 @@ import type {
 import { existingFork, forkRefusal, retryRefusal } from '../../rules/reruns.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
-import type { Audit } from '../deletion/audit.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Turns } from '../instances/turns.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
@@ -89,7 +89,7 @@ async function retry(store: RerunParts, batch: Batch, wanted: InstanceRetry): Pr
   if (row.isTask) await retryTask(store, batch, row, wanted);
   else await retryOrchestration(store, batch, row, wanted);
   const executionId = row.executionId + 1;
-  await store.audit.record(tx, [{ entry: wanted.audit, deleted: nothing, isAction: true }], now);
+  await store.audit.record(tx, [{ entry: wanted.audit, counts: { instances: 1 } }], now);
   return { kind: 'retried', executionId };
 }
 
@@ -180,7 +180,7 @@ async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Prom
     source: { instanceKey: row.instanceKey, executionId: source.executionId },
     target,
   });
-  await store.audit.record(tx, [{ entry: wanted.audit, deleted: nothing, isAction: true }], now);
+  await store.audit.record(tx, [{ entry: wanted.audit, counts: { instances: 1 } }], now);
   return { kind: 'forked' };
 }
 
@@ -234,10 +234,3 @@ async function begin(
   if (turn === undefined) await changes.write(scope, store);
   else await store.turns.commit(batch, [{ target: current, hasLockRow: true, turn }]);
 }
-
-const nothing = {
-  instancesDeleted: 0,
-  executionsDeleted: 0,
-  eventsDeleted: 0,
-  queueMessagesDeleted: 0,
-};

@@ -6,6 +6,7 @@ import type {
   PlannedSchedule,
   ScheduleRecord,
 } from '../../contract/schedules.ts';
+import type { AuditEntry } from '../../contract/management.ts';
 import type { CreateTaskResult } from '../../contract/tasks.ts';
 import { one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -13,10 +14,15 @@ import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
 import type { NextDueCache } from '../wakeups/due-query.ts';
+import type { Audit } from '../tables/audit.ts';
 import { createTasks, type TaskTables } from '../tasks/tasks.ts';
 
 type ScheduleParts = StoreAccess &
-  TaskTables & { readonly scheduleRows: ScheduleRows; readonly nextSchedule: NextDueCache };
+  TaskTables & {
+    readonly audit: Audit;
+    readonly scheduleRows: ScheduleRows;
+    readonly nextSchedule: NextDueCache;
+  };
 
 /** Implements schedules and their ticks. */
 export function createScheduleStore(
@@ -37,23 +43,35 @@ export function createScheduleStore(
     putSchedule: (write) =>
       change('putSchedule', async (scope) => {
         const { tx } = scope;
-        if (!('plan' in write)) return rows.put(tx, write, scope.nowParameter);
-        await scope.begin();
-        const { name, ifRevision } = write;
-        const planned = write.plan(scope.now);
-        return planned && rows.put(tx, { name, ifRevision, ...planned }, scope.now);
+        const { name, ifRevision, audit } = write;
+        if ('plan' in write || audit !== undefined) await scope.begin();
+        const planned = 'plan' in write ? write.plan(scope.now) : write;
+        const wanted = planned && { name, ifRevision, ...planned };
+        const record = wanted && (await rows.put(tx, wanted, scope.nowParameter));
+        if (record !== undefined) await recordChange(store, scope, audit);
+        return record;
       }),
 
     setSchedulePaused: (name, paused, resume) =>
       change('setSchedulePaused', async (scope) => {
         const { nextAt, ifRevision } = resume ?? {};
-        if (typeof nextAt === 'function') await scope.begin();
+        const isAudited = resume?.audit !== undefined;
+        if (typeof nextAt === 'function' || isAudited) await scope.begin();
         const planned = typeof nextAt === 'function' ? nextAt(scope.now) : nextAt;
         const { tx, nowParameter } = scope;
-        return rows.setPaused(tx, { name, paused, nextAt: planned, ifRevision }, nowParameter);
+        const wanted = { name, paused, nextAt: planned, ifRevision };
+        const written = await rows.setPaused(tx, wanted, nowParameter);
+        if (written) await recordChange(store, scope, resume?.audit);
+        return written;
       }),
 
-    deleteSchedule: (name) => change('deleteSchedule', ({ tx }) => rows.delete(tx, name)),
+    deleteSchedule: (name, audit) =>
+      change('deleteSchedule', async (scope) => {
+        if (audit !== undefined) await scope.begin();
+        const deleted = await rows.delete(scope.tx, name);
+        if (deleted) await recordChange(store, scope, audit);
+        return deleted;
+      }),
 
     listSchedules: ({ limit, afterName = '', names, maxBytes }) =>
       store.read('listSchedules', (tx) =>
@@ -78,6 +96,15 @@ export function createScheduleStore(
       }
     },
   };
+}
+
+/** Records a change of a schedule. Call `scope.begin()` first if there is an entry. */
+async function recordChange(
+  { audit }: ScheduleParts,
+  scope: Scope,
+  entry: AuditEntry | undefined,
+): Promise<void> {
+  if (entry !== undefined) await audit.record(scope.tx, [{ entry }], scope.now);
 }
 
 async function readDue(

@@ -8,12 +8,15 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
+import type { AuditEntry } from '../../contract/management.ts';
+import { oneInstance } from '../../rules/audit-sums.ts';
 import { isHeldBy } from '../../rules/claims.ts';
 import { planCancel, planTerminate } from '../../rules/stops.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { Batch, Changes } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
@@ -27,7 +30,7 @@ const defaultCleanupMs = 300_000;
 
 /** The store parts that a cancel or terminate writes through. */
 export type StopStore = Pick<StoreAccess, 'newBatch'> &
-  Parameters<Changes['write']>[1] & { readonly stops: InstanceStops };
+  Parameters<Changes['write']>[1] & { readonly audit: Audit; readonly stops: InstanceStops };
 
 type CancellationParts = StoreAccess &
   StopStore & { readonly definitions: Definitions; readonly workItems: WorkItems };
@@ -88,8 +91,15 @@ export function requestCancels(
   });
 }
 
+/** The instance of a request. */
+interface StopTarget {
+  readonly instanceId: string;
+  readonly incarnation?: string;
+  readonly audit?: AuditEntry;
+}
+
 /** Locks the named instances, stops them with `how`, and writes the changes. */
-async function stop<Request extends { readonly instanceId: string; readonly incarnation?: string }>(
+async function stop<Request extends StopTarget>(
   store: StopStore,
   scope: Scope,
   {
@@ -121,6 +131,8 @@ async function stop<Request extends { readonly instanceId: string; readonly inca
   const changed = await how(batch, known);
   await batch.changes.write(scope, store);
   const changedBy = new Set(known.filter((_, index) => changed[index] === true));
+  const steps = [...changedBy].map(({ audit }) => ({ entry: audit, counts: oneInstance }));
+  await store.audit.record(scope.tx, steps, scope.now);
   return targets.map((target): StopResult => {
     if (target === undefined) return { found: false, changed: false, status: null };
     const status = instances.get(target.instanceKey)?.status ?? null;

@@ -1,5 +1,5 @@
 import { clock, one, prepare } from '../driver/columns.ts';
-import type { Statement } from '../driver/connection.ts';
+import type { Statement, Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** Runs a single statement as its own operation. */
@@ -50,9 +50,16 @@ export class SystemRecords {
 
   /** Writes a record; `null` deletes it. */
   async write(name: string, value: string | null): Promise<void> {
-    const statement =
-      value === null ? this.#sql.delete({ name }) : this.#sql.write({ name, value });
-    await this.#store.statement('writeRecord', ...statement);
+    await this.#store.statement('writeRecord', ...this.#write(name, value));
+  }
+
+  /** Writes a record in a transaction. Returns whether its value changed. */
+  async writeWithin(tx: Transaction, name: string, value: string | null): Promise<boolean> {
+    return (await tx.execute(...this.#write(name, value))) === 1;
+  }
+
+  #write(name: string, value: string | null) {
+    return value === null ? this.#sql.delete({ name }) : this.#sql.write({ name, value });
   }
 }
 
@@ -82,9 +89,13 @@ function statements(schema: string) {
     write: prepare(
       'perdure_write_record',
       { name, value: one<string>('text') },
-      ({ name, value }) => `INSERT INTO ${schema}.system_records (name, value) VALUES (${name},
+      ({
+        name,
+        value,
+      }) => `INSERT INTO ${schema}.system_records AS record (name, value) VALUES (${name},
           ${value})
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value
+        WHERE record.value <> excluded.value`,
     ),
     delete: prepare(
       'perdure_remove_record',

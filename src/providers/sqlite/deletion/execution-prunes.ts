@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ExecutionPrune, ExecutionPruneResult } from '../../contract/management.ts';
-import type { Audit, AuditedStep } from './audit.ts';
+import type { AuditedStep } from '../../rules/audit-sums.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
@@ -101,9 +102,10 @@ export class ExecutionPrunes {
       const deleteHistory = result.eventsDeleted <= eventsLeft;
       if (deleteHistory) eventsLeft -= result.eventsDeleted;
       this.#deleteExecutions(scope, chosen, deleteHistory);
-      const { executionsDeleted, eventsDeleted, queueMessagesDeleted } = result;
-      const deletedCounts = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
-      steps.push({ entry: prune.audit, counts: { instancesDeleted: 0, ...deletedCounts } });
+      const { executionsDeleted, eventsDeleted, queueMessagesDeleted, left } = result;
+      const counts = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
+      // A prune in several steps counts its instance with the last one.
+      steps.push({ entry: prune.audit, counts: { instances: left ? 0 : 1, ...counts } });
       return result;
     });
     this.#audit.record(steps, scope.now);

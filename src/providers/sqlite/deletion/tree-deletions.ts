@@ -6,7 +6,8 @@ import type {
   TreeDeletionResult,
 } from '../../contract/management.ts';
 import { deletionObstacle, type ChildLink } from '../../rules/deletions.ts';
-import type { Audit, AuditedStep } from './audit.ts';
+import type { AuditedStep } from '../../rules/audit-sums.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
@@ -118,7 +119,7 @@ export class TreeDeletions {
         const deleteHistory = counts.eventsDeleted <= eventsLeft;
         if (deleteHistory) eventsLeft -= counts.eventsDeleted;
         this.#delete(scope, plan, deleteHistory);
-        steps.push({ entry: tree.audit, counts: counts });
+        steps.push({ entry: tree.audit, counts: { instances: 1, ...counts } });
       }
       return { kind: 'deleted', counts };
     });
@@ -172,7 +173,9 @@ export class TreeDeletions {
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#tags.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
-    effects.deleted(rows.map(({ instanceId }) => instanceId));
+    const instanceIds = rows.map(({ instanceId }) => instanceId);
+    this.#audit.forget(instanceIds);
+    effects.deleted(instanceIds);
   }
 }
 

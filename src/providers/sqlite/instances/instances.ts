@@ -15,7 +15,9 @@ import type {
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
+import { isVisited, oneInstance } from '../../rules/audit-sums.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { Audit } from '../tables/audit.ts';
 import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables/instance-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
@@ -26,6 +28,7 @@ import type { Turns } from './turns.ts';
 
 /** The parts of the store that create and read instances. */
 export interface InstanceParts extends StoreAccess {
+  readonly audit: Audit;
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
@@ -144,9 +147,14 @@ function createStarted(
 }
 
 function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): EnqueueResult {
-  const { instanceId, message, maxPending } = entry;
+  const { instanceId, message, maxPending, bulk } = entry;
   const receiver = store.instances.findReceiver(instanceId);
   if (receiver === undefined) return 'missing';
+  if (bulk !== undefined) {
+    if (bulk.instanceKey !== receiver.instanceKey) return 'missing';
+    const progressKey = store.audit.progressOf(bulk.audit.auditId);
+    if (isVisited(receiver.instanceKey, progressKey)) return 'repeated';
+  }
   if (receiver.isClosed === 1) return 'over';
   const { instanceKey, definitionKey } = receiver;
   if (maxPending !== undefined) {
@@ -158,5 +166,9 @@ function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): Enqueue
   store.messages.insert(instanceKey, message, scope.now);
   store.locks.touch(instanceKey, definitionKey, scope.now);
   scope.effects.due('orchestrations', scope.now);
+  if (bulk !== undefined) {
+    const step = { entry: bulk.audit, counts: oneInstance, progressKey: instanceKey };
+    store.audit.record([step], scope.now);
+  }
   return 'enqueued';
 }

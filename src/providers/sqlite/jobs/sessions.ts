@@ -99,9 +99,9 @@ function present(session: SessionRecord | undefined): SessionRecord {
 }
 
 function shutdownSession(
-  { sessionRows }: JobParts,
+  { sessionRows, audit }: JobParts,
   { now }: Scope,
-  { sessionId, mode, end }: ShutdownSession,
+  { sessionId, mode, end, audit: entry }: ShutdownSession,
 ): ShutdownResult {
   const session = sessionRows.find(sessionId);
   if (session === undefined) return { kind: 'missing', session };
@@ -111,6 +111,7 @@ function shutdownSession(
     const move = { sessionKey, dueAt: now };
     if (mode === 'graceful') sessionRows.move({ ...move, state: 'draining', end: null });
     else sessionRows.move({ ...move, state: 'closing', end });
+    audit.record([{ entry }], now);
   }
   return { kind, session: sessionRows.record(sessionId) };
 }

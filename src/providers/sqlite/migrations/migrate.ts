@@ -12,9 +12,18 @@ import { lists } from './0003-lists.ts';
 import { workers } from './0004-workers.ts';
 import { inspection } from './0005-inspection.ts';
 import { reruns } from './0006-reruns.ts';
+import { audit } from './0007-audit.ts';
 
 /** All migrations in order. */
-export const migrations: readonly Migration[] = [initial, jobs, lists, workers, inspection, reruns];
+export const migrations: readonly Migration[] = [
+  initial,
+  jobs,
+  lists,
+  workers,
+  inspection,
+  reruns,
+  audit,
+];
 
 /**
  * Applies missing migrations. Throws for a file that this version must not open.

@@ -53,8 +53,7 @@ export function createManagementStore(store: Store): ManagementStore {
 
     scanInstances: (params) => store.read('scanInstances', () => store.scan.run(params)),
 
-    listAudit: ({ limit, beforeKey }) =>
-      store.read('listAudit', () => store.audit.list(limit, beforeKey)),
+    listAudit: (params) => store.read('listAudit', () => store.audit.list(params)),
 
     queueDepths: () => store.read('queueDepths', () => store.metrics.queueDepths(store.now())),
 
@@ -71,8 +70,12 @@ export function createManagementStore(store: Store): ManagementStore {
 
     readRecord: (name) => store.read('readRecord', () => store.systemRecords.read(name)),
 
-    writeRecord: (name, value) =>
-      store.writeOnce('writeRecord', () => store.systemRecords.write(name, value)),
+    writeRecord: (name, value, audit) =>
+      store.writeOnce('writeRecord', ({ now }) => {
+        const isChanged = audit !== undefined && store.systemRecords.read(name) !== value;
+        store.systemRecords.write(name, value);
+        if (isChanged) store.audit.record([{ entry: audit }], now);
+      }),
   };
 }
 

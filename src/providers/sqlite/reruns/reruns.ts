@@ -11,7 +11,7 @@ import type {
 import { existingFork, forkRefusal, retryRefusal } from '../../rules/reruns.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
-import type { Audit } from '../deletion/audit.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
@@ -66,7 +66,7 @@ function retry(store: RerunParts, scope: Scope, wanted: InstanceRetry): RetryRes
       ? retryTask(store, scope, { row, executionId, wanted })
       : retryOrchestration(store, scope, { row, executionId, wanted });
   if (refused !== undefined) return refused;
-  store.audit.record([{ entry: wanted.audit, counts: nothing, isAction: true }], scope.now);
+  store.audit.record([{ entry: wanted.audit, counts: { instances: 1 } }], scope.now);
   return { kind: 'retried', executionId };
 }
 
@@ -156,7 +156,7 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
     source: { instanceKey: row.instanceKey, executionId: source.executionId },
     target: { ...target, executionId: 1 },
   });
-  store.audit.record([{ entry: wanted.audit, counts: nothing, isAction: true }], now);
+  store.audit.record([{ entry: wanted.audit, counts: { instances: 1 } }], now);
   return { kind: 'forked' };
 }
 
@@ -191,10 +191,3 @@ function begin(
   }
   effects.due('orchestrations', now);
 }
-
-const nothing = {
-  instancesDeleted: 0,
-  executionsDeleted: 0,
-  eventsDeleted: 0,
-  queueMessagesDeleted: 0,
-};

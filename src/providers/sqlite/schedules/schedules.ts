@@ -26,17 +26,32 @@ export function createScheduleStore(store: ScheduleParts): ScheduleStore {
     async putSchedule(write) {
       return store.writeOnce('putSchedule', ({ now }) => {
         const planned = 'plan' in write ? write.plan(now) : write;
-        const { name, ifRevision } = write;
-        return planned && rows.put({ name, ifRevision, ...planned }, now);
+        const { name, ifRevision, audit } = write;
+        const record = planned && rows.put({ name, ifRevision, ...planned }, now);
+        if (record !== undefined) store.audit.record([{ entry: audit }], now);
+        return record;
       });
     },
 
     setSchedulePaused: (name, paused, resume) =>
-      store.writeOnce('setSchedulePaused', ({ now }) =>
-        rows.setPaused({ ...resume, nextAt: nextAtOf(resume, now), name, paused, now }),
-      ),
+      store.writeOnce('setSchedulePaused', ({ now }) => {
+        const written = rows.setPaused({
+          ...resume,
+          nextAt: nextAtOf(resume, now),
+          name,
+          paused,
+          now,
+        });
+        if (written) store.audit.record([{ entry: resume?.audit }], now);
+        return written;
+      }),
 
-    deleteSchedule: (name) => store.writeOnce('deleteSchedule', () => rows.delete(name)),
+    deleteSchedule: (name, audit) =>
+      store.writeOnce('deleteSchedule', ({ now }) => {
+        const deleted = rows.delete(name);
+        if (deleted) store.audit.record([{ entry: audit }], now);
+        return deleted;
+      }),
 
     listSchedules: ({ limit, afterName = '', names, maxBytes }) =>
       store.read('listSchedules', () =>

@@ -4,19 +4,30 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
+import type { AuditEntry } from '../../contract/management.ts';
+import { oneInstance } from '../../rules/audit-sums.ts';
+import type { Audit } from '../tables/audit.ts';
 import type { FullRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceStops } from './instance-stops.ts';
-import type { StoreAccess } from '../batches/group-commit.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that cancel and terminate. */
 interface CancellationParts extends StoreAccess {
+  readonly audit: Audit;
   readonly definitions: Definitions;
   readonly instances: InstanceRows;
   readonly stops: InstanceStops;
   readonly workItems: WorkItems;
+}
+
+/** The instance of a request. */
+interface StopTarget {
+  readonly instanceId: string;
+  readonly incarnation?: string;
+  readonly audit?: AuditEntry;
 }
 
 // Clean-up limit for children of a terminated instance.
@@ -26,7 +37,8 @@ const defaultCleanupMs = 300_000;
 export function createCancellationStore(store: CancellationParts): CancellationStore {
   /** Stops an instance, and reads its new status. */
   const stop = (
-    { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation?: string },
+    { now }: Scope,
+    { instanceId, incarnation, audit }: StopTarget,
     how: (row: FullRow) => boolean,
   ): StopResult => {
     const row = store.instances.find(instanceId);
@@ -34,6 +46,9 @@ export function createCancellationStore(store: CancellationParts): CancellationS
       return { found: false, changed: false, status: null };
     }
     const changed = how(row);
+    if (changed && audit !== undefined) {
+      store.audit.record([{ entry: audit, counts: oneInstance }], now);
+    }
     const status = store.instances.get(row.instanceKey)?.status ?? null;
     return { found: true, changed, status };
   };
@@ -41,12 +56,12 @@ export function createCancellationStore(store: CancellationParts): CancellationS
   return {
     requestCancel: (requests) =>
       store.write('requestCancel', requests, (scope, request) =>
-        stop(request, (row) => store.stops.request(scope, row, request)),
+        stop(scope, request, (row) => store.stops.request(scope, row, request)),
       ),
 
     terminate: (requests) =>
       store.write('terminate', requests, (scope, request) =>
-        stop(request, (row) =>
+        stop(scope, request, (row) =>
           store.stops.terminate(scope, row, { cleanupMs: defaultCleanupMs, ...request }),
         ),
       ),

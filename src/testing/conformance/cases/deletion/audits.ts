@@ -30,7 +30,10 @@ export const audits: Capability = {
         assert.equal(typeof auditKey, 'number');
         assert.deepEqual(record, {
           ...audit,
+          reason: null,
+          instanceId: null,
           at: store.clock.now(),
+          instances: 1,
           instancesDeleted: 1,
           executionsDeleted: 1,
           eventsDeleted: 1,
@@ -53,6 +56,9 @@ export const audits: Capability = {
         const { auditKey: _key, at: _at, ...record } = only(await list(store), 'record');
         assert.deepEqual(record, {
           ...audit,
+          reason: null,
+          instanceId: null,
+          instances: 3,
           instancesDeleted: 2,
           executionsDeleted: 4,
           eventsDeleted: 7,

@@ -1,0 +1,104 @@
+import { invalid } from '../model/option-fields.ts';
+import type { InstanceStatus } from '../model/status.ts';
+import type { Payload } from '../model/values/payload.ts';
+import type { ErrorCode } from '../model/failures/errors.ts';
+import type { InstanceConditions } from '../providers/contract/instances.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { CheckedPrune } from './management-options.ts';
+
+/** An instance that a bulk operation did not change, and why. */
+export interface BulkRefusal {
+  readonly id: string;
+  readonly code: ErrorCode;
+  readonly reason: string;
+}
+
+/** The instances that a dry run found. */
+export interface BulkPreview {
+  readonly byStatus: Readonly<Partial<Record<InstanceStatus, number>>>;
+  /** The ids of the newest instances, at most 20. */
+  readonly sample: readonly string[];
+  /** Whether more instances match than were counted: a dry run counts at most 10,000. */
+  readonly capped: boolean;
+}
+
+/** The result of a bulk operation. The numbers include earlier calls that its `cursor` continued. */
+export interface BulkResult {
+  /** Instances that matched the filter when they were visited. */
+  readonly matched: number;
+  /** Instances that the operation changed, as in its audit record. */
+  readonly changed: number;
+  /** Instances that could not be changed: the first 100 of this call. */
+  readonly refused: readonly BulkRefusal[];
+  /** Refused instances that `refused` does not list. */
+  readonly refusedMore: number;
+  /** Whether all matching instances were visited. */
+  readonly done: boolean;
+  /** Pass it to continue the operation. Absent if it is done. */
+  readonly cursor?: string;
+  /** The instances that match. Only of a dry run. */
+  readonly preview?: BulkPreview;
+}
+
+/** What a bulk operation does to each instance. */
+export type BulkAction =
+  | { readonly kind: 'cancel'; readonly cleanupMs: number }
+  | { readonly kind: 'terminate'; readonly tree: boolean }
+  | { readonly kind: 'raiseEvent'; readonly name: string; readonly payload: Payload | null }
+  | { readonly kind: 'delete' }
+  | { readonly kind: 'prune'; readonly conditions: CheckedPrune };
+
+/** A bulk operation, checked and encoded. */
+export interface BulkCall {
+  readonly action: BulkAction;
+  readonly filter: InstanceConditions;
+  readonly reason: string | null;
+  readonly actor: string | null;
+  readonly dryRun: boolean;
+  /** Maximum instances to visit. */
+  readonly limit: number;
+  /** Where to continue. The first call has a cursor, too: it identifies the operation if the call is repeated. */
+  readonly cursor: string;
+}
+
+/** Runs a part of a bulk operation, which ends after some time or number of instances. */
+export interface BulkBackend {
+  /** Repeating a call whose response was lost changes no instance twice. */
+  run(call: BulkCall, signal: AbortSignal | undefined): Promise<BulkResult>;
+}
+
+/** The position of a bulk operation. */
+export interface BulkPosition {
+  /** Identifies the operation. Random, so that no caller can guess the operation of another. */
+  readonly token: string;
+  /** Visit instances with smaller keys. Absent: from the newest on. */
+  readonly beforeKey?: number;
+  readonly matched: number;
+  readonly refused: number;
+}
+
+/** Returns the cursor of a new operation. */
+export function newBulkCursor(): string {
+  return toBulkCursor({ token: randomToken(), matched: 0, refused: 0 });
+}
+
+/** Encodes a position as an opaque cursor. */
+export function toBulkCursor({ token, beforeKey, matched, refused }: BulkPosition): string {
+  const numbers = [beforeKey, matched, refused].map((number) => number?.toString(36) ?? '');
+  return ['b', token, ...numbers].join('.');
+}
+
+/** Decodes a cursor. Throws `INVALID_INPUT`. */
+export function readBulkCursor(cursor: unknown): BulkPosition {
+  const pattern = /^b\.([\w-]{8,64})\.([0-9a-z]{0,11})\.([0-9a-z]{1,11})\.([0-9a-z]{1,11})$/;
+  const match = typeof cursor === 'string' ? pattern.exec(cursor) : null;
+  const [beforeKey, matched, refused] = (match ?? []).slice(2).map((text) => parseInt(text, 36));
+  const [token = ''] = (match ?? []).slice(1);
+  const isValid = [matched, refused].every((number) => Number.isSafeInteger(number));
+  if (token === '' || !isValid || matched === undefined || refused === undefined) {
+    throw invalid('cursor', cursor, 'the unchanged `cursor` of an earlier result or progress');
+  }
+  if (beforeKey === undefined || Number.isNaN(beforeKey)) return { token, matched, refused };
+  if (Number.isSafeInteger(beforeKey)) return { token, beforeKey, matched, refused };
+  throw invalid('cursor', cursor, 'the unchanged `cursor` of an earlier result or progress');
+}

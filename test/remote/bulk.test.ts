@@ -1,0 +1,84 @@
+/** Bulk operations and their audit over HTTP. */
+import { expect, test } from 'vitest';
+import { orchestration } from '../../src/index.ts';
+import { createToken } from '../../src/server/access/tokens.ts';
+import { describeRemote } from './describe-remote.ts';
+
+const waits = orchestration('waits', async (ctx) => ctx.waitFor('go'));
+
+describeRemote('bulk operations over HTTP', (open) => {
+  test('the remote client cancels by filter with progress, and the audit names the token', async () => {
+    const { perdure, client } = await open();
+    const ids = Array.from({ length: 150 }, (_, index) => `a${index}`);
+    await Promise.all(ids.map((id) => perdure.client.start(waits, undefined, { id })));
+    const preview = await client.bulk.cancel({ name: 'waits' }, { dryRun: true });
+    expect(preview.preview).toMatchObject({ byStatus: { pending: 150 }, capped: false });
+    let last = 0;
+    const result = await client.bulk.cancel(
+      { name: 'waits', status: 'pending' },
+      {
+        actor: 'ann',
+        reason: 'why',
+        limit: 120,
+        onProgress: ({ changed }) => {
+          last = changed;
+        },
+      },
+    );
+    expect(result).toMatchObject({ matched: 120, changed: 120, done: false });
+    expect(last).toBe(120);
+    const { cursor } = result;
+    const filter = { name: 'waits', status: 'pending' } as const;
+    const rest = await client.bulk.cancel(filter, { actor: 'ann', reason: 'why', cursor });
+    expect(rest).toEqual({ matched: 150, changed: 150, refused: [], refusedMore: 0, done: true });
+    expect((await client.listAudit({ action: 'cancelBulk' })).items).toMatchObject([
+      { actor: 'tester: ann', reason: 'why', instances: 150 },
+    ]);
+    expect(await client.bulk.delete({ status: 'canceled' })).toMatchObject({ changed: 150 });
+  });
+
+  test('a part whose response is lost is repeated, and raises no event twice', async () => {
+    const { perdure, client, proxy } = await open();
+    const ids = Array.from({ length: 40 }, (_, index) => `a${index}`);
+    await Promise.all(ids.map((id) => perdure.client.start(waits, undefined, { id })));
+    const before = (await perdure.client.queueDepths()).messages;
+    let lost = 0;
+    proxy.intercept((bytes) => {
+      if (lost > 0 || !bytes.toString('latin1').startsWith('POST /v1/bulk/')) return 'pass';
+      lost += 1;
+      return 'cutAnswer';
+    });
+    const result = await client.bulk.raiseEvent({ name: 'waits' }, 'go');
+    expect(lost).toBe(1);
+    expect(result).toMatchObject({ matched: 40, changed: 40, done: true });
+    expect((await perdure.client.queueDepths()).messages).toBe(before + 40);
+    expect((await client.listAudit()).items).toMatchObject([{ actor: 'tester', instances: 40 }]);
+  });
+
+  test('a token cannot name another actor, and a restricted token must name its definition', async () => {
+    const mine = createToken();
+    const tokens = [
+      { name: 'mine', role: 'operate', sha256: mine.sha256, definitions: 'waits' } as const,
+    ];
+    const { perdure, connect } = await open(undefined, {
+      serve: { tokens },
+      connect: { token: mine.token },
+    });
+    await perdure.client.start(waits, undefined, { id: 'a' });
+    await perdure.client.start('other', undefined, { id: 'b' });
+    const client = await connect();
+    const forbidden = { code: 'FORBIDDEN' };
+    await expect(client.bulk.cancel({}, { all: true })).rejects.toMatchObject(forbidden);
+    await expect(client.bulk.cancel({ name: 'other' })).rejects.toMatchObject(forbidden);
+    await expect(client.bulk.delete({ name: 'waits' })).rejects.toMatchObject(forbidden);
+    expect(await client.bulk.cancel({ name: 'waits' }, { actor: 'admin' })).toMatchObject({
+      changed: 1,
+    });
+    await expect(client.bulk.cancel({ name: 'waits' }, { cursor: 'b.x' })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
+    expect((await perdure.client.get('b'))?.status).toBe('pending');
+    const { items } = await perdure.client.listAudit();
+    expect(items).toMatchObject([{ actor: 'mine: admin', instances: 1 }]);
+  });
+});
