@@ -11,6 +11,7 @@ import {
   limit,
   time,
   name,
+  tags,
   terminalStatus,
   done,
   duration,
@@ -47,6 +48,7 @@ const filter = z.strictObject({
   completedBefore: time.optional(),
   status: many(terminalStatus, 20).optional(),
   name: many(name, 100).optional(),
+  tags: tags.optional(),
   limit: z.int().min(0).optional(),
 });
 
@@ -144,7 +146,7 @@ const names = z.union([name, z.array(name).max(100)]).exactOptional();
 const statuses = z.union([terminalStatus, z.array(terminalStatus).max(20)]).exactOptional();
 
 const policy: z.ZodType<RetentionPolicy> = z.union([
-  z.strictObject({ statuses, names, keepFor: duration }),
+  z.strictObject({ statuses, names, tags: tags.exactOptional(), keepFor: duration }),
   z.strictObject({
     names,
     keepExecutions: z.int().min(0),
