@@ -245,7 +245,7 @@ export const lists: Capability = {
         const found = await store.provider.listDefinitions({ afterKey: 0, limit: 10, cap: 100 });
         const exact = (count: number) => ({ count, capped: false });
         assert.deepEqual(
-          found.map(({ definitionKey: _, ...definition }) => definition),
+          found.map(({ kind, name, version, counts }) => ({ kind, name, version, counts })),
           [
             {
               kind: 'orchestration',
