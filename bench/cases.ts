@@ -9,6 +9,7 @@ import { flowMap, flowOverhead } from './cases/flows.ts';
 import { helloAcross } from './cases/hello-across.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
+import { listPages } from './cases/lists.ts';
 import { massCancel } from './cases/mass-cancel.ts';
 import { rawPostgresHello, rawPostgresSteps } from './cases/raw-postgres.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
@@ -126,6 +127,10 @@ export const cases = {
   flowOverhead: { title: 'a flow of 20 steps, compared with an orchestration', run: flowOverhead },
   flowMap: { title: 'a flow with a map of 10,000 items', run: flowMap },
   massCancel: { title: '2,000 activities canceled by one ack', run: massCancel },
+  lists: {
+    title: 'pages of every filter and pair of filters, 1,000,000 instances',
+    run: listPages,
+  },
 } as const satisfies Readonly<Record<string, Case>>;
 
 export type CaseName = keyof typeof cases;

@@ -115,7 +115,11 @@ export type {
   InstancePage,
   ListFilter,
   ListPage,
+  ListTime,
 } from './client/reading/instance-list.ts';
+export type { CountOptions, DefinitionInfo } from './client/reading/instance-counts.ts';
+export type { InstanceCount } from './providers/contract/instances.ts';
+export type { TagChanges, Tags } from './model/values/tags.ts';
 export type {
   ExportedHistory,
   HistoryEntry,

@@ -1,6 +1,7 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
+import { checkTags, type Tags } from '../model/values/tags.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { readCount, readFlag, readMoment, readTerminalStatuses } from './management-options.ts';
 
@@ -14,6 +15,8 @@ export interface InstanceFilter {
   readonly status?: TerminalStatus | readonly TerminalStatus[] | undefined;
   /** Names of orchestrations or tasks, at most 100. `*` matches any text. */
   readonly name?: string | readonly string[] | undefined;
+  /** The instance has all of these tags. */
+  readonly tags?: Tags | undefined;
   /** Maximum instances, applied last. Default: 1,000. */
   readonly limit?: number | undefined;
 }
@@ -24,6 +27,7 @@ export interface CheckedFilter {
   readonly endedBefore?: number;
   readonly statuses: readonly TerminalStatus[];
   readonly names?: readonly string[];
+  readonly tags?: Tags;
   readonly limit: number;
   /** The conditions in the audit. It has the number of ids, not the ids. */
   readonly shape: object;
@@ -31,7 +35,7 @@ export interface CheckedFilter {
 
 const defaultLimit = 1_000;
 
-const conditionNames = ['instanceIds', 'completedBefore', 'status', 'name'] as const;
+const conditionNames = ['instanceIds', 'completedBefore', 'status', 'name', 'tags'] as const;
 
 /**
  * Throws `INVALID_OPTION` for a bulk operation without conditions, unless `all: true` is passed. It protects against a
@@ -59,6 +63,7 @@ export function readInstanceFilter(filter: unknown): CheckedFilter {
     'completedBefore',
     'status',
     'name',
+    'tags',
     'limit',
   ] as const);
   const { completedBefore, status, name } = given;
@@ -71,18 +76,22 @@ export function readInstanceFilter(filter: unknown): CheckedFilter {
     completedBefore === undefined ? undefined : readMoment('completedBefore', completedBefore);
   const statuses = readTerminalStatuses('status', status);
   const names = readNamePatterns('name', name);
+  const tags = readTags('tags', given.tags);
   const limit = given.limit === undefined ? defaultLimit : readCount('limit', given.limit);
   return {
     ...(instanceIds !== undefined && { instanceIds }),
     ...(endedBefore !== undefined && { endedBefore }),
     statuses,
     ...(names !== undefined && { names }),
+    ...(tags !== undefined && { tags }),
     limit,
     shape: {
       ...(instanceIds !== undefined && { instanceIds: instanceIds.length }),
       ...(endedBefore !== undefined && { completedBefore: endedBefore }),
       ...(status !== undefined && { status: statuses }),
       ...(names !== undefined && { name: names }),
+      // Values may be personal data.
+      ...(tags !== undefined && { tags: Object.keys(tags) }),
       limit,
     },
   };
@@ -91,6 +100,21 @@ export function readInstanceFilter(filter: unknown): CheckedFilter {
 function readIds(ids: unknown): readonly string[] {
   if (!Array.isArray(ids)) throw invalidOption('instanceIds', ids, 'an array of instance ids');
   return [...new Set(ids.map(checkInstanceId))];
+}
+
+/** Checks the tags of a filter. Empty ones would select all instances. */
+export function readTags(option: string, value: unknown): Tags | undefined {
+  if (value === undefined) return undefined;
+  const tags = checkTags(value, option);
+  if (tags === undefined) throw invalidOption(option, value, 'at least one tag');
+  return tags;
+}
+
+/** Whether an instance has all of some tags. */
+export function hasTags(tags: Tags, wanted: Tags | undefined): boolean {
+  return Object.entries(wanted ?? {}).every(
+    ([name, value]) => Object.hasOwn(tags, name) && tags[name] === value,
+  );
 }
 
 /** Whether a name matches. */

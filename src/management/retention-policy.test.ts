@@ -9,7 +9,8 @@ const nowMs = 1_000 * day;
 function keptDays(policies: readonly unknown[], status: 'completed' | 'failed', name: string) {
   const { instances } = readRetentionPolicies(policies);
   for (let days = 0; days <= 400; days += 1) {
-    if (isDue(instances, { status, name, endedAt: nowMs - days * day - 1 }, nowMs)) return days;
+    if (isDue(instances, { status, name, endedAt: nowMs - days * day - 1, tags: {} }, nowMs))
+      return days;
   }
   return undefined;
 }
@@ -29,17 +30,29 @@ describe('retention policies', () => {
     expect(keptDays(policies, 'completed', 'audit-7')).toBeUndefined();
   });
 
+  it('a policy with tags applies to roots that have all of them', () => {
+    const { instances } = readRetentionPolicies([
+      { tags: { tenant: '7' }, keepFor: '1d' },
+      { keepFor: 'forever' },
+    ]);
+    const root = { status: 'completed', name: 'x', endedAt: 0 } as const;
+    expect(isDue(instances, { ...root, tags: { tenant: '7', a: 'b' } }, nowMs)).toBe(true);
+    expect(isDue(instances, { ...root, tags: { tenant: '8' } }, nowMs)).toBe(false);
+  });
+
   it('an instance without a matching policy is kept', () => {
     const { instances } = readRetentionPolicies(policies);
-    expect(isDue(instances, { status: 'canceled', name: 'order', endedAt: 0 }, nowMs)).toBe(false);
+    expect(
+      isDue(instances, { status: 'canceled', name: 'order', endedAt: 0, tags: {} }, nowMs),
+    ).toBe(false);
   });
 
   it('a root is due one millisecond after keepFor has passed', () => {
     const { instances } = readRetentionPolicies([{ keepFor: 10 }]);
     const root = { status: 'completed', name: 'x' } as const;
-    expect(isDue(instances, { ...root, endedAt: nowMs - 10 }, nowMs)).toBe(false);
-    expect(isDue(instances, { ...root, endedAt: nowMs - 11 }, nowMs)).toBe(true);
-    expect(isDue(instances, { ...root, endedAt: null }, nowMs)).toBe(false);
+    expect(isDue(instances, { ...root, endedAt: nowMs - 10, tags: {} }, nowMs)).toBe(false);
+    expect(isDue(instances, { ...root, endedAt: nowMs - 11, tags: {} }, nowMs)).toBe(true);
+    expect(isDue(instances, { ...root, endedAt: null, tags: {} }, nowMs)).toBe(false);
   });
 
   it.each([

@@ -2,7 +2,8 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { matchNames, readNamePatterns } from './instance-filter.ts';
+import type { Tags } from '../model/values/tags.ts';
+import { hasTags, matchNames, readNamePatterns, readTags } from './instance-filter.ts';
 import { readCount, readFlag, readTerminalStatuses } from './management-options.ts';
 
 /** How long trees are kept after their root has ended. */
@@ -11,6 +12,8 @@ export interface InstanceRetention {
   readonly statuses?: TerminalStatus | readonly TerminalStatus[];
   /** Names of orchestrations or tasks, at most 100. `*` matches any text. Default: all. */
   readonly names?: string | readonly string[];
+  /** The root has all of these tags. Default: any. */
+  readonly tags?: Tags;
   /** How long to keep a tree after its root has ended, or `'forever'`. */
   readonly keepFor: Duration;
 }
@@ -36,6 +39,7 @@ export interface InstanceRule {
   readonly statuses: readonly TerminalStatus[];
   readonly names: readonly string[] | undefined;
   readonly matchesName: (name: string) => boolean;
+  readonly tags: Tags | undefined;
   /** `Infinity` means forever. */
   readonly keepForMs: number;
 }
@@ -54,7 +58,7 @@ export interface RetentionRules {
   readonly executions: readonly ExecutionRule[];
 }
 
-const instanceKeys = ['statuses', 'names', 'keepFor'] as const;
+const instanceKeys = ['statuses', 'names', 'tags', 'keepFor'] as const;
 const executionKeys = ['names', 'keepExecutions', 'keepExecutionsFor'] as const;
 
 /** Validates policies. Throws `INVALID_OPTION`, also for a policy that can never apply. */
@@ -93,6 +97,7 @@ function readInstanceRule(policy: unknown, what: string): InstanceRule {
     statuses: readTerminalStatuses(`${what}.statuses`, given.statuses),
     names,
     matchesName: matchNames(names),
+    tags: readTags(`${what}.tags`, given.tags),
     keepForMs:
       given.keepFor === 'forever'
         ? Number.POSITIVE_INFINITY
@@ -115,7 +120,8 @@ function readExecutionRule(policy: unknown, what: string): ExecutionRule {
 function coversInstances(earlier: InstanceRule, later: InstanceRule): boolean {
   return (
     later.statuses.every((status) => earlier.statuses.includes(status)) &&
-    covers(earlier.names, later.names)
+    covers(earlier.names, later.names) &&
+    hasTags(later.tags ?? {}, earlier.tags)
   );
 }
 

@@ -2,7 +2,8 @@ import type { InstanceStatus } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/contract/instances.ts';
 import type { ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { matchNames } from './instance-filter.ts';
+import type { Tags } from '../model/values/tags.ts';
+import { hasTags, matchNames } from './instance-filter.ts';
 import type { Pacer } from './pacer.ts';
 
 /** Conditions on instances, combined with AND. An absent condition matches all. */
@@ -11,6 +12,7 @@ export interface Selection {
   readonly statuses: readonly InstanceStatus[];
   readonly endedBefore?: number;
   readonly names?: readonly string[];
+  readonly tags?: Tags;
   /** Evaluated last, for each instance that matches the other conditions. */
   readonly accepts?: (instance: ScannedInstance) => boolean;
   readonly rootsOnly: boolean;
@@ -30,7 +32,9 @@ export async function* selectInstances(
 ): AsyncGenerator<readonly ScannedInstance[]> {
   const matchesName = matchNames(selection.names);
   const matches = (instance: ScannedInstance): boolean =>
-    matchesName(instance.name) && selection.accepts?.(instance) !== false;
+    matchesName(instance.name) &&
+    hasTags(instance.tags, selection.tags) &&
+    selection.accepts?.(instance) !== false;
   const found =
     selection.instanceIds === undefined
       ? scan(store, selection, pacer)

@@ -1,6 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import { ProviderError } from '../model/failures/errors.ts';
 import { instanceStatuses } from '../model/status.ts';
+import { hasTags } from './instance-filter.ts';
 import type { ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import {
@@ -109,11 +110,14 @@ async function deleteDue(
 /** Whether a root has outlived the first rule that matches it. */
 export function isDue(
   rules: readonly InstanceRule[],
-  { status, name, endedAt }: Pick<ScannedInstance, 'status' | 'name' | 'endedAt'>,
+  { status, name, endedAt, tags }: Pick<ScannedInstance, 'status' | 'name' | 'endedAt' | 'tags'>,
   nowMs: number,
 ): boolean {
   const rule = rules.find(
-    ({ statuses, matchesName }) => statuses.some((one) => one === status) && matchesName(name),
+    (one) =>
+      one.statuses.some((wanted) => wanted === status) &&
+      one.matchesName(name) &&
+      hasTags(tags, one.tags),
   );
   return rule !== undefined && endedAt !== null && endedAt < nowMs - rule.keepForMs;
 }
@@ -138,9 +142,10 @@ async function pruneDue(
 
 function shapeOf({ instances, executions }: RetentionRules): object {
   return {
-    instances: instances.map(({ statuses, names, keepForMs }) => ({
+    instances: instances.map(({ statuses, names, tags, keepForMs }) => ({
       statuses,
       ...(names !== undefined && { names }),
+      ...(tags !== undefined && { tags: Object.keys(tags) }),
       keepForMs: Number.isFinite(keepForMs) ? keepForMs : 'forever',
     })),
     executions: executions.map(({ names, keepLast, keepForMs }) => ({

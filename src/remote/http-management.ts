@@ -123,12 +123,13 @@ export class HttpDeletion implements DeletionBackend {
 }
 
 function toWireFilter(filter: InstanceFilter | undefined): Filter & { readonly limit: number } {
-  const { instanceIds, endedBefore, statuses, names, limit } = readInstanceFilter(filter);
+  const { instanceIds, endedBefore, statuses, names, tags, limit } = readInstanceFilter(filter);
   return {
     ...(instanceIds !== undefined && { instanceIds: [...instanceIds] }),
     ...(endedBefore !== undefined && { completedBefore: endedBefore }),
     ...(filter?.status !== undefined && { status: [...statuses] }),
     ...(names !== undefined && { name: [...names] }),
+    ...(tags !== undefined && { tags: { ...tags } }),
     limit,
   };
 }

@@ -40,6 +40,49 @@ describeRemote('a remote client', (open) => {
     expect(await handle.status()).toMatchObject({ status: 'completed', output: 'Hello, World!' });
   });
 
+  test('list(), count() and definitions() over HTTP filter by tags, names and failures', async () => {
+    const { client } = await open(definitions);
+    const tags = { tenant: '7', url: 'a=b&c' };
+    await (await client.start(hello, 'World', { id: 'h', tags })).result();
+    const failed = await client.start(failing, undefined, { id: 'f', tags: { tenant: '7' } });
+    await expect(failed.result()).rejects.toThrow('no such order');
+    const run = await client.runTask(double, 2, { id: 'd', tags: { tenant: '8' } });
+    await run.result();
+    const ids = async (filter: Parameters<typeof client.list>[0]) =>
+      (await client.list(filter)).items.map(({ id }) => id);
+    expect((await client.get('h'))?.tags).toEqual(tags);
+    expect(await ids({ tags: { tenant: '7' } })).toEqual(['f', 'h']);
+    expect(await ids({ tags })).toEqual(['h']);
+    expect(await ids({ name: ['hello', 'double'] })).toEqual(['d', 'h']);
+    expect(await ids({ failureCode: 'E_ORDER', failureText: 'SUCH order' })).toEqual(['f']);
+    expect(await ids({ endedFrom: '1h', rootsOnly: true, version: hello.version })).toEqual([
+      'f',
+      'h',
+    ]);
+    expect(await ids({ endedBefore: '1h' })).toEqual([]);
+    expect(await client.count({ tags: { tenant: '7' } })).toEqual({ count: 2, capped: false });
+    expect(await client.count({}, { cap: 2 })).toEqual({ count: 2, capped: true });
+    const one = { count: 1, capped: false };
+    expect(await client.definitions()).toEqual(
+      expect.arrayContaining([
+        { kind: 'task', name: 'double', counts: { completed: one } },
+        expect.objectContaining({
+          kind: 'orchestration',
+          name: 'failing',
+          counts: { failed: one },
+        }),
+      ]),
+    );
+    await expect(client.count({}, { cap: 0 })).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    await expect(client.list({ tags: { a: '' } })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+    expect(await client.deleteInstanceBulk({ tags: { tenant: '8' } })).toMatchObject({
+      instancesDeleted: 1,
+    });
+    expect(await ids({})).toEqual(['f', 'h']);
+  });
+
   test('running(), get() and history() over HTTP return the same pending work as locally', async () => {
     const flaky = activity(
       'flaky',

@@ -12,7 +12,7 @@ import {
 } from '../../providers/contract/management.ts';
 import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { toMs, type Duration } from '../../model/values/duration.ts';
+import { toMs } from '../../model/values/duration.ts';
 import { checkTags, type Tags } from '../../model/values/tags.ts';
 import { readTime } from '../starting/task-request.ts';
 import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
@@ -192,11 +192,23 @@ function readTimes(
   const times = timeKeys.flatMap((key) => {
     const time = filter[key];
     if (time === undefined) return [];
-    const ago = typeof time === 'string' ? nowMs - toMs(time as Duration, key) : time;
+    const at = typeof time === 'string' ? ago(key, time, nowMs) : time;
     // Times are stored in whole milliseconds, so rounding up changes neither "from" nor "before".
-    return [[key, Math.ceil(readTime(key, ago) ?? 0)]];
+    return [[key, Math.ceil(readTime(key, at) ?? 0)]];
   });
   return Object.fromEntries(times) as Pick<InstanceConditions, (typeof timeKeys)[number]>;
+}
+
+function ago(key: string, duration: string, nowMs: number): number {
+  try {
+    return nowMs - toMs(duration, key);
+  } catch {
+    throw invalid(
+      key,
+      duration,
+      "a Date, milliseconds since the epoch, or a duration such as '1h'",
+    );
+  }
 }
 
 const textKeys = ['failureCode', 'failureText'] as const;

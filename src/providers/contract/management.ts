@@ -1,4 +1,5 @@
 import type { InstanceStatus } from '../../model/status.ts';
+import type { Tags } from '../../model/values/tags.ts';
 
 /** The numbers of rows that a deletion deleted. */
 export interface DeleteInstanceResult {
@@ -167,6 +168,7 @@ export interface ScannedInstance {
   readonly name: string;
   readonly status: InstanceStatus;
   readonly endedAt: number | null;
+  readonly tags: Tags;
 }
 
 /** The result of a step. */

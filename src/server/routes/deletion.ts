@@ -18,6 +18,7 @@ import {
   reason,
   time,
   name,
+  tags,
   terminalStatus,
   done,
   duration,
@@ -54,6 +55,7 @@ const filter = z.strictObject({
   completedBefore: time.optional(),
   status: many(terminalStatus, 20).optional(),
   name: many(name, 100).optional(),
+  tags: tags.optional(),
   limit: z.int().min(0).optional(),
 });
 
@@ -164,7 +166,7 @@ const names = z.union([name, z.array(name).max(100)]).exactOptional();
 const statuses = z.union([terminalStatus, z.array(terminalStatus).max(20)]).exactOptional();
 
 const policy: z.ZodType<RetentionPolicy> = z.union([
-  z.strictObject({ statuses, names, keepFor: duration }),
+  z.strictObject({ statuses, names, tags: tags.exactOptional(), keepFor: duration }),
   z.strictObject({
     names,
     keepExecutions: z.int().min(0),

@@ -7,7 +7,7 @@ const ignoring = (condition: keyof InstanceConditions, rejectedBy: string): Brok
   rejectedBy,
   override: ({ provider }) => ({
     listInstances: ({ filter, ...params }) => {
-      const { [condition]: _, ...others } = filter;
+      const { [condition]: _ignored, ...others } = filter;
       return provider.listInstances({ ...params, filter: others });
     },
   }),
@@ -100,14 +100,14 @@ export const brokenLists: readonly BrokenProvider[] = [
     rejectedBy: 'tags/come-with-the-start',
     override: ({ provider }) => ({
       createInstances: (instances) =>
-        provider.createInstances(instances.map(({ tags: _, ...instance }) => instance)),
+        provider.createInstances(instances.map(({ tags: _tags, ...instance }) => instance)),
     }),
   },
   {
     fault: 'the tags of tasks are dropped',
     rejectedBy: 'tags/of-tasks-and-children',
     override: ({ provider }) => ({
-      createTasks: (tasks) => provider.createTasks(tasks.map(({ tags: _, ...task }) => task)),
+      createTasks: (tasks) => provider.createTasks(tasks.map(({ tags: _tags, ...task }) => task)),
     }),
   },
   {
@@ -116,7 +116,7 @@ export const brokenLists: readonly BrokenProvider[] = [
     override: ({ provider }) => ({
       ackOrchestrationItems: (acks) =>
         provider.ackOrchestrationItems(
-          acks.map(({ turn: { tags: _, ...turn }, ...ack }) => ({ ...ack, turn })),
+          acks.map(({ turn: { tags: _tags, ...turn }, ...ack }) => ({ ...ack, turn })),
         ),
     }),
   },

@@ -1,3 +1,4 @@
+import { decodeTags } from '../../../model/values/tags.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type {
   ManagementStore,
@@ -161,6 +162,7 @@ interface ScanRow {
   readonly definitionKey: number;
   readonly status: InstanceStatus;
   readonly endedAt: number | null;
+  readonly tags: string | null;
 }
 
 interface FoundRow extends ScanRow {
@@ -199,14 +201,17 @@ export class InstanceScan {
     const [first] = rows;
     const isOver = first === undefined || first.isAtEnd || first.scanned < max;
     return {
-      instances: found.map(({ instanceKey, instanceId, incarnation, status, endedAt, ...row }) => ({
-        instanceKey,
-        instanceId,
-        incarnation,
-        name: this.#definitions.get(row.definitionKey).name,
-        status,
-        endedAt,
-      })),
+      instances: found.map(
+        ({ instanceKey, instanceId, incarnation, status, endedAt, tags, ...row }) => ({
+          instanceKey,
+          instanceId,
+          incarnation,
+          name: this.#definitions.get(row.definitionKey).name,
+          status,
+          endedAt,
+          tags: decodeTags(tags),
+        }),
+      ),
       nextKey: isOver ? null : first.lastKey,
     };
   }
@@ -235,14 +240,14 @@ function scanStep(schema: string) {
     }) =>
       `WITH step AS MATERIALIZED (
           SELECT instance_key, instance_id, incarnation, definition_key, ${new RunState(schema).status('instances')} AS status,
-            execution_id, parent_instance_id, created_at, ended_at
+            execution_id, parent_instance_id, created_at, ended_at, tags
           FROM ${schema}.instances WHERE instance_key > ${afterKey} ORDER BY instance_key LIMIT ${limit}
         ), range AS (
           SELECT count(*) AS scanned, max(instance_key) AS last_key,
             min(instance_key) FILTER (WHERE created_at >= ${createdBefore}) AS end_key
           FROM step)
         SELECT scanned, last_key AS "lastKey", end_key IS NOT NULL AS "isAtEnd", instance_key AS "instanceKey",
-          instance_id AS "instanceId", incarnation, definition_key AS "definitionKey", status, ended_at AS "endedAt"
+          instance_id AS "instanceId", incarnation, definition_key AS "definitionKey", status, ended_at AS "endedAt", tags
         FROM range LEFT JOIN step ON instance_key < coalesce(end_key, last_key + 1)
           AND (${statuses} IS NULL OR status = ANY (${statuses}))
           AND (${endedBefore} IS NULL OR ended_at < ${endedBefore})

@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { InstanceStatus } from '../../../model/status.ts';
+import { decodeTags } from '../../../model/values/tags.ts';
 import type {
   ManagementStore,
   ScanInstancesParams,
@@ -114,6 +115,7 @@ interface Row {
   readonly definitionKey: number;
   readonly status: InstanceStatus;
   readonly endedAt: number | null;
+  readonly tags: string | null;
 }
 
 interface Range {
@@ -154,7 +156,7 @@ export class InstanceScan {
       Row
     >(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation,
-              definition_key AS definitionKey, status, ended_at AS endedAt
+              definition_key AS definitionKey, status, ended_at AS endedAt, tags
        FROM instances NOT INDEXED
        WHERE instance_key > :afterKey AND instance_key <= :lastKey
          AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
@@ -182,8 +184,9 @@ export class InstanceScan {
       withFinishedExecutions: params.withFinishedExecutions === true ? 1 : 0,
     });
     return {
-      instances: rows.map(({ definitionKey, ...row }) => ({
+      instances: rows.map(({ definitionKey, tags, ...row }) => ({
         ...row,
+        tags: decodeTags(tags),
         name: this.#definitions.get(definitionKey).name,
       })),
       nextKey: isLastPage ? null : range.lastKey,

@@ -31,7 +31,7 @@ export class InstanceTags {
     // The column names the entries, so that the index needs no second index by instance.
     this.#deleteOfInstances = db.prepare<[string]>(
       `DELETE FROM instance_tags WHERE (name, value, instance_key) IN (
-         SELECT tag.key, tag.value, instance_key FROM instances, json_each(instances.tags) AS tag
+         SELECT json_each.key, json_each.value, instance_key FROM instances, json_each(instances.tags)
          WHERE tags IS NOT NULL AND instance_key IN (SELECT value FROM json_each(?)))`,
     );
   }

@@ -37,6 +37,7 @@ export const creation: Capability = {
           leaked: 0,
           terminated: null,
           blocked: null,
+          tags: {},
           task: null,
         });
       },

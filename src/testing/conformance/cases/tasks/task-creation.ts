@@ -94,6 +94,7 @@ export const taskCreation: Capability = {
           leaked: 0,
           terminated: null,
           blocked: null,
+          tags: {},
           task: {
             priority: 7,
             input: '{"to":1}',
