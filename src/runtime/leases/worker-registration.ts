@@ -12,7 +12,7 @@ export interface RegistrationStore extends ProcessStore, WorkerStore {
 }
 
 /** A worker of this process, as its registration sees it. */
-export interface RegisteredWorker {
+interface RegisteredWorker {
   readonly workerId: string;
   readonly heartbeatMs: number;
   /** The longest lease of its claims, in milliseconds. */

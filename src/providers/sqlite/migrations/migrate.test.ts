@@ -4,7 +4,7 @@ import { checksum, type Migration } from '../../shared/migrations.ts';
 import { migrate, migrations } from './migrate.ts';
 
 const addNotes: Migration = {
-  number: 4,
+  number: migrations.length + 1,
   name: 'notes',
   sql: 'CREATE TABLE notes (note TEXT) STRICT;',
 };
@@ -37,7 +37,7 @@ describe('migrate', () => {
     expect(applied()).toEqual([
       [1, 'initial', 7],
       [2, 'jobs', 7],
-      [3, 'audit', 7],
+      [3, 'workers', 7],
     ]);
     expect(tables()).toContain('instances');
   });
@@ -55,7 +55,7 @@ describe('migrate', () => {
     expect(applied()).toEqual([
       [1, 'initial', 7],
       [2, 'jobs', 7],
-      [3, 'audit', 7],
+      [3, 'workers', 7],
       [4, 'notes', 8],
     ]);
     expect(tables()).toContain('notes');
@@ -115,7 +115,7 @@ describe('migrate', () => {
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '9d70f3072f9e612c'],
       ['jobs', '6b7a17d5163e1a51'],
-      ['audit', 'd9d34aba97b0196a'],
+      ['workers', 'ed57eca9d811cf75'],
     ]);
   });
 });
