@@ -19,6 +19,7 @@ import { brokenLeases } from './broken/leases.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
+import { brokenReruns } from './broken/reruns.ts';
 import { brokenScans } from './broken/scans.ts';
 import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSessions } from './broken/sessions.ts';
@@ -63,6 +64,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenStreams,
   ...brokenUnclaimedWork,
   ...brokenInspection,
+  ...brokenReruns,
 ];
 
 const files = new SqliteFiles();
