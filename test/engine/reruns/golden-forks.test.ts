@@ -25,7 +25,17 @@ installDeterministicGlobals();
 // The histories of later executions need an execution before, which the copied instance does not have.
 // A stray await depends on I/O, so its replay does not reproduce it. The results of the other two contain the time and
 // random numbers after the cut, which a fork draws anew.
-const excluded = new Set(['stray-await', 'time-and-randomness', 'patched-globals']);
+// In the last four, an operation was answered in the batch that withdrew it. A cut between the two leaves the answer out, so
+// the fork withdraws the operation and may end differently.
+const excluded = new Set([
+  'stray-await',
+  'time-and-randomness',
+  'patched-globals',
+  'cancel',
+  'cancel-with-completions',
+  'cancel-too-late',
+  'race-with-late-loser',
+]);
 const programs = goldenPrograms.filter(
   ({ name, executionId }) => executionId === 1 && !excluded.has(name),
 );
