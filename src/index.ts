@@ -102,6 +102,8 @@ export type {
 } from './jobs/session-info.ts';
 export type { Submitter } from './jobs/job-request.ts';
 export type { CancelOptions, TerminateOptions } from './client/managing/stop-request.ts';
+export type { ForkOptions, RetryOptions } from './client/managing/rerun-request.ts';
+export type { ForkOrigin, RetryInfo } from './management/rerun.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { ApplicationTransaction } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/contract/transactional.ts';

@@ -21,6 +21,7 @@ import { brokenOperatorAudits } from './broken/operator-audits.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
+import { brokenReruns } from './broken/reruns.ts';
 import { brokenScans } from './broken/scans.ts';
 import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSessions } from './broken/sessions.ts';
@@ -69,6 +70,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenStreams,
   ...brokenUnclaimedWork,
   ...brokenInspection,
+  ...brokenReruns,
 ];
 
 const files = new SqliteFiles();

@@ -44,6 +44,7 @@ import { queueOrder } from './cases/queues/queue-order.ts';
 import { reads } from './cases/instances/reads.ts';
 import { reclaims } from './cases/deletion/reclaims.ts';
 import { renewals } from './cases/queues/renewals.ts';
+import { reruns } from './cases/instances/reruns.ts';
 import { retries } from './cases/queues/retries.ts';
 import { scans } from './cases/instances/scans.ts';
 import { schedules } from './cases/tasks/schedules.ts';
@@ -84,6 +85,7 @@ export const capabilities: readonly Capability[] = [
   messages,
   children,
   continueAsNewCases,
+  reruns,
   terminal,
   workAcks,
   retries,

@@ -9,6 +9,7 @@ const files = [
   'instances.ts',
   'cancellation.ts',
   'management.ts',
+  'reruns.ts',
   'processes.ts',
   'workers.ts',
   'tasks.ts',

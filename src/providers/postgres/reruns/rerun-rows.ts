@@ -192,7 +192,7 @@ function statements(schema: string) {
         instanceKey,
         now,
       }) => `INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation,
-          definition_key, priority, next_at, failures, created_at)
+          definition_key, priority, next_at, claims, created_at)
         SELECT instance_key, 1, ${taskOperation}, definition_key, priority, ${now}, 0, ${now}
         FROM ${table} WHERE instance_key = ${instanceKey}`,
     ),

@@ -81,7 +81,7 @@ export class RerunRows {
          cancel_actor = :actor
        WHERE instance_key = :instanceKey`,
     );
-    // One statement: 100,000 events of 200 bytes take about 0.3 s.
+    // One statement for a history of any length.
     this.#copyHistory = db.prepare<
       [{ fromKey: number; fromExecution: number; toKey: number; toExecution: number; last: number }]
     >(
