@@ -139,6 +139,23 @@ describeServer('routes', (open) => {
     });
   });
 
+  it('bulk routes without a condition return 400, and count in a dry run with all: true', async () => {
+    const { ask, send, perdure } = await open({ worker: workload });
+    const { id } = await perdure.client.start('hello', 'x');
+    await perdure.client.wait(id);
+    for (const route of ['bulkCancel', 'bulkTerminate', 'bulkDelete', 'bulkPrune'] as const) {
+      const answer = await send(route, { body: {} });
+      expect([answer.status, codeOf(answer)]).toEqual([400, 'INVALID_OPTION']);
+      const preview = await ask(route, { body: { all: true, dryRun: true } });
+      expect(preview).toMatchObject({ matched: 1, preview: { byStatus: { completed: 1 } } });
+    }
+    const filter = { status: ['completed' as const] };
+    expect(await ask('bulkRaiseEvent', { body: { filter, name: 'go' } })).toMatchObject({
+      changed: 0,
+      refused: [{ id, code: 'INSTANCE_OVER' }],
+    });
+  });
+
   it('retention routes return, pause, resume and run retention', async () => {
     const { ask } = await openServer();
     await ask('pauseRetention', { body: {} });

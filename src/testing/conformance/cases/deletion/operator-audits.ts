@@ -117,6 +117,8 @@ export const operatorAudits: Capability = {
           progress.isDone = true;
         });
         while (!progress.isDone) {
+          // A read may resolve without an iteration of the event loop, which a commit needs.
+          await new Promise((resolve) => setImmediate(resolve));
           const [record] = await store.provider.getInstances(['a']);
           // Read second: if the change was visible, its record must be.
           const records = await list(store);
