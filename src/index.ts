@@ -180,7 +180,6 @@ export type {
   EndedWait,
   EventWait,
   JobWait,
-  StepWait,
   TaskWait,
   TimerWait,
   TurnWait,

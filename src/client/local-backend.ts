@@ -26,7 +26,7 @@ import type {
 import { LocalJobs, toNewTask } from './local-jobs.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { describeWait } from './reading/describe-wait.ts';
-import { explainInstance, type StepReader } from './reading/explain-instance.ts';
+import { explainInstance } from './reading/explain-instance.ts';
 import {
   exportHistory,
   listExecutions,
@@ -64,8 +64,6 @@ export interface LocalBackendOptions {
   readonly recheckMs?: number | undefined;
   /** Returns a worker of this process that creates an instance together with its first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
-  /** Reads the steps of a flow run, for `why()`. */
-  readonly readSteps?: StepReader | undefined;
   /** Notifies the workers of this process of a changed schedule. */
   readonly onScheduleChanged?: (() => void) | undefined;
   /** Notifies the workers of this process of a session that was opened or is to end. */
@@ -90,7 +88,6 @@ export class LocalBackend implements ClientBackend {
   readonly deletion: DeletionBackend;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
-  readonly #readSteps: StepReader | undefined;
 
   constructor(options: LocalBackendOptions) {
     const { provider, clock } = options;
@@ -98,9 +95,7 @@ export class LocalBackend implements ClientBackend {
     this.provider = provider;
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
     this.#starter = options.starter ?? (() => undefined);
-    this.#readSteps = options.readSteps;
-    const describe = (id: string) =>
-      describeWait(this, id, 1_000);
+    const describe = (id: string) => describeWait(this, id, 1_000);
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
@@ -182,7 +177,7 @@ export class LocalBackend implements ClientBackend {
   }
 
   why(id: string): Promise<Why> {
-    return explainInstance({ provider: this.provider, readSteps: this.#readSteps }, id);
+    return explainInstance({ provider: this.provider }, id);
   }
 
   list(call: ListCall): Promise<InstancePage> {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { event, orchestration } from 'perdure';
-import { flow } from 'perdure/flows';
+import { flow, readFlowWaits } from 'perdure/flows';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine(
@@ -40,7 +40,7 @@ describeEngine(
       );
     });
 
-    it('shows which steps of a flow wait for a signal and for other steps', async () => {
+    it('readFlowWaits() shows which steps of a flow wait for a signal and for other steps', async () => {
       const order = flow('order')
         .step('approve', { signal: event('approved') }, () => 'yes')
         .step('ship', { needs: ['approve'] }, () => 'sent')
@@ -48,10 +48,9 @@ describeEngine(
       const { client } = await open({ flows: [order] });
       const run = await client.runFlow(order, undefined, { id: 'run-1' });
       await expect.poll(async () => (await run.status()).status).toBe('running');
-      const { waits } = await client.why('run-1');
-      expect(waits.filter(({ kind }) => kind === 'step')).toEqual([
-        { kind: 'step', step: 'approve', signal: 'approved' },
-        { kind: 'step', step: 'ship', dependencies: ['approve'] },
+      expect(await readFlowWaits(client, 'run-1')).toEqual([
+        { step: 'approve', signal: 'approved' },
+        { step: 'ship', dependencies: ['approve'] },
       ]);
     });
   },

@@ -4,7 +4,7 @@ import { checksum, type Migration } from '../../shared/migrations.ts';
 import { migrate, migrations } from './migrate.ts';
 
 const addNotes: Migration = {
-  number: 3,
+  number: migrations.length + 1,
   name: 'notes',
   sql: 'CREATE TABLE notes (note TEXT) STRICT;',
 };
@@ -113,6 +113,7 @@ describe('migrate', () => {
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '9d70f3072f9e612c'],
       ['jobs', '6b7a17d5163e1a51'],
+      ['inspection', 'd67872b6cc947015'],
     ]);
   });
 });
