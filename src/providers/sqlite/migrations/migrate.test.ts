@@ -37,6 +37,7 @@ describe('migrate', () => {
     expect(applied()).toEqual([
       [1, 'initial', 7],
       [2, 'jobs', 7],
+      [3, 'inspection', 7],
     ]);
     expect(tables()).toContain('instances');
   });
@@ -54,7 +55,8 @@ describe('migrate', () => {
     expect(applied()).toEqual([
       [1, 'initial', 7],
       [2, 'jobs', 7],
-      [3, 'notes', 8],
+      [3, 'inspection', 7],
+      [4, 'notes', 8],
     ]);
     expect(tables()).toContain('notes');
   });
