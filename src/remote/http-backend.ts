@@ -57,8 +57,7 @@ export class HttpBackend implements ClientBackend {
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
     this.deletion = new HttpDeletion(transport);
-    const describe = (id: string) =>
-      describeWait(this, id, 2_000);
+    const describe = (id: string) => describeWait(this, id, 2_000);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 
