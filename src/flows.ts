@@ -40,3 +40,4 @@ export type {
   StepState,
   StepStatus,
 } from './flows/reading/flow-run.ts';
+export { readFlowWaits, type StepWait } from './flows/reading/flow-waits.ts';

@@ -199,7 +199,6 @@ export type {
   EndedWait,
   EventWait,
   JobWait,
-  StepWait,
   TaskWait,
   TimerWait,
   TurnWait,

@@ -84,9 +84,6 @@ export class Perdure {
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       guard: assertOutsideOrchestration,
       starter: () => this.#starter,
-      // Imported when needed: `perdure` does not load flows.
-      readSteps: async (id) =>
-        (await import('./flows/reading/flow-waits.ts')).readFlowWaits(this.client, id),
       onScheduleChanged: () => {
         for (const worker of this.#workers) worker.scheduleChanged();
       },

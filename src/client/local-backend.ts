@@ -42,7 +42,7 @@ import {
 } from './reading/workers.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { describeWait } from './reading/describe-wait.ts';
-import { explainInstance, type StepReader } from './reading/explain-instance.ts';
+import { explainInstance } from './reading/explain-instance.ts';
 import {
   exportHistory,
   listExecutions,
@@ -81,8 +81,6 @@ export interface LocalBackendOptions {
   readonly recheckMs?: number | undefined;
   /** Returns a worker of this process that creates an instance together with its first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
-  /** Reads the steps of a flow run, for `why()`. */
-  readonly readSteps?: StepReader | undefined;
   /** Notifies the workers of this process of a changed schedule. */
   readonly onScheduleChanged?: (() => void) | undefined;
   /** Notifies the workers of this process of a session that was opened or is to end. */
@@ -132,7 +130,6 @@ export class LocalBackend implements ClientBackend {
   readonly bulk: LocalBulk;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
-  readonly #readSteps: StepReader | undefined;
 
   constructor(options: LocalBackendOptions) {
     const { provider, clock } = options;
@@ -140,9 +137,7 @@ export class LocalBackend implements ClientBackend {
     this.provider = provider;
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
     this.#starter = options.starter ?? (() => undefined);
-    this.#readSteps = options.readSteps;
-    const describe = (id: string) =>
-      describeWait(this, id, 1_000);
+    const describe = (id: string) => describeWait(this, id, 1_000);
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
@@ -237,7 +232,7 @@ export class LocalBackend implements ClientBackend {
   }
 
   why(id: string): Promise<Why> {
-    return explainInstance({ provider: this.provider, readSteps: this.#readSteps }, id);
+    return explainInstance({ provider: this.provider }, id);
   }
 
   list(call: ListCall): Promise<InstancePage> {

@@ -68,8 +68,7 @@ export class HttpBackend implements ClientBackend {
     this.schedules = new HttpSchedules(transport);
     this.deletion = new HttpDeletion(transport);
     this.bulk = new HttpBulk(transport);
-    const describe = (id: string) =>
-      describeWait(this, id, 2_000);
+    const describe = (id: string) => describeWait(this, id, 2_000);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 

@@ -109,7 +109,9 @@ const pending: Check = fields<PendingWork>({
   ),
   nextTryAt: optional(number),
   heartbeatAt: optional(number),
-  expired: optional(fields<{ worker?: string; at: number }>({ worker: optional(text), at: number })),
+  expired: optional(
+    fields<{ worker?: string; at: number }>({ worker: optional(text), at: number }),
+  ),
   pointOfNoReturn: optional(flag),
   worker: optional(text),
   claimedAt: optional(number),

@@ -1,4 +1,3 @@
-import { flowVersion } from '../../model/definition.ts';
 import { decodeEvent } from '../../model/event.ts';
 import { notFound } from '../../model/failures/errors.ts';
 import { decodeFailure } from '../../model/failures/failure.ts';
@@ -9,16 +8,11 @@ import type { Provider } from '../../providers/contract/provider.ts';
 import { summarizeFailure, toPendingWork, type PendingWork } from './inspect-instance.ts';
 import { toBlockedInfo } from './instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
-import type { StepWait, Wait, Why } from './why.ts';
+import type { Wait, Why } from './why.ts';
 import { explainWaits } from './why-text.ts';
-
-/** Reads the steps of a flow run that have not settled. */
-export type StepReader = (id: string) => Promise<readonly StepWait[]>;
 
 export interface ExplainParams {
   readonly provider: Provider;
-  /** Absent: flows are explained as orchestrations. */
-  readonly readSteps?: StepReader | undefined;
 }
 
 // Events of a history that are read: the last ones, because most open operations are recent.
@@ -51,12 +45,10 @@ async function explain(params: ExplainParams, id: string, childLimit: number): P
     return { id, status, waits, text: explainWaits(waits, { nowMs }) };
   }
   const { open, incomplete } = await openOperations(params, record, turn);
-  const isFlow = record.version === flowVersion && turn.historyLength <= maxEvents;
   const waits = [
     ...stateWaits(record, turn),
     ...workWaits(record, pending),
     ...(await operationWaits(params, open, pending, childLimit)),
-    ...(isFlow && record.blocked === null ? ((await params.readSteps?.(id)) ?? []) : []),
     ...jobWaits(turn),
   ];
   const text = explainWaits(waits, { nowMs, incomplete });

@@ -5,7 +5,6 @@ import type {
   ChildWait,
   EndedWait,
   JobWait,
-  StepWait,
   TaskWait,
   TurnWait,
   Wait,
@@ -103,8 +102,6 @@ function clauseOf(
       return childClause(wait);
     case 'detached':
       return { subject: `the start of detached instance ${code(wait.id)}` };
-    case 'step':
-      return stepClause(wait);
     case 'task':
       return { ...workClause(wait, nowMs), ...taskNote(wait, nowMs) };
     case 'activity':
@@ -159,20 +156,6 @@ function childClause({ id, name, status, isStopping, text }: ChildWait): Clause 
   if (status === undefined) return { subject, state: 'it does not exist yet' };
   if (text === undefined) return { subject, state: status };
   return { subject, state: status, more: `Child: ${text}` };
-}
-
-function stepClause({ step, dependencies = [], signal, items }: StepWait): Clause {
-  const subject = `step ${code(step)}`;
-  if (items !== undefined) {
-    return { subject, state: `${items.completed} of ${items.known} items have completed` };
-  }
-  const needs = [
-    ...(dependencies.length === 0
-      ? []
-      : [`${dependencies.length === 1 ? 'step' : 'steps'} ${dependencies.map(code).join(', ')}`]),
-    ...(signal === undefined ? [] : [`signal ${code(signal)}`]),
-  ];
-  return { subject, state: needs.length === 0 ? undefined : `needs ${needs.join(' and ')}` };
 }
 
 function turnText({ worker, claimedAt, lockedUntil }: TurnWait, nowMs: number): string {

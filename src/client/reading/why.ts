@@ -28,7 +28,6 @@ export type Wait =
   | EventWait
   | ChildWait
   | DetachedWait
-  | StepWait
   | CancelWait
   | BlockedWait
   | JobWait
@@ -110,18 +109,6 @@ export interface DetachedWait {
   readonly operation: number;
   readonly name: string;
   readonly id: string;
-}
-
-/** A step of a flow that has not started, or whose items are not all done. */
-export interface StepWait {
-  readonly kind: 'step';
-  readonly step: string;
-  /** Steps that must settle first. Its condition, if any, is evaluated then. */
-  readonly dependencies?: readonly string[];
-  /** The signal that it needs. */
-  readonly signal?: string;
-  /** The items of a map or generator: how many have completed, of how many known so far. */
-  readonly items?: { readonly completed: number; readonly known: number };
 }
 
 /** The instance was canceled and has not ended. */

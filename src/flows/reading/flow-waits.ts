@@ -1,10 +1,21 @@
-import type { Client, StepWait } from '../../index.ts';
+import type { Client } from '../../index.ts';
 import { dependenciesOf } from '../definition/graph.ts';
 import { statusOf, takenSignal } from '../definition/run-format.ts';
 import { FlowHistory } from './flow-history.ts';
 import { RunReader } from './run-reader.ts';
 
-/** Reads the steps of a run that wait for other steps, a signal or items. Steps with one running call are its activities. */
+/** A step of a flow that has not started, or whose items are not all done. */
+export interface StepWait {
+  readonly step: string;
+  /** Steps that must settle first. Its condition, if any, is evaluated then. */
+  readonly dependencies?: readonly string[];
+  /** The signal that it needs. */
+  readonly signal?: string;
+  /** The items of a map or generator: how many have completed, of how many known so far. */
+  readonly items?: { readonly completed: number; readonly known: number };
+}
+
+/** Reads the steps of a run that wait for other steps, a signal or items. `client.why()` explains steps that run. */
 export async function readFlowWaits(client: Client, id: string): Promise<readonly StepWait[]> {
   const info = await client.get(id);
   if (info === undefined) return [];
@@ -23,7 +34,7 @@ export async function readFlowWaits(client: Client, id: string): Promise<readonl
     if (node === undefined) return [];
     if (items !== undefined && (status === 'running' || status === 'queued')) {
       const known = Object.values(items).reduce((sum, count) => sum + count, 0);
-      return [{ kind: 'step', step, items: { completed: items.completed, known } }];
+      return [{ step, items: { completed: items.completed, known } }];
     }
     if (status !== 'pending') return [];
     const dependencies = dependenciesOf(node, graph).filter((name) => !settled.has(name));
@@ -31,7 +42,6 @@ export async function readFlowWaits(client: Client, id: string): Promise<readonl
     const isMissing = signal !== undefined && takenSignal(statusOf(info), signal) === undefined;
     return [
       {
-        kind: 'step',
         step,
         ...(dependencies.length > 0 && { dependencies }),
         ...(isMissing && { signal }),

@@ -9,7 +9,12 @@ import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { actorOf } from '../access/tokens.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
-import { toHistoryResponse, toInstanceResponse, toExportChunks, toWhyResponse } from './serializers.ts';
+import {
+  toHistoryResponse,
+  toInstanceResponse,
+  toExportChunks,
+  toWhyResponse,
+} from './serializers.ts';
 
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {

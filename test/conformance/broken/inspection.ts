@@ -95,8 +95,8 @@ export const brokenInspection: readonly BrokenProvider[] = [
     fault: 'a claim of an instance does not store its worker',
     rejectedBy: 'inspect/shows-who-runs-a-turn',
     override: ({ provider }) => ({
-      fetchOrchestrationItems: ({ worker: _, ...params }) =>
-        provider.fetchOrchestrationItems(params),
+      fetchOrchestrationItems: (params) =>
+        provider.fetchOrchestrationItems({ ...params, worker: 'another' }),
     }),
   },
   {
