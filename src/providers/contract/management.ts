@@ -20,7 +20,8 @@ export interface PruneResult {
 export interface AuditEntry {
   /** Unique. The deletions of one bulk operation share it, and their counts are summed in one record. */
   readonly auditId: string;
-  readonly action: 'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention';
+  readonly action:
+    'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention' | 'trigger' | 'backfill';
   readonly actor: string | null;
   /** The shape of the filter as JSON text: which conditions and how many ids, but no values. */
   readonly filter: string;

@@ -44,6 +44,7 @@ import { reclaims } from './cases/deletion/reclaims.ts';
 import { renewals } from './cases/queues/renewals.ts';
 import { retries } from './cases/queues/retries.ts';
 import { scans } from './cases/instances/scans.ts';
+import { scheduleRuns } from './cases/tasks/schedule-runs.ts';
 import { schedules } from './cases/tasks/schedules.ts';
 import { sessionEnds } from './cases/jobs/session-ends.ts';
 import { sessions } from './cases/jobs/sessions.ts';
@@ -106,6 +107,7 @@ export const capabilities: readonly Capability[] = [
   expiries,
   onFail,
   schedules,
+  scheduleRuns,
   sessions,
   sessionEnds,
   jobs,

@@ -19,6 +19,12 @@ export interface AuditedStep {
 type Sum = AuditEntry & Deleted;
 
 const maxRecords = 10_000;
+const nothingDeleted: Deleted = {
+  instancesDeleted: 0,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+  queueMessagesDeleted: 0,
+};
 
 /** Reads and writes `audit`: one row per operation, limited to the newest 10,000. */
 export class Audit {
@@ -29,9 +35,17 @@ export class Audit {
   }
 
   /** Records deletions, or adds them to the records of the same operations. */
-  async record(tx: Transaction, steps: readonly AuditedStep[], now: number): Promise<void> {
+  record(tx: Transaction, steps: readonly AuditedStep[], now: number): Promise<void> {
+    return this.#add(tx, sumUp(steps), now);
+  }
+
+  /** Records an action that deletes nothing. Further steps of one operation add nothing. */
+  async recordAction(tx: Transaction, entry: AuditEntry | undefined, now: number): Promise<void> {
+    if (entry !== undefined) await this.#add(tx, [{ ...entry, ...nothingDeleted }], now);
+  }
+
+  async #add(tx: Transaction, sums: readonly Sum[], now: number): Promise<void> {
     const { add, trim } = this.#statements;
-    const sums = sumUp(steps);
     if (sums.length === 0) return;
     const added = await tx.query<{ isNew: boolean }>(...add({ sums, at: now }));
     if (added.some(({ isNew }) => isNew)) await tx.execute(...trim({}));

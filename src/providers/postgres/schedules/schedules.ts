@@ -1,22 +1,43 @@
 import { randomInt } from 'node:crypto';
 import type { CreateResult } from '../../contract/instances.ts';
+import type { AuditEntry } from '../../contract/management.ts';
 import type {
+  ScheduledRun,
+  ScheduledRuns,
   ScheduleStore,
   ScheduleTick,
   PlannedSchedule,
   ScheduleRecord,
+  WhileRunning,
 } from '../../contract/schedules.ts';
 import type { CreateTaskResult } from '../../contract/tasks.ts';
+import {
+  appendRuns,
+  maxWaitsFor,
+  readRunIds,
+  readTicks,
+  rememberRuns,
+  runsToCheck,
+  toStoredList,
+} from '../../rules/schedule-runs.ts';
 import { one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
 import type { NextDueCache } from '../wakeups/due-query.ts';
+import { requestCancels, type StopStore } from '../stopping/cancellation.ts';
 import { createTasks, type TaskTables } from '../tasks/tasks.ts';
 
 type ScheduleParts = StoreAccess &
-  TaskTables & { readonly scheduleRows: ScheduleRows; readonly nextSchedule: NextDueCache };
+  TaskTables &
+  StopStore & {
+    readonly scheduleRows: ScheduleRows;
+    readonly nextSchedule: NextDueCache;
+    readonly audit: {
+      recordAction(tx: Transaction, entry: AuditEntry | undefined, now: number): Promise<void>;
+    };
+  };
 
 /** Implements schedules and their ticks. */
 export function createScheduleStore(
@@ -67,7 +88,12 @@ export function createScheduleStore(
       const known = nextSchedule.get();
       return known === undefined
         ? store.read('dueSchedules', (tx) => readDue(store, tx, max))
-        : { due: [], nowMs: known.nowMs, nextAt: known.nextAt === Infinity ? null : known.nextAt };
+        : {
+            due: [],
+            nowMs: known.nowMs,
+            nextAt: known.nextAt === Infinity ? null : known.nextAt,
+            waitsFor: [],
+          };
     },
 
     async tickSchedules(ticks) {
@@ -77,7 +103,35 @@ export function createScheduleStore(
         nextSchedule.invalidate();
       }
     },
+
+    startScheduledRuns: (runs) =>
+      store.writeOnce('startScheduledRuns', (scope) =>
+        startScheduledRuns(store, scope, { runs, createInstances }),
+      ),
   };
+}
+
+/** Starts runs of a schedule without a tick. Throws if the store rejects one. */
+async function startScheduledRuns(
+  store: ScheduleParts,
+  scope: Scope,
+  {
+    runs: { name, ifRevision, areTracked, audit, instances, tasks },
+    createInstances,
+  }: { readonly runs: ScheduledRuns; readonly createInstances: CreateInstances },
+): Promise<readonly ScheduledRun[] | undefined> {
+  const [[schedule]] = await scope.begin(store.scheduleRows.lock(scope.tx, [name]));
+  if (schedule?.revision !== ifRevision) return undefined;
+  const started = await createRuns(store, scope, { instances, tasks, createInstances });
+  if (areTracked) {
+    const ids = started.map(({ instanceId }) => instanceId);
+    const runIds = appendRuns(schedule.runIds, ids);
+    await store.scheduleRows.setRuns(scope.tx, { name, runIds, lastInstanceId: ids.at(-1) });
+  }
+  if (started.some(({ created }) => created)) {
+    await store.audit.recordAction(scope.tx, audit, scope.now);
+  }
+  return started;
 }
 
 async function readDue(
@@ -88,7 +142,8 @@ async function readDue(
   const most = Math.max(max, 0) + 1;
   const { nowMs, next } = await scheduleRows.selectNext(tx, most, nowParameter);
   const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
-  return { due, nowMs, nextAt: next[due.length]?.nextAt ?? null };
+  const { ready, waitsFor } = await scheduleRows.selectBuffered(tx, Math.max(max, 0), due);
+  return { due: [...due, ...ready], nowMs, nextAt: next[due.length]?.nextAt ?? null, waitsFor };
 }
 
 type Tick = (scope: Scope, ticks: readonly ScheduleTick[]) => Promise<readonly boolean[]>;
@@ -108,7 +163,8 @@ async function tickSchedules(
     const [only] = ticks;
     if (ticks.length === 1 && only !== undefined) {
       // The schedule records the error and continues. It would otherwise retry this tick forever.
-      const skipped = { ...only, instances: [], tasks: [], error: (error as Error).message };
+      const { whileRunning: _, ...rest } = only;
+      const skipped = { ...rest, instances: [], tasks: [], error: (error as Error).message };
       return store.writeOnce('tickSchedules', (scope) => tick(scope, [skipped]));
     }
     const results: boolean[] = [];
@@ -134,54 +190,155 @@ async function tickAll(
       ticks.map(({ name }) => name),
     ),
   );
-  const live = new Map(schedules.map((schedule) => [schedule.name, schedule]));
+  const locked = new Map(schedules.map((schedule) => [schedule.name, schedule]));
   const isCurrent = ticks.map(({ name, revision }) => {
-    const schedule = live.get(name);
+    const schedule = locked.get(name);
     const isMatch = schedule?.paused === false && schedule.revision === revision;
     // Only one tick per revision is executed.
-    if (isMatch) live.delete(name);
+    if (isMatch) locked.delete(name);
     return isMatch;
   });
   const current = ticks.filter((_, index) => isCurrent[index]);
-  const moves = await startRuns(store, scope, { ticks: current, createInstances });
+  const known = new Map(schedules.map((schedule) => [schedule.name, runsToCheck(schedule)]));
+  const plan = await planTicks(store, scope, { ticks: current, known });
+  await cancelRuns(store, scope, plan.held);
+  const runs = await startRuns(store, scope, { ticks: plan.starting, createInstances });
+  const isLive = (instanceId: string): boolean => plan.live.has(instanceId);
+  const moves = [
+    ...plan.held.map(({ tick, bufferedTicks, skipped }) => ({
+      tick,
+      bufferedTicks,
+      skipped,
+      runIds: rememberRuns(known.get(tick.name) ?? [], [], isLive),
+      instanceId: null,
+    })),
+    ...plan.starting.map((tick, index) => ({
+      tick,
+      bufferedTicks: tick.bufferedTicks ?? [],
+      skipped: tick.skipped ?? 0,
+      runIds: rememberRuns(known.get(tick.name) ?? [], runs[index] ?? [], isLive),
+      instanceId: runs[index]?.at(-1) ?? null,
+    })),
+  ];
   await store.scheduleRows.move(scope.tx, moves, scope.now);
   return isCurrent;
 }
 
-/** Starts all runs of ticks, or throws. */
+/** A tick that starts nothing, because the runs `live` of its schedule have not ended. */
+interface HeldTick extends WhileRunning {
+  readonly tick: ScheduleTick;
+  readonly live: readonly string[];
+}
+
+/** Decides which ticks start their runs. Reads runs only for ticks with `whileRunning`. */
+async function planTicks(
+  { scheduleRows }: Pick<ScheduleParts, 'scheduleRows'>,
+  { tx }: Scope,
+  {
+    ticks,
+    known,
+  }: {
+    readonly ticks: readonly ScheduleTick[];
+    readonly known: ReadonlyMap<string, readonly string[]>;
+  },
+): Promise<{
+  readonly live: ReadonlySet<string>;
+  readonly held: readonly HeldTick[];
+  readonly starting: readonly ScheduleTick[];
+}> {
+  const runsOf = ({ name, whileRunning }: ScheduleTick) =>
+    whileRunning === undefined ? [] : (known.get(name) ?? []);
+  const live = new Set(await scheduleRows.selectLive(tx, ticks.flatMap(runsOf)));
+  const held = ticks.flatMap((tick): readonly HeldTick[] => {
+    const blocking = runsOf(tick).filter((instanceId) => live.has(instanceId));
+    const { whileRunning } = tick;
+    if (whileRunning === undefined || blocking.length === 0) return [];
+    return [{ tick, live: blocking, ...whileRunning }];
+  });
+  const heldTicks = new Set(held.map(({ tick }) => tick));
+  return { live, held, starting: ticks.filter((tick) => !heldTicks.has(tick)) };
+}
+
+async function cancelRuns(
+  store: StopStore,
+  scope: Scope,
+  held: readonly HeldTick[],
+): Promise<void> {
+  const requests = held.flatMap(({ live, cancel }) =>
+    cancel === undefined ? [] : live.map((instanceId) => ({ instanceId, actor: null, ...cancel })),
+  );
+  if (requests.length > 0) await requestCancels(store, scope, requests);
+}
+
+/** Starts all runs of ticks, or throws. Returns the ids of the runs of each tick. */
 async function startRuns(
   store: TaskTables,
   scope: Scope,
   { ticks, createInstances }: Ticks,
-): Promise<readonly ScheduleMove[]> {
+): Promise<readonly (readonly string[])[]> {
   const instances = ticks.flatMap((tick) => tick.instances);
   const tasks = ticks.flatMap((tick) => tick.tasks);
-  const created = instances.length === 0 ? [] : await createInstances(scope, instances);
-  const ran = tasks.length === 0 ? [] : await createTasks(store, scope, tasks);
-  const ids = new Map<object, string>();
-  for (const [index, one] of instances.entries()) ids.set(one, startedId(created[index], one));
-  for (const [index, one] of tasks.entries()) ids.set(one, startedId(ran[index], one));
-  return ticks.map((tick) => {
-    const last = tick.tasks.at(-1) ?? tick.instances.at(-1);
-    const instanceId = last === undefined ? null : (ids.get(last) ?? null);
-    return { tick, instanceId, error: tick.error };
-  });
+  const started = await createRuns(store, scope, { instances, tasks, createInstances });
+  const ids = started.map(({ instanceId }) => instanceId);
+  const [ofInstances, ofTasks] = [ids.slice(0, instances.length), ids.slice(instances.length)];
+  return ticks.map((tick) => [
+    ...ofInstances.splice(0, tick.instances.length),
+    ...ofTasks.splice(0, tick.tasks.length),
+  ]);
 }
 
-function startedId(
+/** Starts runs, or throws. Returns the instances first. */
+async function createRuns(
+  store: TaskTables,
+  scope: Scope,
+  {
+    instances,
+    tasks,
+    createInstances,
+  }: Pick<ScheduledRuns, 'instances' | 'tasks'> & { readonly createInstances: CreateInstances },
+): Promise<readonly ScheduledRun[]> {
+  const created = instances.length === 0 ? [] : await createInstances(scope, instances);
+  const ran = tasks.length === 0 ? [] : await createTasks(store, scope, tasks);
+  return [
+    ...instances.map((one, index) => startedRun(created[index], one)),
+    ...tasks.map((one, index) => startedRun(ran[index], one)),
+  ];
+}
+
+function startedRun(
   result: CreateResult | CreateTaskResult | undefined,
   { instanceId }: { readonly instanceId: string },
-): string {
+): ScheduledRun {
   if (result?.kind === 'refused') throw result.error;
-  return result?.kind === 'active' ? result.instanceId : instanceId;
+  return {
+    instanceId: result?.kind === 'active' ? result.instanceId : instanceId,
+    created: result?.kind === 'created',
+  };
 }
 
 /** The next state of a schedule after a tick. */
-interface ScheduleMove {
+interface ScheduleMove extends Pick<WhileRunning, 'bufferedTicks' | 'skipped'> {
   readonly tick: ScheduleTick;
+  readonly runIds: readonly string[];
+  /** The last run; `null` keeps the one before. */
   readonly instanceId: string | null;
-  readonly error: string | null;
 }
+
+/** A schedule as it is stored. */
+type Row = Omit<ScheduleRecord, 'runIds' | 'bufferedTicks'> & {
+  readonly runIds: string | null;
+  readonly bufferedTicks: string | null;
+};
+
+function toRecord({ runIds, bufferedTicks, ...row }: Row): ScheduleRecord {
+  return { ...row, runIds: readRunIds(runIds), bufferedTicks: readTicks(bufferedTicks) };
+}
+
+/** The columns that decide about a tick. */
+type LockedSchedule = Pick<
+  ScheduleRecord,
+  'name' | 'revision' | 'paused' | 'runIds' | 'lastInstanceId'
+>;
 
 /** Reads and writes `schedules`. */
 export class ScheduleRows {
@@ -201,10 +358,10 @@ export class ScheduleRows {
     const bind = ifRevision === undefined ? put : ifRevision === 0 ? insert : update;
     // A random first revision: a tick of a deleted schedule never matches a new one of that name.
     const revision = bind === update ? (ifRevision ?? null) : randomInt(1, 2 ** 47);
-    const [record] = await tx.query<ScheduleRecord>(
+    const [row] = await tx.query<Row>(
       ...bind({ now: nowParameter, name, definition, revision, nextAt }),
     );
-    return record;
+    return row && toRecord(row);
   }
 
   /** Pauses or resumes a schedule. Returns whether it exists with the revision `ifRevision`. */
@@ -241,16 +398,59 @@ export class ScheduleRows {
     nowParameter: number | null,
   ): Promise<{ readonly nowMs: number; readonly next: readonly ScheduleRecord[] }> {
     const rows = await tx.query<
-      Omit<ScheduleRecord, 'name'> & { readonly now: number; readonly name: string | null }
+      Omit<Row, 'name'> & { readonly now: number; readonly name: string | null }
     >(...this.#statements.selectNext({ now: nowParameter, limit: max }));
     const nowMs = rows[0]?.now ?? Number.NaN;
     const next = rows.flatMap(({ now: _now, name, ...row }) =>
-      name === null ? [] : { ...row, name },
+      name === null ? [] : toRecord({ ...row, name }),
     );
     return { nowMs, next };
   }
 
-  list(
+  /**
+   * The schedules whose buffered ticks can start, at most `max`, except those that are due anyway; and the runs that the
+   * others wait for.
+   */
+  async selectBuffered(
+    tx: Transaction,
+    max: number,
+    due: readonly ScheduleRecord[],
+  ): Promise<{ readonly ready: readonly ScheduleRecord[]; readonly waitsFor: readonly string[] }> {
+    const buffered = (await tx.query<Row>(...this.#statements.selectBuffered({}))).map(toRecord);
+    if (buffered.length === 0) return { ready: [], waitsFor: [] };
+    const runIds = buffered.flatMap((record) => record.runIds);
+    const live = new Set(await this.selectLive(tx, runIds));
+    const isReady = (record: ScheduleRecord) =>
+      !record.runIds.some((instanceId) => live.has(instanceId)) &&
+      !due.some(({ name }) => name === record.name);
+    const ready = buffered.filter(isReady).slice(0, max);
+    return { ready, waitsFor: [...live].slice(0, maxWaitsFor) };
+  }
+
+  /** Those of the runs that have not ended. */
+  async selectLive(tx: Transaction, runIds: readonly string[]): Promise<readonly string[]> {
+    if (runIds.length === 0) return [];
+    const rows = await tx.query<{ readonly instanceId: string }>(
+      ...this.#statements.selectLive({ runIds }),
+    );
+    return rows.map(({ instanceId }) => instanceId);
+  }
+
+  /** Sets the runs that a locked schedule remembers. */
+  async setRuns(
+    tx: Transaction,
+    runs: {
+      readonly name: string;
+      readonly runIds: readonly string[];
+      readonly lastInstanceId: string | undefined;
+    },
+  ): Promise<void> {
+    const { name, runIds, lastInstanceId = null } = runs;
+    const stored = { name, runIds: toStoredList(runIds), lastInstanceId };
+    await tx.execute(...this.#statements.setRuns(stored));
+  }
+
+  async list(
     tx: Transaction,
     params: {
       readonly limit: number;
@@ -260,11 +460,12 @@ export class ScheduleRows {
   ): Promise<readonly ScheduleRecord[]> {
     const { afterName, names } = params;
     const page = { afterName, limit: Math.max(params.limit, 0) };
-    return tx.query<ScheduleRecord>(
+    const rows = await tx.query<Row>(
       ...(names === undefined
         ? this.#statements.selectPage(page)
         : this.#statements.selectNamed({ ...page, names })),
     );
+    return rows.map(toRecord);
   }
 
   /** A page up to a number of bytes. The first schedule that does not fit is returned without its definition. */
@@ -272,22 +473,24 @@ export class ScheduleRows {
     tx: Transaction,
     page: { readonly limit: number; readonly afterName: string; readonly maxBytes: number },
   ): Promise<readonly ScheduleRecord[]> {
-    const rows = await tx.query<ScheduleRecord & { readonly isWithheld: boolean }>(
+    const rows = await tx.query<Row & { readonly isWithheld: boolean }>(
       ...this.#statements.selectWithin({
         afterName: page.afterName,
         limit: Math.max(page.limit, 0),
         maxBytes: Math.max(Math.floor(page.maxBytes), 0),
       }),
     );
-    return rows.map(({ isWithheld, ...row }) => (isWithheld ? { ...row, withheld: true } : row));
+    return rows.map(({ isWithheld, ...row }) =>
+      isWithheld ? { ...toRecord(row), withheld: true } : toRecord(row),
+    );
   }
 
   /** Locks schedules by name. */
-  lock(
-    tx: Transaction,
-    names: readonly string[],
-  ): Promise<readonly Pick<ScheduleRecord, 'name' | 'revision' | 'paused'>[]> {
-    return tx.query(...this.#statements.lock({ names }));
+  async lock(tx: Transaction, names: readonly string[]): Promise<readonly LockedSchedule[]> {
+    const rows = await tx.query<
+      Omit<LockedSchedule, 'runIds'> & { readonly runIds: string | null }
+    >(...this.#statements.lock({ names }));
+    return rows.map(({ runIds, ...row }) => ({ ...row, runIds: readRunIds(runIds) }));
   }
 
   /** Advances locked schedules, by one tick each. */
@@ -297,7 +500,8 @@ export class ScheduleRows {
 }
 
 const columns = `name, definition, revision, paused, next_at AS "nextAt", last_tick_at AS "lastTickAt",
-  last_instance_id AS "lastInstanceId", last_error AS "lastError", created_at AS "createdAt",
+  last_instance_id AS "lastInstanceId", last_error AS "lastError", run_ids AS "runIds",
+  buffered_ticks AS "bufferedTicks", skipped_ticks AS "skippedTicks", created_at AS "createdAt",
   updated_at AS "updatedAt"`;
 
 const moveRows = rowsOf<ScheduleMove>()({
@@ -305,7 +509,10 @@ const moveRows = rowsOf<ScheduleMove>()({
   next_at: ['bigint', ({ tick }) => tick.nextAt],
   last_tick_at: ['bigint', ({ tick }) => tick.lastTickAt],
   instance_id: ['text', ({ instanceId }) => instanceId],
-  error: ['text', ({ error }) => error],
+  error: ['text', ({ tick }) => tick.error],
+  run_ids: ['text', ({ runIds }) => toStoredList(runIds)],
+  buffered_ticks: ['text', ({ bufferedTicks }) => toStoredList(bufferedTicks)],
+  skipped: ['bigint', ({ skipped }) => skipped],
 });
 
 function statements(schema: string) {
@@ -405,11 +612,37 @@ function statements(schema: string) {
         `SELECT ${columns} FROM ${table} WHERE name = ANY (${names}) AND name > ${afterName}
         ORDER BY name LIMIT ${limit}`,
     ),
+    selectBuffered: prepare(
+      'perdure_buffered_schedules',
+      {},
+      () =>
+        `SELECT ${columns} FROM ${table} WHERE NOT paused AND buffered_ticks IS NOT NULL ORDER BY name`,
+    ),
+    // One index lookup per id, also under a plan made while the table was empty.
+    selectLive: prepare(
+      'perdure_live_scheduled_runs',
+      { runIds: strings() },
+      ({ runIds }) => `SELECT wanted.id AS "instanceId" FROM unnest(${runIds}) AS wanted (id)
+        CROSS JOIN LATERAL (SELECT ended_at FROM ${schema}.instances AS run WHERE run.instance_id = wanted.id LIMIT 1) AS run
+        WHERE run.ended_at IS NULL`,
+    ),
+    setRuns: prepare(
+      'perdure_set_scheduled_runs',
+      {
+        name: one<string>('text'),
+        runIds: one<string | null>('text'),
+        lastInstanceId: one<string | null>('text'),
+      },
+      ({ name, runIds, lastInstanceId }) => `UPDATE ${table}
+        SET run_ids = ${runIds}, last_instance_id = coalesce(${lastInstanceId}, last_instance_id)
+        WHERE name = ${name}`,
+    ),
     lock: prepare(
       'perdure_lock_schedules',
       { names: strings() },
       ({ names }) =>
-        `SELECT name, revision, paused FROM ${table} WHERE name = ANY (${names}) ORDER BY name FOR UPDATE`,
+        `SELECT name, revision, paused, run_ids AS "runIds", last_instance_id AS "lastInstanceId" FROM ${table}
+        WHERE name = ANY (${names}) ORDER BY name FOR UPDATE`,
     ),
     move: prepare(
       'perdure_move_schedules',
@@ -417,6 +650,8 @@ function statements(schema: string) {
       ({ moves, at }) => `UPDATE ${table} AS schedule
         SET next_at = tick.next_at, last_tick_at = tick.last_tick_at,
             last_instance_id = coalesce(tick.instance_id, last_instance_id), last_error = tick.error,
+            run_ids = tick.run_ids, buffered_ticks = tick.buffered_ticks,
+            skipped_ticks = schedule.skipped_ticks + tick.skipped,
             updated_at = ${at}, revision = schedule.revision + 1
         FROM ${moves.as('tick')}
         ${rowIdOf(table, 'one.name = tick.name')}

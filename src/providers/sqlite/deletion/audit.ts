@@ -18,6 +18,12 @@ export interface AuditedStep {
 type Params = [DeletedCounts & AuditEntry & { readonly now: number }];
 
 const maxRecords = 10_000;
+const nothingDeleted: DeletedCounts = {
+  instancesDeleted: 0,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+  queueMessagesDeleted: 0,
+};
 
 /** The rows of `audit`: one per operation, limited to the newest 10,000. */
 export class Audit {
@@ -61,6 +67,11 @@ export class Audit {
       sums.set(entry.auditId, sum === undefined ? { entry, counts } : add(sum, counts));
     }
     for (const { entry, counts } of sums.values()) this.#recordOne({ ...entry, ...counts, now });
+  }
+
+  /** Records an action that deletes nothing. Further steps of one operation add nothing. */
+  recordAction(entry: AuditEntry | undefined, now: number): void {
+    if (entry !== undefined) this.#recordOne({ ...entry, ...nothingDeleted, now });
   }
 
   #recordOne(params: Params[0]): void {

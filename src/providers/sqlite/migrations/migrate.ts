@@ -8,9 +8,10 @@ import {
 } from '../../shared/migrations.ts';
 import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
+import { schedules } from './0003-schedules.ts';
 
 /** All migrations in order. */
-export const migrations: readonly Migration[] = [initial, jobs];
+export const migrations: readonly Migration[] = [initial, jobs, schedules];
 
 /**
  * Applies missing migrations. Throws for a file that this version must not open.
