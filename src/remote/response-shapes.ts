@@ -1,6 +1,6 @@
 import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
-import type { ScheduleInfo } from '../client/managing/schedules.ts';
+import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
@@ -157,6 +157,19 @@ const schedule: Check = fields<ScheduleInfo>({
   lastTickAt: optional(number),
   lastInstanceId: optional(text),
   lastError: optional(text),
+  skippedTicks: optional(number),
+  bufferedTicks: optional(list(number)),
+  runningIds: optional(list(text)),
+  lastRuns: optional(
+    list(
+      fields<ScheduleRunInfo>({
+        id: text,
+        status: text,
+        createdAt: number,
+        endedAt: optional(number),
+      }),
+    ),
+  ),
   createdAt: number,
   updatedAt: number,
   definition: optional(
@@ -168,6 +181,9 @@ const schedule: Check = fields<ScheduleInfo>({
       everyMs: optional(number),
       startAt: optional(number),
       endAt: optional(number),
+      jitterMs: optional(number),
+      overlap: optional(text),
+      bufferLimit: optional(number),
     }),
   ),
 });
@@ -338,7 +354,16 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   pauseSchedule: done,
   resumeSchedule: done,
   deleteSchedule: fields<ResponseBody<'deleteSchedule'>>({ deleted: flag }),
-  nextRuns: fields<ResponseBody<'nextRuns'>>({ runs: list(number) }),
+  nextRuns: fields<ResponseBody<'nextRuns'>>({
+    runs: list(number),
+    ticks: list(fields<NextTick>({ tickAt: number, firesAt: number, id: text })),
+  }),
+  triggerSchedule: fields<ResponseBody<'triggerSchedule'>>({ id: text, created: flag }),
+  backfillSchedule: fields<ResponseBody<'backfillSchedule'>>({
+    started: number,
+    existing: number,
+    nextFrom: optional(number),
+  }),
   getRetention: fields<RetentionStatus>({
     paused: nullable(
       fields<{ at: number; actor: string | null }>({ at: number, actor: nullable(text) }),

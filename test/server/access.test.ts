@@ -146,6 +146,8 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   resumeSchedule: 'schedule',
   deleteSchedule: 'schedule',
   nextRuns: 'schedule',
+  triggerSchedule: 'schedule',
+  backfillSchedule: 'schedule',
   openSession: 'open',
   listSessions: 'filtered',
   getSession: 'session',

@@ -67,7 +67,15 @@ const auditPage: z.ZodType<AuditPage> = z.strictObject({
     z.strictObject({
       auditKey: z.number(),
       auditId: z.string(),
-      action: z.enum(['delete', 'deleteBulk', 'prune', 'pruneBulk', 'retention']),
+      action: z.enum([
+        'delete',
+        'deleteBulk',
+        'prune',
+        'pruneBulk',
+        'retention',
+        'trigger',
+        'backfill',
+      ]),
       actor: z.string().nullable(),
       filter: z.string(),
       at: time,
