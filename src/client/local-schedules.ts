@@ -3,6 +3,7 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { isTerminal } from '../model/status.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
+import type { InstanceRecord } from '../providers/contract/instances.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { SchedulePlan, ScheduleRecord } from '../providers/contract/schedules.ts';
 import {
@@ -29,6 +30,8 @@ import type {
 /** Runs that a backfill starts in one transaction. */
 const maxStarts = 100;
 const maxLastRuns = 10;
+/** Maximum runs that `get` reads. */
+const maxShown = 100;
 
 /** Schedules in a store that is open in this process. */
 export class LocalSchedules implements ScheduleBackend {
@@ -95,8 +98,13 @@ export class LocalSchedules implements ScheduleBackend {
     runIds,
   }: ScheduleRecord): Promise<Pick<ScheduleInfo, 'runningIds' | 'lastRuns'>> {
     if (runIds.length === 0) return {};
-    const records = await this.#provider.getInstances(runIds.slice(-maxStarts));
-    const runs = records.filter((record) => record !== undefined).toReversed();
+    const runs: InstanceRecord[] = [];
+    // In parts, because the records contain outputs.
+    for (let rest = runIds.slice(-maxShown); rest.length > 0;) {
+      const records = await this.#provider.getInstances(rest, maxPageBytes);
+      runs.unshift(...records.filter((record) => record !== undefined).toReversed());
+      rest = rest.slice(records.length);
+    }
     const live = runs.filter(({ status }) => !isTerminal(status));
     return {
       ...(live.length > 0 && { runningIds: live.map(({ instanceId }) => instanceId) }),
