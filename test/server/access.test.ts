@@ -183,6 +183,7 @@ function ofOthers(name: RouteName): Parts {
     runTask: { task: 'payroll' },
     runTasks: { requests: [{ task: 'hello' }, { task: 'payroll' }] },
     putSchedule: { orchestration: 'payroll', every: '1d' },
+    backfillSchedule: { from: 0, to: 1 },
     openSession: { id: 'mine-too', idleTimeoutMs: 60_000 },
     shutdownSession: { mode: 'forceful' },
     setSessionVariables: { set: {} },

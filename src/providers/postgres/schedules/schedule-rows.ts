@@ -85,20 +85,28 @@ export class ScheduleRows {
     return (await tx.execute(...this.#statements.delete({ name }))) === 1;
   }
 
-  /** The schedules with the earliest next ticks, and the clock. */
+  /** The schedules with the earliest next ticks, the clock, and whether a schedule has buffered ticks. */
   async selectNext(
     tx: Transaction,
     max: number,
     nowParameter: number | null,
-  ): Promise<{ readonly nowMs: number; readonly next: readonly ScheduleRecord[] }> {
+  ): Promise<{
+    readonly nowMs: number;
+    readonly next: readonly ScheduleRecord[];
+    readonly hasBuffered: boolean;
+  }> {
     const rows = await tx.query<
-      Omit<Row, 'name'> & { readonly now: number; readonly name: string | null }
+      Omit<Row, 'name'> & {
+        readonly now: number;
+        readonly hasBuffered: boolean;
+        readonly name: string | null;
+      }
     >(...this.#statements.selectNext({ now: nowParameter, limit: max }));
-    const nowMs = rows[0]?.now ?? Number.NaN;
-    const next = rows.flatMap(({ now: _now, name, ...row }) =>
+    const { now: nowMs = Number.NaN, hasBuffered = false } = rows[0] ?? {};
+    const next = rows.flatMap(({ now: _now, hasBuffered: _hasBuffered, name, ...row }) =>
       name === null ? [] : toRecord({ ...row, name }),
     );
-    return { nowMs, next };
+    return { nowMs, next, hasBuffered };
   }
 
   /**
@@ -275,7 +283,9 @@ function statements(schema: string) {
       'perdure_next_schedules',
       { now, limit },
       ({ limit }) =>
-        `SELECT ${nowSql} AS "now", next.* FROM (VALUES (1)) AS one (row) LEFT JOIN LATERAL (
+        `SELECT ${nowSql} AS "now",
+          EXISTS (SELECT 1 FROM ${table} WHERE NOT paused AND buffered_ticks IS NOT NULL) AS "hasBuffered",
+          next.* FROM (VALUES (1)) AS one (row) LEFT JOIN LATERAL (
           SELECT ${columns} FROM ${table} WHERE NOT paused AND next_at IS NOT NULL
           ORDER BY next_at, name LIMIT ${limit}) AS next ON TRUE`,
     ),

@@ -129,9 +129,11 @@ async function readDue(
   max: number,
 ) {
   const most = Math.max(max, 0) + 1;
-  const { nowMs, next } = await scheduleRows.selectNext(tx, most, nowParameter);
+  const { nowMs, next, hasBuffered } = await scheduleRows.selectNext(tx, most, nowParameter);
   const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
-  const { ready, waitsFor } = await scheduleRows.selectBuffered(tx, Math.max(max, 0), due);
+  const { ready, waitsFor } = hasBuffered
+    ? await scheduleRows.selectBuffered(tx, Math.max(max, 0), due)
+    : { ready: [], waitsFor: [] };
   return { due: [...due, ...ready], nowMs, nextAt: next[due.length]?.nextAt ?? null, waitsFor };
 }
 

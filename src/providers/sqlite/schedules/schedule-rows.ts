@@ -61,7 +61,8 @@ export class ScheduleRows {
        ORDER BY next_at, name LIMIT +?`,
     );
     this.#selectBuffered = db.prepare<[], Row>(
-      `SELECT ${columns} FROM schedules WHERE paused = 0 AND buffered_ticks IS NOT NULL ORDER BY name`,
+      `SELECT ${columns} FROM schedules WHERE paused = 0 AND buffered_ticks IS NOT NULL AND name >= ''
+       ORDER BY name`,
     );
     this.#selectLive = db
       .prepare<[string], string>(
