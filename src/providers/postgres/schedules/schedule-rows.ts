@@ -284,7 +284,8 @@ function statements(schema: string) {
       { now, limit },
       ({ limit }) =>
         `SELECT ${nowSql} AS "now",
-          EXISTS (SELECT 1 FROM ${table} WHERE NOT paused AND buffered_ticks IS NOT NULL) AS "hasBuffered",
+          (SELECT TRUE FROM ${table} WHERE NOT paused AND buffered_ticks IS NOT NULL AND name >= '' LIMIT 1) IS NOT NULL
+            AS "hasBuffered",
           next.* FROM (VALUES (1)) AS one (row) LEFT JOIN LATERAL (
           SELECT ${columns} FROM ${table} WHERE NOT paused AND next_at IS NOT NULL
           ORDER BY next_at, name LIMIT ${limit}) AS next ON TRUE`,
@@ -320,7 +321,8 @@ function statements(schema: string) {
       'perdure_buffered_schedules',
       {},
       () =>
-        `SELECT ${columns} FROM ${table} WHERE NOT paused AND buffered_ticks IS NOT NULL ORDER BY name`,
+        `SELECT ${columns} FROM ${table} WHERE NOT paused AND buffered_ticks IS NOT NULL AND name >= ''
+        ORDER BY name`,
     ),
     // One index lookup per id, also under a plan made while the table was empty.
     selectLive: prepare(
