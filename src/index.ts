@@ -79,7 +79,16 @@ export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';
 export type { TaskInfo } from './client/reading/instance-info.ts';
 export type { SchedulePage, Schedules } from './client/managing/schedules.ts';
-export type { ScheduleInfo } from './client/managing/schedules.ts';
+export type {
+  BackfillOptions,
+  BackfillResult,
+  NextTick,
+  ScheduleInfo,
+  ScheduleRunInfo,
+  TriggerOptions,
+  TriggerResult,
+} from './client/managing/schedules.ts';
+export type { Overlap } from './schedules/overlap.ts';
 export type {
   FlowSchedule,
   OrchestrationSchedule,

@@ -1,18 +1,38 @@
-import { noteEntry } from '../management/management-options.ts';
-import { type AuditNote } from '../model/audit-options.ts';
+import { newAuditEntry, noteEntry } from '../management/management-options.ts';
+import type { AuditNote } from '../model/audit-options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { isTerminal } from '../model/status.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
+import type { InstanceRecord } from '../providers/contract/instances.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { SchedulePlan, ScheduleRecord } from '../providers/contract/schedules.ts';
 import {
   decodeSchedule,
+  firingTimesOf,
   timingOf,
   type ScheduleDefinition,
 } from '../schedules/schedule-definition.ts';
+import { newRuns, tickRunId, triggerRunId } from '../schedules/scheduled-runs.ts';
+import type { Timing } from '../schedules/ticks.ts';
 import { maxPageBytes } from './reading/instance-list.ts';
 import type { ScheduleRequest } from './managing/schedule-request.ts';
-import type { ScheduleBackend, ScheduleInfo, SchedulePage } from './managing/schedules.ts';
+import type {
+  BackfillCall,
+  BackfillResult,
+  NextTick,
+  ScheduleBackend,
+  ScheduleInfo,
+  SchedulePage,
+  TriggerCall,
+  TriggerResult,
+} from './managing/schedules.ts';
+
+/** Runs that a backfill starts in one transaction. */
+const maxStarts = 100;
+const maxLastRuns = 10;
+/** Maximum runs that `get` reads. */
+const maxShown = 100;
 
 /** Schedules in a store that is open in this process. */
 export class LocalSchedules implements ScheduleBackend {
@@ -34,7 +54,7 @@ export class LocalSchedules implements ScheduleBackend {
       if (before !== undefined && isUnchanged(wanted, before)) return toScheduleInfo(before);
       let never = false;
       const planAt = (nowMs: number): SchedulePlan | undefined => {
-        const planned = plan(wanted, before, nowMs);
+        const planned = plan(name, wanted, { before, nowMs });
         never = planned === undefined;
         return planned;
       };
@@ -63,8 +83,8 @@ export class LocalSchedules implements ScheduleBackend {
       if (record === undefined) throw scheduleNotFound(name);
       if (!record.paused) return;
       const { revision: ifRevision } = record;
-      const timing = timingOf(decodeSchedule(name, record.definition));
-      const nextAt = (nowMs: number): number | null => timing.next(nowMs);
+      const { times } = firingTimesOf(name, decodeSchedule(name, record.definition));
+      const nextAt = (nowMs: number): number | null => times.next(nowMs);
       // `nextAt` is computed from the timing that was read, so the revision must not have changed.
       const audit = noteEntry('scheduleResume', note, { schedule: name });
       const resumed = { nextAt, ifRevision, ...audit };
@@ -80,7 +100,32 @@ export class LocalSchedules implements ScheduleBackend {
 
   async get(name: string): Promise<ScheduleInfo | undefined> {
     const record = await this.#find(name);
-    return record && toScheduleInfo(record);
+    return record && { ...toScheduleInfo(record), ...(await this.#readRuns(record)) };
+  }
+
+  async #readRuns({
+    runIds,
+  }: ScheduleRecord): Promise<Pick<ScheduleInfo, 'runningIds' | 'lastRuns'>> {
+    if (runIds.length === 0) return {};
+    const runs: InstanceRecord[] = [];
+    // In parts, because the records contain outputs.
+    for (let rest = runIds.slice(-maxShown); rest.length > 0;) {
+      const records = await this.#provider.getInstances(rest, maxPageBytes);
+      runs.unshift(...records.filter((record) => record !== undefined).toReversed());
+      rest = rest.slice(records.length);
+    }
+    const live = runs.filter(({ status }) => !isTerminal(status));
+    return {
+      ...(live.length > 0 && { runningIds: live.map(({ instanceId }) => instanceId) }),
+      ...(runs.length > 0 && {
+        lastRuns: runs.slice(0, maxLastRuns).map(({ instanceId, status, createdAt, endedAt }) => ({
+          id: instanceId,
+          status,
+          createdAt,
+          ...(endedAt !== null && { endedAt }),
+        })),
+      }),
+    };
   }
 
   async list({ limit, after }: Parameters<ScheduleBackend['list']>[0]): Promise<SchedulePage> {
@@ -98,18 +143,80 @@ export class LocalSchedules implements ScheduleBackend {
       : { items, nextAfter: last.name };
   }
 
-  async nextRuns(name: string, count: number): Promise<readonly Date[]> {
+  async next(name: string, count: number): Promise<readonly NextTick[]> {
+    const record = await this.#mustFind(name);
+    if (record.paused) return [];
+    const { times, tickAt } = firingTimesOf(name, decodeSchedule(name, record.definition));
+    const ticks: NextTick[] = [];
+    let firesAt = record.nextAt;
+    while (firesAt !== null && ticks.length < count) {
+      const at = tickAt(firesAt);
+      ticks.push({ tickAt: at, firesAt, id: tickRunId(name, at) });
+      firesAt = times.next(firesAt);
+    }
+    return ticks;
+  }
+
+  async trigger(name: string, { key, actor, reason }: TriggerCall): Promise<TriggerResult> {
+    const audit = newAuditEntry('trigger', actor, { schedule: name }, { reason: reason ?? null });
+    for (;;) {
+      const { revision, definition } = await this.#mustFind(name);
+      const runs = newRuns(decodeSchedule(name, definition), [triggerRunId(name, key)]);
+      const started = await this.#provider.startScheduledRuns({
+        name,
+        ifRevision: revision,
+        ...runs,
+        areTracked: true,
+        audit,
+      });
+      const [run] = started ?? [];
+      // Otherwise the schedule ticked or changed concurrently: read it again.
+      if (run !== undefined) return { id: run.instanceId, created: run.created };
+    }
+  }
+
+  async backfill(name: string, call: BackfillCall): Promise<BackfillResult> {
+    const { to, limit, dryRun, actor, reason } = call;
+    const window = { schedule: name, from: call.from, to };
+    const audit = newAuditEntry('backfill', actor, window, { reason: reason ?? null });
+    // The store's clock decides which ticks are in the past.
+    const { nowMs } = await this.#provider.dueSchedules(0);
+    const until = Math.min(to, nowMs);
+    let [from, started, existing] = [call.from, 0, 0];
+    for (;;) {
+      const { revision, definition: stored } = await this.#mustFind(name);
+      const definition = decodeSchedule(name, stored);
+      const left = limit - started - existing;
+      const ticks = ticksFrom(timingOf(definition), { from, until, max: Math.max(1, left) });
+      const [first] = ticks;
+      if (first === undefined) return { started, existing };
+      if (left === 0) return { started, existing, nextFrom: first };
+      const part = ticks.slice(0, maxStarts);
+      const ids = part.map((at) => tickRunId(name, at));
+      const created = dryRun
+        ? (await this.#provider.getInstances(ids)).map((record) => record === undefined)
+        : (
+            await this.#provider.startScheduledRuns({
+              name,
+              ifRevision: revision,
+              ...newRuns(definition, ids),
+              areTracked: false,
+              audit,
+            })
+          )?.map((run) => run.created);
+      // The schedule ticked or changed concurrently: read it again.
+      if (created === undefined) continue;
+      const count = created.filter(Boolean).length;
+      started += count;
+      existing += created.length - count;
+      from = (part.at(-1) ?? first) + 1;
+    }
+  }
+
+  async #mustFind(name: string): Promise<ScheduleRecord> {
     const record = await this.#find(name);
     if (record === undefined) throw scheduleNotFound(name);
-    if (record.paused) return [];
-    const timing = timingOf(decodeSchedule(name, record.definition));
-    const runs: Date[] = [];
-    let at = record.nextAt;
-    while (at !== null && runs.length < count) {
-      runs.push(new Date(at));
-      at = timing.next(at);
-    }
-    return runs;
+    return record;
   }
 
   async #find(name: string): Promise<ScheduleRecord | undefined> {
@@ -148,17 +255,23 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
  * the record. Returns `undefined` if the schedule would never fire.
  */
 function plan(
+  name: string,
   wanted: ScheduleDefinition,
-  before: ScheduleRecord | undefined,
-  nowMs: number,
+  { before, nowMs }: { readonly before: ScheduleRecord | undefined; readonly nowMs: number },
 ): SchedulePlan | undefined {
   const old = before && readOld(before);
   const definition = anchored(wanted, old, nowMs);
   const text = JSON.stringify(definition);
+  const { times } = firingTimesOf(name, definition);
   if (before !== undefined && old !== undefined && sameTiming(old, definition)) {
-    return { definition: text, nextAt: before.nextAt };
+    if (before.nextAt === null || old.jitterMs === definition.jitterMs) {
+      return { definition: text, nextAt: before.nextAt };
+    }
+    // Another jitter delays the same tick.
+    const tick = firingTimesOf(name, old).tickAt(before.nextAt);
+    return { definition: text, nextAt: times.next(tick - 1) };
   }
-  const nextAt = timingOf(definition).next(nowMs);
+  const nextAt = times.next(nowMs);
   return nextAt === null ? undefined : { definition: text, nextAt };
 }
 
@@ -202,6 +315,19 @@ function sameTiming(one: ScheduleDefinition, other: ScheduleDefinition): boolean
   return text(one) === text(other);
 }
 
+function ticksFrom(
+  timing: Timing,
+  window: { readonly from: number; readonly until: number; readonly max: number },
+): readonly number[] {
+  const ticks: number[] = [];
+  let at = timing.next(window.from - 1);
+  while (at !== null && at <= window.until && ticks.length < window.max) {
+    ticks.push(at);
+    at = timing.next(at);
+  }
+  return ticks;
+}
+
 function scheduleNotFound(name: string): PerdureError {
   return new PerdureError(
     'SCHEDULE_NOT_FOUND',
@@ -219,6 +345,8 @@ function toScheduleInfo(record: ScheduleRecord): ScheduleInfo {
     ...(record.lastTickAt !== null && { lastTickAt: record.lastTickAt }),
     ...(record.lastInstanceId !== null && { lastInstanceId: record.lastInstanceId }),
     ...(record.lastError !== null && { lastError: record.lastError }),
+    ...(record.skippedTicks > 0 && { skippedTicks: record.skippedTicks }),
+    ...(record.bufferedTicks.length > 0 && { bufferedTicks: record.bufferedTicks }),
     createdAt: record.createdAt,
     updatedAt: record.updatedAt,
     ...(definition !== undefined && { definition }),
@@ -227,10 +355,8 @@ function toScheduleInfo(record: ScheduleRecord): ScheduleInfo {
 
 function readDefinition(record: ScheduleRecord): ScheduleInfo['definition'] | undefined {
   try {
-    const { timing, startAt, endAt, catchUp, target } = decodeSchedule(
-      record.name,
-      record.definition,
-    );
+    const definition = decodeSchedule(record.name, record.definition);
+    const { timing, startAt, endAt, catchUp, jitterMs, overlap, bufferLimit, target } = definition;
     return {
       ...(timing.kind === 'cron'
         ? { cron: timing.expression, timeZone: timing.timeZone }
@@ -238,6 +364,9 @@ function readDefinition(record: ScheduleRecord): ScheduleInfo['definition'] | un
       ...(startAt !== undefined && { startAt }),
       ...(endAt !== undefined && { endAt }),
       catchUp,
+      ...(jitterMs !== undefined && { jitterMs }),
+      ...(overlap !== undefined && { overlap }),
+      ...(bufferLimit !== undefined && { bufferLimit }),
       starts: { kind: target.kind, name: target.name },
     };
   } catch {

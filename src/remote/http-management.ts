@@ -1,6 +1,15 @@
 import type { DeletionBackend } from '../client/client-backend.ts';
 import type { ScheduledWork, ScheduleRequest } from '../client/managing/schedule-request.ts';
-import type { ScheduleBackend, ScheduleInfo, SchedulePage } from '../client/managing/schedules.ts';
+import type {
+  BackfillCall,
+  BackfillResult,
+  NextTick,
+  ScheduleBackend,
+  ScheduleInfo,
+  SchedulePage,
+  TriggerCall,
+  TriggerResult,
+} from '../client/managing/schedules.ts';
 import { addDeleted } from '../management/delete-selected.ts';
 import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
 import {
@@ -251,10 +260,21 @@ export class HttpSchedules implements ScheduleBackend {
     return this.#transport.call('listSchedules', { query });
   }
 
-  async nextRuns(name: string, count: number): Promise<readonly Date[]> {
+  async next(name: string, count: number): Promise<readonly NextTick[]> {
     const request = { params: { name }, query: { count } };
-    const { runs } = await this.#transport.call('nextRuns', request);
-    return runs.map((at) => new Date(at));
+    return (await this.#transport.call('nextRuns', request)).ticks;
+  }
+
+  /** Repeatable: the key identifies the run. */
+  trigger(name: string, { key, actor, reason }: TriggerCall): Promise<TriggerResult> {
+    const body = { key, actor: actor ?? undefined, reason };
+    return this.#transport.call('triggerSchedule', { params: { name }, body }, repeatable);
+  }
+
+  /** Repeatable: runs that the first request started are counted as existing. */
+  backfill(name: string, { actor, ...call }: BackfillCall): Promise<BackfillResult> {
+    const body = { ...call, actor: actor ?? undefined };
+    return this.#transport.call('backfillSchedule', { params: { name }, body }, repeatable);
   }
 }
 
@@ -266,7 +286,7 @@ export function toWireNote(note: AuditNote | undefined): { actor?: string; reaso
 }
 
 function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'] {
-  const { timing, startAt, endAt, catchUp, work } = request;
+  const { timing, startAt, endAt, catchUp, jitterMs, overlap, bufferLimit, work } = request;
   return {
     ...(timing.kind === 'cron'
       ? { cron: timing.expression, timeZone: timing.timeZone }
@@ -274,6 +294,9 @@ function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'
     startAt,
     endAt,
     catchUp,
+    jitter: jitterMs,
+    overlap,
+    bufferLimit,
     ...toWireWork(work),
   };
 }

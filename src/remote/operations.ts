@@ -47,6 +47,8 @@ export const operations = {
   resumeSchedule: 'POST /v1/schedules/{name}/resume',
   deleteSchedule: 'POST /v1/schedules/{name}/delete',
   nextRuns: 'GET /v1/schedules/{name}/next',
+  triggerSchedule: 'POST /v1/schedules/{name}/trigger',
+  backfillSchedule: 'POST /v1/schedules/{name}/backfill',
   getRetention: 'GET /v1/retention',
   pauseRetention: 'POST /v1/retention/pause',
   resumeRetention: 'POST /v1/retention/resume',

@@ -9,7 +9,7 @@ import type {
 } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { Why } from '../client/reading/why.ts';
-import type { ScheduleInfo } from '../client/managing/schedules.ts';
+import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { ForkOrigin, RetryInfo } from '../management/rerun.ts';
 import type { BulkPreview, BulkRefusal, BulkResult } from '../management/bulk-call.ts';
@@ -203,6 +203,19 @@ const schedule: Check = fields<ScheduleInfo>({
   lastTickAt: optional(number),
   lastInstanceId: optional(text),
   lastError: optional(text),
+  skippedTicks: optional(number),
+  bufferedTicks: optional(list(number)),
+  runningIds: optional(list(text)),
+  lastRuns: optional(
+    list(
+      fields<ScheduleRunInfo>({
+        id: text,
+        status: text,
+        createdAt: number,
+        endedAt: optional(number),
+      }),
+    ),
+  ),
   createdAt: number,
   updatedAt: number,
   definition: optional(
@@ -214,6 +227,9 @@ const schedule: Check = fields<ScheduleInfo>({
       everyMs: optional(number),
       startAt: optional(number),
       endAt: optional(number),
+      jitterMs: optional(number),
+      overlap: optional(text),
+      bufferLimit: optional(number),
     }),
   ),
 });
@@ -448,7 +464,16 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   pauseSchedule: done,
   resumeSchedule: done,
   deleteSchedule: fields<ResponseBody<'deleteSchedule'>>({ deleted: flag }),
-  nextRuns: fields<ResponseBody<'nextRuns'>>({ runs: list(number) }),
+  nextRuns: fields<ResponseBody<'nextRuns'>>({
+    runs: list(number),
+    ticks: list(fields<NextTick>({ tickAt: number, firesAt: number, id: text })),
+  }),
+  triggerSchedule: fields<ResponseBody<'triggerSchedule'>>({ id: text, created: flag }),
+  backfillSchedule: fields<ResponseBody<'backfillSchedule'>>({
+    started: number,
+    existing: number,
+    nextFrom: optional(number),
+  }),
   getRetention: fields<RetentionStatus>({
     paused: nullable(
       fields<{ at: number; actor: string | null }>({ at: number, actor: nullable(text) }),

@@ -283,6 +283,7 @@ export class Worker {
       this.#scheduler.changedElsewhere();
       this.#registration.changedElsewhere();
     }
+    this.#scheduler.onHint(hint);
     this.#backpressure.onHint(hint);
     // Otherwise an instance that another process ended would stay cached until it is evicted for space.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);

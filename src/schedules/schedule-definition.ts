@@ -2,6 +2,8 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { cronTiming } from './cron.ts';
+import { jitterTiming, nominalTick } from './jitter.ts';
+import { maxBufferLimit, type Overlap, type OverlapPolicy } from './overlap.ts';
 import { limitTiming, everyTiming, type CatchUp, type Timing } from './ticks.ts';
 
 /** When a schedule fires. */
@@ -39,10 +41,41 @@ export interface ScheduleDefinition {
   readonly startAt?: number;
   readonly endAt?: number;
   readonly catchUp: CatchUp;
+  /** Absent: 0. */
+  readonly jitterMs?: number;
+  /** Absent: `'allow'`. */
+  readonly overlap?: Overlap;
+  /** Absent: 1. */
+  readonly bufferLimit?: number;
   readonly target: ScheduledTask | ScheduledOrchestration;
 }
 
-/** Returns the timing of a schedule. Throws `INVALID_SCHEDULE` for an invalid expression or time zone. */
+/** Returns the policy for ticks while a run is live. */
+export function overlapOf({
+  overlap = 'allow',
+  bufferLimit = 1,
+}: ScheduleDefinition): OverlapPolicy {
+  return { overlap, bufferLimit };
+}
+
+/** The times at which the ticks of a schedule fire, with their jitter, and the tick of each. */
+export interface FiringTimes {
+  readonly times: Timing;
+  /** Returns the tick that fires at this time. */
+  readonly tickAt: (firesAt: number) => number;
+}
+
+/** Returns when a schedule fires. Throws as `timingOf` does. */
+export function firingTimesOf(schedule: string, definition: ScheduleDefinition): FiringTimes {
+  const timing = timingOf(definition);
+  const { jitterMs = 0 } = definition;
+  return {
+    times: jitterTiming(timing, { schedule, jitterMs }),
+    tickAt: (firesAt) => nominalTick(timing, firesAt, jitterMs),
+  };
+}
+
+/** Returns the ticks of a schedule, without jitter. Throws `INVALID_SCHEDULE` for an invalid expression or time zone. */
 export function timingOf({ timing, startAt, endAt }: ScheduleDefinition): Timing {
   const all =
     timing.kind === 'cron'
@@ -71,12 +104,26 @@ function parse(stored: string): unknown {
 
 function isDefinition(value: unknown): value is ScheduleDefinition {
   if (typeof value !== 'object' || value === null) return false;
-  const { timing, catchUp, target } = value as Partial<Record<keyof ScheduleDefinition, unknown>>;
+  const { timing, catchUp, jitterMs, overlap, bufferLimit, target } = value as Partial<
+    Record<keyof ScheduleDefinition, unknown>
+  >;
   return (
     isTiming(timing) &&
     (catchUp === 'skip' || catchUp === 'one' || catchUp === 'all') &&
+    (jitterMs === undefined || (Number.isSafeInteger(jitterMs) && (jitterMs as number) > 0)) &&
+    (overlap === undefined || isOverlap(overlap)) &&
+    (bufferLimit === undefined || isBufferLimit(bufferLimit)) &&
     isTarget(target)
   );
+}
+
+function isOverlap(value: unknown): value is Overlap {
+  return value === 'allow' || value === 'skip' || value === 'buffer' || value === 'cancelRunning';
+}
+
+function isBufferLimit(value: unknown): boolean {
+  const count = value as number;
+  return Number.isSafeInteger(count) && count >= 1 && count <= maxBufferLimit;
 }
 
 function isTiming(value: unknown): boolean {

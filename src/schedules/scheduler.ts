@@ -1,19 +1,12 @@
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
-import { encodeMessage } from '../model/message.ts';
 import { PeriodicLoop } from '../model/periodic-loop.ts';
-import { randomToken } from '../model/values/random-id.ts';
-import type { NewInstance } from '../providers/contract/instances.ts';
-import type { Provider } from '../providers/contract/provider.ts';
+import type { Hint, Provider } from '../providers/contract/provider.ts';
 import type { ScheduleRecord, ScheduleTick } from '../providers/contract/schedules.ts';
-import type { NewTask } from '../providers/contract/tasks.ts';
+import { planOverlap } from './overlap.ts';
+import { decodeSchedule, firingTimesOf, overlapOf } from './schedule-definition.ts';
+import { newRuns, tickRunId } from './scheduled-runs.ts';
 import { maxTicks, dueTicks } from './ticks.ts';
-import {
-  decodeSchedule,
-  timingOf,
-  type ScheduledOrchestration,
-  type ScheduledTask,
-} from './schedule-definition.ts';
 
 export interface SchedulerParams {
   readonly provider: Provider;
@@ -38,6 +31,8 @@ export class Scheduler {
   readonly #loop: PeriodicLoop;
   #lastPassAt = -Infinity;
   #dueLimit = minDueLimit;
+  /** Live runs that hold back buffered ticks. */
+  #waitsFor: ReadonlySet<string> = new Set();
 
   constructor(params: SchedulerParams) {
     this.#params = params;
@@ -69,14 +64,24 @@ export class Scheduler {
     this.#loop.wakeIn(Math.max(0, recheckMs / 5 - passedMs));
   }
 
+  /** Wakes the scheduler when a run has ended for which a buffered tick waits. */
+  onHint(hint: Hint): void {
+    if (this.#waitsFor.size === 0) return;
+    const hasEnded =
+      hint.kind === 'missed' ||
+      (hint.kind === 'finished' && hint.instanceIds.some((id) => this.#waitsFor.has(id)));
+    if (hasEnded) this.#loop.wakeIn(0);
+  }
+
   /** Fires the due ticks. Returns how long to sleep, in milliseconds. */
   async #fireDue(): Promise<number> {
     const { provider, clock, logger, recheckMs } = this.#params;
     this.#lastPassAt = clock.monotonic();
-    const { due, nowMs, nextAt } = await provider.dueSchedules(this.#dueLimit);
+    const { due, nowMs, nextAt, waitsFor } = await provider.dueSchedules(this.#dueLimit);
+    this.#waitsFor = new Set(waitsFor);
     // The schedules furthest behind come first. A full page may starve the rest, so double the limit.
     this.#dueLimit =
-      due.length === this.#dueLimit ? Math.min(2 * this.#dueLimit, maxDueLimit) : minDueLimit;
+      due.length >= this.#dueLimit ? Math.min(2 * this.#dueLimit, maxDueLimit) : minDueLimit;
     if (due.length > 0) {
       // All due schedules share one budget: a catch-up of many would block the event loop for seconds.
       const max = Math.ceil(maxTicks / due.length);
@@ -96,61 +101,35 @@ export class Scheduler {
   }
 }
 
-/** Returns the instance id of a tick. It is the same in every process, which deduplicates the tick. */
-function tickInstanceId(schedule: string, tickMs: number): string {
-  return `${schedule}@${new Date(tickMs).toISOString()}`;
-}
-
-/** Returns the starts of a due schedule and its next tick. A schedule that cannot be decoded stops with an error. */
+/**
+ * Returns the starts of a due schedule and its next tick. Both the due ticks and the buffered ones take part. A schedule that
+ * cannot be decoded stops with an error.
+ */
 function makeTick(record: ScheduleRecord, nowMs: number, max = maxTicks): ScheduleTick {
-  const { name, revision, nextAt } = record;
+  const { name, revision } = record;
   const nothing = { name, revision, lastTickAt: nowMs, nextAt: null, instances: [], tasks: [] };
-  if (nextAt === null) return { ...nothing, error: null };
   try {
     const definition = decodeSchedule(name, record.definition);
-    const { catchUp, target } = definition;
-    const due = dueTicks({ timing: timingOf(definition), catchUp, nextAt, nowMs, max });
+    const { times, tickAt } = firingTimesOf(name, definition);
+    const { catchUp } = definition;
+    const isDue = record.nextAt !== null && record.nextAt <= nowMs;
+    const due = isDue
+      ? dueTicks({ timing: times, catchUp, nextAt: record.nextAt, nowMs, max })
+      : { ticks: [], nextAt: record.nextAt };
+    const ticks = due.ticks.map(tickAt);
+    const { starts, ...plan } = planOverlap(overlapOf(definition), record.bufferedTicks, ticks);
     return {
       ...nothing,
+      ...plan,
       nextAt: due.nextAt,
-      lastTickAt: due.ticks.at(-1) ?? record.lastTickAt ?? nextAt,
-      instances:
-        target.kind === 'orchestration' ? due.ticks.map((at) => toInstance(name, at, target)) : [],
-      tasks: target.kind === 'task' ? due.ticks.map((at) => toTask(name, at, target)) : [],
+      lastTickAt: ticks.at(-1) ?? record.lastTickAt ?? record.nextAt ?? nowMs,
+      ...newRuns(
+        definition,
+        starts.map((at) => tickRunId(name, at)),
+      ),
       error: null,
     };
   } catch (error) {
     return { ...nothing, error: error instanceof Error ? error.message : String(error) };
   }
-}
-
-function toInstance(schedule: string, at: number, target: ScheduledOrchestration): NewInstance {
-  const { name, version, payload, inputHash, tags } = target;
-  const tagged = tags !== undefined && { tags };
-  return {
-    instanceId: tickInstanceId(schedule, at),
-    incarnation: randomToken(),
-    name,
-    version,
-    inputHash,
-    start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
-    ...tagged,
-  };
-}
-
-function toTask(schedule: string, at: number, target: ScheduledTask): NewTask {
-  const { name, payload, inputHash, options, priority, expiresInMs, dedupeKey } = target;
-  return {
-    instanceId: tickInstanceId(schedule, at),
-    incarnation: randomToken(),
-    name,
-    inputHash,
-    payload,
-    options,
-    priority,
-    ...(expiresInMs !== undefined && { expiresInMs }),
-    ...(dedupeKey !== undefined && { dedupeKey }),
-    ...(target.onFail && { onFail: { options } }),
-    ...(target.tags !== undefined && { tags: target.tags }),
-  };
 }

@@ -137,6 +137,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listSchedules: (params) => follow(store.listSchedules(params)),
     dueSchedules: (max) => follow(store.dueSchedules(max)),
     tickSchedules: (ticks) => follow(store.tickSchedules(ticks)),
+    startScheduledRuns: (runs) => follow(store.startScheduledRuns(runs)),
     openSession: (session) => follow(store.openSession(session)),
     renewSessions: (sessionIds) => follow(store.renewSessions(sessionIds)),
     submitJobs: (jobs) => follow(store.submitJobs(jobs)),

@@ -37,6 +37,8 @@ const cases: readonly string[] = [
   'read/instances-end-at-their-bytes',
   'read/list-ends-at-its-bytes',
   'read/history-ends-at-its-bytes',
+  'schedule/a-buffered-tick-is-due-after-the-run',
+  'schedule/a-trigger-moves-no-tick',
   'schedule/list-ends-at-its-bytes',
   'session/list-ends-at-its-bytes',
   'inspect/lists-pending-work',

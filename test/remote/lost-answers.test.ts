@@ -44,6 +44,24 @@ describeRemote('a lost response', (open) => {
     expect((await client.list()).items).toHaveLength(1);
   });
 
+  test('schedules.trigger() with a lost response is retried and starts one run', async () => {
+    const { client, proxy } = await open(definitions);
+    const day = { from: Date.UTC(2020, 0, 1), to: Date.UTC(2020, 0, 1, 23) };
+    await client.schedules.put('s', { cron: '0 3 * * *', task: double, input: 4, overlap: 'skip' });
+    const { lost } = loseResponseOf(proxy, '/v1/schedules/s/trigger');
+    const { id } = await client.schedules.trigger('s', { reason: 'a test' });
+    expect(lost()).toBe(1);
+    expect(await client.handle(double, id).result()).toBe(8);
+    expect(await client.schedules.backfill('s', day)).toEqual({ started: 1, existing: 0 });
+    expect(await client.schedules.backfill('s', day)).toEqual({ started: 0, existing: 1 });
+    expect((await client.list()).items).toHaveLength(2);
+    expect(await client.schedules.get('s')).toMatchObject({
+      definition: { overlap: 'skip' },
+      lastRuns: [{ id, status: 'completed' }],
+    });
+    expect(await client.schedules.next('s', { count: 3 })).toHaveLength(3);
+  });
+
   test('raiseEvent() with a lost response rejects with outcomeUnknown and raises one event', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);

@@ -225,6 +225,18 @@ describeServer('routes', (open) => {
     const { runs } = await ask('nextRuns', { params, query: { count: 2 } });
     expect(runs).toHaveLength(2);
     await ask('pauseSchedule', { params, body: {} });
+    const trigger = { params, body: { key: 'k', reason: 'a test' } };
+    expect(await ask('triggerSchedule', trigger)).toEqual({
+      id: 'nightly@trigger-k',
+      created: true,
+    });
+    expect(await ask('triggerSchedule', trigger)).toMatchObject({ created: false });
+    const window = { from: Date.UTC(2020, 0, 1), to: Date.UTC(2020, 0, 3), limit: 1 };
+    expect(await ask('backfillSchedule', { params, body: window })).toEqual({
+      started: 1,
+      existing: 0,
+      nextFrom: Date.UTC(2020, 0, 2, 3),
+    });
     expect(await ask('getSchedule', { params })).toMatchObject({ paused: true });
     await ask('resumeSchedule', { params, body: {} });
     expect(await ask('deleteSchedule', { params, body: {} })).toEqual({ deleted: true });

@@ -260,7 +260,9 @@ CREATE TABLE schedules (
   last_error TEXT,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, run_ids TEXT, buffered_ticks TEXT, skipped_ticks INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+
+CREATE INDEX schedules_buffered ON schedules (name) WHERE paused = 0 AND buffered_ticks IS NOT NULL;
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
 

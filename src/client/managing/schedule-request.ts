@@ -3,6 +3,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import { maxBufferLimit, type Overlap } from '../../schedules/overlap.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
 import type { StoredTiming } from '../../schedules/schedule-definition.ts';
 import type { Tags } from '../../model/values/tags.ts';
@@ -34,6 +35,15 @@ export interface ScheduleTiming {
   readonly endAt?: Date | number | undefined;
   /** How to handle missed ticks. Default `'one'`: a single run for all of them. */
   readonly catchUp?: CatchUp | undefined;
+  /**
+   * Delays each tick by a fixed amount, derived from the schedule and the tick: less than this and than the time to the
+   * next tick. Default: no delay.
+   */
+  readonly jitter?: Duration | undefined;
+  /** What happens at a tick while an earlier run has not ended. Default `'allow'`: the runs overlap. */
+  readonly overlap?: Overlap | undefined;
+  /** Maximum ticks that wait with `overlap: 'buffer'`, 1 to 100. Default 1. */
+  readonly bufferLimit?: number | undefined;
 }
 
 /** The input of a scheduled run. It is optional if it may be `undefined`. */
@@ -67,6 +77,9 @@ const fieldNames = [
   'startAt',
   'endAt',
   'catchUp',
+  'jitter',
+  'overlap',
+  'bufferLimit',
   'task',
   'orchestration',
   'flow',
@@ -100,6 +113,9 @@ export interface ScheduleRequest {
   readonly startAt?: number;
   readonly endAt?: number;
   readonly catchUp: CatchUp;
+  readonly jitterMs?: number;
+  readonly overlap?: Overlap;
+  readonly bufferLimit?: number;
   readonly work: ScheduledWork;
 }
 
@@ -116,6 +132,8 @@ export async function readSchedule(
     ...(startAt !== undefined && { startAt }),
     ...(endAt !== undefined && { endAt }),
     catchUp: readCatchUp(fields.catchUp),
+    ...readJitter(fields.jitter),
+    ...readOverlap(fields),
     work: await readWork(fields, payloadLimitBytes),
   };
 }
@@ -152,6 +170,39 @@ function readTiming({ cron, timeZone, every }: Fields): StoredTiming {
 function readCatchUp(catchUp: unknown = 'one'): CatchUp {
   if (catchUp === 'skip' || catchUp === 'one' || catchUp === 'all') return catchUp;
   throw invalid('catchUp', catchUp, "'skip', 'one' or 'all'");
+}
+
+/** Defaults are left out, so that the definitions of existing schedules stay the same. */
+function readJitter(jitter: unknown): Pick<ScheduleRequest, 'jitterMs'> {
+  const jitterMs = jitter === undefined ? 0 : Math.floor(toMs(jitter as Duration, 'jitter'));
+  return jitterMs > 0 ? { jitterMs } : {};
+}
+
+function readOverlap({
+  overlap = 'allow',
+  bufferLimit,
+}: Fields): Pick<ScheduleRequest, 'overlap' | 'bufferLimit'> {
+  if (bufferLimit !== undefined && overlap !== 'buffer') {
+    throw new PerdureError(
+      'INVALID_SCHEDULE',
+      "`bufferLimit` is only valid with `overlap: 'buffer'`.",
+    );
+  }
+  const count = (bufferLimit ?? 1) as number;
+  if (!Number.isSafeInteger(count) || count < 1 || count > maxBufferLimit) {
+    throw invalid('bufferLimit', bufferLimit, `a whole number from 1 to ${maxBufferLimit}`);
+  }
+  switch (overlap) {
+    case 'allow':
+      return {};
+    case 'skip':
+    case 'cancelRunning':
+      return { overlap };
+    case 'buffer':
+      return { overlap, ...(count > 1 && { bufferLimit: count }) };
+    default:
+      throw invalid('overlap', overlap, "'allow', 'skip', 'buffer' or 'cancelRunning'");
+  }
 }
 
 /** A flow is an orchestration whose input holds its graph. */

@@ -37,6 +37,8 @@ export const auditActions = [
   'schedulePause',
   'scheduleResume',
   'scheduleDelete',
+  'trigger',
+  'backfill',
   'sessionShutdown',
 ] as const;
 

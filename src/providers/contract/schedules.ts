@@ -17,6 +17,15 @@ export interface ScheduleRecord extends Withheld {
   readonly lastInstanceId: string | null;
   /** Why the last tick started nothing. */
   readonly lastError: string | null;
+  /**
+   * The last 20 runs of ticks and triggers, oldest first. If a tick has `whileRunning`, also every earlier one that had
+   * not ended by then.
+   */
+  readonly runIds: readonly string[];
+  /** Times of the ticks that wait until no run of `runIds` is live, earliest first. */
+  readonly bufferedTicks: readonly number[];
+  /** Ticks that started no run because an earlier run had not ended. */
+  readonly skippedTicks: number;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -72,6 +81,41 @@ export interface ScheduleTick {
   readonly tasks: readonly NewTask[];
   /** Why the tick started nothing. */
   readonly error: string | null;
+  /** The buffered ticks after this one. Absent: none. */
+  readonly bufferedTicks?: readonly number[];
+  /** Ticks to add to `skippedTicks`. Absent: 0. */
+  readonly skipped?: number;
+  /** Applied instead of the runs while a run of the schedule has not ended. Absent: runs may overlap. */
+  readonly whileRunning?: WhileRunning;
+}
+
+/** The effect of a tick while an earlier run of its schedule has not ended. The tick starts nothing. */
+export interface WhileRunning {
+  readonly bufferedTicks: readonly number[];
+  readonly skipped: number;
+  /** Cancels every run of the schedule that has not ended. Absent: they continue. */
+  readonly cancel?: { readonly reason: string; readonly cleanupMs: number };
+}
+
+/** Runs to start for a schedule in addition to its ticks. */
+export interface ScheduledRuns {
+  readonly name: string;
+  /** Only if the schedule has this revision. */
+  readonly ifRevision: number;
+  readonly instances: readonly NewInstance[];
+  readonly tasks: readonly NewTask[];
+  /** Whether the runs become part of `runIds`, so that later ticks consider them. */
+  readonly areTracked: boolean;
+  /** Recorded in the same transaction if a run was started. Absent: not recorded. */
+  readonly audit?: AuditEntry;
+}
+
+/** A run of `ScheduledRuns`. */
+export interface ScheduledRun {
+  /** The id of the run, or of the run that holds its dedupe key. */
+  readonly instanceId: string;
+  /** Whether the call created the run. */
+  readonly created: boolean;
 }
 
 /** Schedules. Each tick fires once across all workers, because one transaction starts its runs and advances the schedule. */
@@ -133,11 +177,16 @@ export interface ScheduleStore {
    * A provider must:
    * - return those that are not paused, longest due first, at most `max` (schedule/the-longest-due-is-first,
    *   schedule/can-be-paused)
+   * - also return schedules with buffered ticks once every run of `runIds` has ended or was deleted, at most `max`
+   *   (schedule/a-buffered-tick-is-due-after-the-run)
+   * - return in `waitsFor` ids of live runs that hold back buffered ticks, at most 1,000
+   *   (schedule/a-buffered-tick-is-due-after-the-run)
    */
   dueSchedules(max: number): Promise<{
     readonly due: readonly ScheduleRecord[];
     readonly nowMs: number;
     readonly nextAt: number | null;
+    readonly waitsFor: readonly string[];
   }>;
 
   /**
@@ -153,6 +202,29 @@ export interface ScheduleStore {
    * - record the error of a tick that starts nothing (schedule/an-error-is-on-record)
    * - start nothing of a tick that the store rejects, but advance the schedule with that error, because it would
    *   block the schedule forever; other ticks are not affected (schedule/a-bad-tick-spares-its-neighbours)
+   * - store the buffered ticks, add the skipped ones, and append the runs to `runIds` (schedule/a-tick-keeps-its-runs,
+   *   schedule/a-tick-waits-for-the-run)
+   * - with `whileRunning`, check in the transaction whether a run of `runIds` or `lastInstanceId` has not ended; if so,
+   *   start nothing and apply `whileRunning` (schedule/a-tick-waits-for-the-run, schedule/a-run-that-ended-is-not-live,
+   *   shared/one-run-at-a-time)
+   * - with `cancel`, request the cancel of all live runs in the same transaction, as `requestCancel` does
+   *   (schedule/a-tick-cancels-the-run)
    */
   tickSchedules(ticks: readonly ScheduleTick[]): Promise<readonly boolean[]>;
+
+  /**
+   * Starts runs of a schedule in one transaction, without a tick. Returns `undefined` if the revision does not match.
+   *
+   * A provider must:
+   * - keep the revision, the ticks and the pause of the schedule, and start the runs also while it is paused
+   *   (schedule/a-trigger-moves-no-tick)
+   * - return per run, instances first, whether it was created; a taken id or held dedupe key changes nothing
+   *   (schedule/a-trigger-can-be-repeated)
+   * - append tracked runs to `runIds`, and record the last one as `lastInstanceId` (schedule/a-trigger-moves-no-tick,
+   *   schedule/untracked-runs-leave-no-trace)
+   * - change nothing if the name is unknown or the revision does not match (schedule/a-trigger-needs-the-revision)
+   * - record the audit entry if a run was created, and only then (schedule/a-trigger-is-audited)
+   * - reject if the store rejects a run, changing nothing (schedule/a-rejected-trigger-changes-nothing)
+   */
+  startScheduledRuns(runs: ScheduledRuns): Promise<readonly ScheduledRun[] | undefined>;
 }

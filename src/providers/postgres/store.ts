@@ -40,7 +40,7 @@ import { SingleStatementStarts } from './single-statement/starts.ts';
 import { SingleStatementTurnAcks } from './single-statement/turn-acks.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
-import { ScheduleRows } from './schedules/schedules.ts';
+import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';

@@ -30,7 +30,7 @@ import { Metrics } from './reading/metrics.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
-import { ScheduleRows } from './schedules/schedules.ts';
+import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { isBusy, toProviderError } from './driver/sqlite-errors.ts';
 import { StopRows } from './tables/stop-rows.ts';

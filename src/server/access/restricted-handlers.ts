@@ -192,6 +192,8 @@ export const restrictedHandlers: Handlers<Routes> = {
   resumeSchedule: forSchedule('resumeSchedule'),
   deleteSchedule: forSchedule('deleteSchedule'),
   nextRuns: forSchedule('nextRuns'),
+  triggerSchedule: forSchedule('triggerSchedule'),
+  backfillSchedule: forSchedule('backfillSchedule'),
 
   // These handlers check the owner of the session and the definition of a job themselves.
   openSession: handlers.openSession,

@@ -32,8 +32,14 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
     return { deleted: await client.schedules.delete(params.name, audit) };
   },
   async nextRuns({ params, query }, { client }) {
-    const runs = await client.schedules.nextRuns(params.name, query.count);
-    return { runs: runs.map((date) => date.getTime()) };
+    const ticks = await client.schedules.next(params.name, query);
+    return { runs: ticks.map(({ tickAt }) => tickAt), ticks: [...ticks] };
+  },
+  triggerSchedule({ params, body, caller }, { client }) {
+    return client.schedules.trigger(params.name, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  backfillSchedule({ params, body, caller }, { client }) {
+    return client.schedules.backfill(params.name, { ...body, actor: actorOf(caller, body.actor) });
   },
 };
 

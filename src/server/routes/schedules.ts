@@ -1,24 +1,15 @@
 import { z } from 'zod';
-import type { ScheduleInfo, SchedulePage } from '../../client/managing/schedules.ts';
-import {
-  actor,
-  reason,
-  byName,
-  done,
-  duration,
-  headers,
-  id,
-  json,
-  limit,
-  time,
-  name,
-  tags,
-  version,
-  integer,
-} from './fields.ts';
+import type {
+  BackfillResult,
+  NextTick,
+  ScheduleInfo,
+  SchedulePage,
+} from '../../client/managing/schedules.ts';
+import { actor, byName, done, duration, headers, id, integer, json, limit, name, reason, status, tags, time, version } from './fields.ts';
 import { route } from './route.ts';
 
 const catchUp = z.enum(['skip', 'one', 'all']);
+const overlap = z.enum(['allow', 'skip', 'buffer', 'cancelRunning']);
 
 const schedule: z.ZodType<ScheduleInfo> = z
   .strictObject({
@@ -28,6 +19,19 @@ const schedule: z.ZodType<ScheduleInfo> = z
     lastTickAt: time.exactOptional(),
     lastInstanceId: z.string().exactOptional(),
     lastError: z.string().exactOptional(),
+    skippedTicks: z.number().exactOptional(),
+    bufferedTicks: z.array(time).exactOptional(),
+    runningIds: z.array(z.string()).exactOptional(),
+    lastRuns: z
+      .array(
+        z.strictObject({
+          id: z.string(),
+          status,
+          createdAt: time,
+          endedAt: time.exactOptional(),
+        }),
+      )
+      .exactOptional(),
     createdAt: time,
     updatedAt: time,
     definition: z
@@ -38,6 +42,9 @@ const schedule: z.ZodType<ScheduleInfo> = z
         startAt: time.exactOptional(),
         endAt: time.exactOptional(),
         catchUp,
+        jitterMs: z.number().exactOptional(),
+        overlap: overlap.exactOptional(),
+        bufferLimit: z.number().exactOptional(),
         starts: z.strictObject({ kind: z.enum(['task', 'orchestration']), name: z.string() }),
       })
       .exactOptional(),
@@ -58,7 +65,22 @@ const timing = {
   startAt: time.optional(),
   endAt: time.optional(),
   catchUp: catchUp.optional(),
+  jitter: duration.optional(),
+  overlap: overlap.optional(),
+  bufferLimit: z.int().min(1).max(100).optional(),
 };
+
+const nextTick: z.ZodType<NextTick> = z.strictObject({
+  tickAt: time,
+  firesAt: time,
+  id: z.string(),
+});
+
+const backfilled: z.ZodType<BackfillResult> = z.strictObject({
+  started: z.number(),
+  existing: z.number(),
+  nextFrom: time.exactOptional(),
+});
 
 const newSchedule = z.union([
   z.strictObject({
@@ -146,6 +168,35 @@ export const scheduleRoutes = {
     summary: 'Returns the next ticks of a schedule.',
     params: byName,
     query: z.strictObject({ count: integer(1, 1_000).optional() }),
-    response: z.strictObject({ runs: z.array(time) }),
+    response: z.strictObject({ runs: z.array(time), ticks: z.array(nextTick) }),
+  }),
+  triggerSchedule: route({
+    method: 'POST',
+    path: '/v1/schedules/{name}/trigger',
+    role: 'operate',
+    summary: 'Starts one run now. A repeat with the same `key` starts no second run.',
+    params: byName,
+    body: z.strictObject({
+      key: name.optional(),
+      actor: actor.optional(),
+      reason: reason.optional(),
+    }),
+    response: z.strictObject({ id: z.string(), created: z.boolean() }),
+  }),
+  backfillSchedule: route({
+    method: 'POST',
+    path: '/v1/schedules/{name}/backfill',
+    role: 'operate',
+    summary: 'Starts the runs of past ticks, each at most once.',
+    params: byName,
+    body: z.strictObject({
+      from: time,
+      to: time,
+      limit: z.int().min(1).max(1_000).optional(),
+      dryRun: z.boolean().optional(),
+      actor: actor.optional(),
+      reason: reason.optional(),
+    }),
+    response: backfilled,
   }),
 };

@@ -47,6 +47,7 @@ import { renewals } from './cases/queues/renewals.ts';
 import { reruns } from './cases/instances/reruns.ts';
 import { retries } from './cases/queues/retries.ts';
 import { scans } from './cases/instances/scans.ts';
+import { scheduleRuns } from './cases/tasks/schedule-runs.ts';
 import { schedules } from './cases/tasks/schedules.ts';
 import { sessionEnds } from './cases/jobs/session-ends.ts';
 import { sessions } from './cases/jobs/sessions.ts';
@@ -111,6 +112,7 @@ export const capabilities: readonly Capability[] = [
   expiries,
   onFail,
   schedules,
+  scheduleRuns,
   sessions,
   sessionEnds,
   jobs,

@@ -200,4 +200,149 @@ export const brokenSchedules: readonly BrokenProvider[] = [
       listSchedules: ({ maxBytes: _maxBytes, ...params }) => provider.listSchedules(params),
     }),
   },
+  {
+    fault: 'a trigger moves the next tick',
+    rejectedBy: 'schedule/a-trigger-moves-no-tick',
+    override: ({ provider, db }) => ({
+      async startScheduledRuns(runs) {
+        const started = await provider.startScheduledRuns(runs);
+        db.exec('UPDATE schedules SET next_at = next_at + 1000');
+        return started;
+      },
+    }),
+  },
+  {
+    fault: 'a backfill repeats a tick that already ran',
+    rejectedBy: 'schedule/a-trigger-can-be-repeated',
+    override: ({ provider }) => ({
+      async startScheduledRuns(runs) {
+        const fresh = {
+          ...runs,
+          tasks: runs.tasks.map((one) => ({
+            ...one,
+            instanceId: `${one.instanceId} ${one.incarnation}`,
+          })),
+        };
+        const started = await provider.startScheduledRuns(fresh);
+        return started?.map((run, index) => ({
+          ...run,
+          instanceId: [...runs.instances, ...runs.tasks][index]?.instanceId ?? '',
+        }));
+      },
+    }),
+  },
+  {
+    fault: 'a trigger is not fenced by the revision',
+    rejectedBy: 'schedule/a-trigger-needs-the-revision',
+    override: ({ provider }) => ({
+      async startScheduledRuns(runs) {
+        const [record] = await provider.listSchedules({ limit: 1, names: [runs.name] });
+        return provider.startScheduledRuns({ ...runs, ifRevision: record?.revision ?? 0 });
+      },
+    }),
+  },
+  {
+    fault: 'a trigger is not audited',
+    rejectedBy: 'schedule/a-trigger-is-audited',
+    override: ({ provider }) => ({
+      startScheduledRuns: ({ audit: _audit, ...runs }) => provider.startScheduledRuns(runs),
+    }),
+  },
+  {
+    fault: 'a rejected trigger starts the runs before the rejected one',
+    rejectedBy: 'schedule/a-rejected-trigger-changes-nothing',
+    override: ({ provider }) => ({
+      async startScheduledRuns(runs) {
+        await provider.createTasks(runs.tasks);
+        return provider.startScheduledRuns(runs);
+      },
+    }),
+  },
+  {
+    fault: 'untracked runs are tracked',
+    rejectedBy: 'schedule/untracked-runs-leave-no-trace',
+    override: ({ provider }) => ({
+      startScheduledRuns: (runs) => provider.startScheduledRuns({ ...runs, areTracked: true }),
+    }),
+  },
+  {
+    fault: 'a tick ignores that a run is live',
+    rejectedBy: 'schedule/a-tick-waits-for-the-run',
+    override: ({ provider }) => ({
+      tickSchedules: (ticks) =>
+        provider.tickSchedules(ticks.map(({ whileRunning: _whileRunning, ...tick }) => tick)),
+    }),
+  },
+  {
+    fault: 'a run counts as live after its end',
+    rejectedBy: 'schedule/a-run-that-ended-is-not-live',
+    override: ({ provider }) => ({
+      async tickSchedules(ticks) {
+        const held = ticks.map(({ whileRunning, ...tick }) =>
+          whileRunning === undefined
+            ? tick
+            : { ...tick, ...whileRunning, instances: [], tasks: [] },
+        );
+        return provider.tickSchedules(held);
+      },
+    }),
+  },
+  {
+    fault: 'a tick does not cancel the live run',
+    rejectedBy: 'schedule/a-tick-cancels-the-run',
+    override: ({ provider }) => ({
+      tickSchedules: (ticks) =>
+        provider.tickSchedules(
+          ticks.map(({ whileRunning, ...tick }) => {
+            if (whileRunning === undefined) return tick;
+            const { cancel: _cancel, ...rest } = whileRunning;
+            return { ...tick, whileRunning: rest };
+          }),
+        ),
+    }),
+  },
+  {
+    fault: 'a buffered tick is lost when the schedule is paused',
+    rejectedBy: 'schedule/a-buffered-tick-is-due-after-the-run',
+    override: ({ provider, db }) => ({
+      setSchedulePaused(...args) {
+        db.exec('UPDATE schedules SET buffered_ticks = NULL');
+        return provider.setSchedulePaused(...args);
+      },
+    }),
+  },
+  {
+    fault: 'a buffered tick stays buffered after it started',
+    rejectedBy: 'schedule/a-buffered-tick-is-due-after-the-run',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER keep_buffered AFTER UPDATE ON schedules
+        WHEN NEW.buffered_ticks IS NULL AND OLD.buffered_ticks IS NOT NULL
+        BEGIN UPDATE schedules SET buffered_ticks = OLD.buffered_ticks WHERE name = NEW.name; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'a buffered tick is due while the run is live',
+    rejectedBy: 'schedule/a-buffered-tick-is-due-after-the-run',
+    override: ({ provider }) => ({
+      async dueSchedules(max) {
+        const answer = await provider.dueSchedules(max);
+        const all = await provider.listSchedules({ limit: max });
+        const waiting = all.filter(
+          ({ paused, bufferedTicks }) => !paused && bufferedTicks.length > 0,
+        );
+        return { ...answer, due: [...answer.due, ...waiting] };
+      },
+    }),
+  },
+  {
+    fault: 'skipped ticks are overwritten instead of added',
+    rejectedBy: 'schedule/a-tick-keeps-its-runs',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER overwrite AFTER UPDATE OF skipped_ticks ON schedules
+        WHEN NEW.skipped_ticks <> OLD.skipped_ticks AND OLD.skipped_ticks > 0
+        BEGIN UPDATE schedules SET skipped_ticks = NEW.skipped_ticks - OLD.skipped_ticks WHERE name = NEW.name; END`);
+      return {};
+    },
+  },
 ];

@@ -15,6 +15,7 @@ import { workers } from './0004-workers.ts';
 import { inspection } from './0005-inspection.ts';
 import { reruns } from './0006-reruns.ts';
 import { audit } from './0007-audit.ts';
+import { schedules } from './0008-schedules.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -28,6 +29,7 @@ export const migrations: readonly Migration[] = [
   inspection,
   reruns,
   audit,
+  schedules,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -1,24 +1,27 @@
-import { randomInt } from 'node:crypto';
 import type { CreateResult } from '../../contract/instances.ts';
+import type { AuditEntry } from '../../contract/management.ts';
 import type {
+  ScheduledRun,
+  ScheduledRuns,
   ScheduleStore,
   ScheduleTick,
-  PlannedSchedule,
-  ScheduleRecord,
+  WhileRunning,
 } from '../../contract/schedules.ts';
-import type { AuditEntry } from '../../contract/management.ts';
 import type { CreateTaskResult } from '../../contract/tasks.ts';
-import { one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
+import { appendRuns, rememberRuns, runsToCheck } from '../../rules/schedule-runs.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
-import { nowSql, type Scope } from '../driver/scope.ts';
+import type { Scope } from '../driver/scope.ts';
 import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
 import type { NextDueCache } from '../wakeups/due-query.ts';
 import type { Audit } from '../tables/audit.ts';
+import { requestCancels, type StopStore } from '../stopping/cancellation.ts';
 import { createTasks, type TaskTables } from '../tasks/tasks.ts';
+import type { ScheduleRows } from './schedule-rows.ts';
 
 type ScheduleParts = StoreAccess &
-  TaskTables & {
+  TaskTables &
+  StopStore & {
     readonly audit: Audit;
     readonly scheduleRows: ScheduleRows;
     readonly nextSchedule: NextDueCache;
@@ -85,7 +88,12 @@ export function createScheduleStore(
       const known = nextSchedule.get();
       return known === undefined
         ? store.read('dueSchedules', (tx) => readDue(store, tx, max))
-        : { due: [], nowMs: known.nowMs, nextAt: known.nextAt === Infinity ? null : known.nextAt };
+        : {
+            due: [],
+            nowMs: known.nowMs,
+            nextAt: known.nextAt === Infinity ? null : known.nextAt,
+            waitsFor: [],
+          };
     },
 
     async tickSchedules(ticks) {
@@ -95,6 +103,11 @@ export function createScheduleStore(
         nextSchedule.invalidate();
       }
     },
+
+    startScheduledRuns: (runs) =>
+      store.writeOnce('startScheduledRuns', (scope) =>
+        startScheduledRuns(store, scope, { runs, createInstances }),
+      ),
   };
 }
 
@@ -107,15 +120,42 @@ async function recordChange(
   if (entry !== undefined) await audit.record(scope.tx, [{ entry }], scope.now);
 }
 
+/** Starts runs of a schedule without a tick. Throws if the store rejects one. */
+async function startScheduledRuns(
+  store: ScheduleParts,
+  scope: Scope,
+  {
+    runs: { name, ifRevision, areTracked, audit, instances, tasks },
+    createInstances,
+  }: { readonly runs: ScheduledRuns; readonly createInstances: CreateInstances },
+): Promise<readonly ScheduledRun[] | undefined> {
+  const [[schedule]] = await scope.begin(store.scheduleRows.lock(scope.tx, [name]));
+  if (schedule?.revision !== ifRevision) return undefined;
+  const started = await createRuns(store, scope, { instances, tasks, createInstances });
+  if (areTracked) {
+    const ids = started.map(({ instanceId }) => instanceId);
+    const runIds = appendRuns(schedule.runIds, ids);
+    await store.scheduleRows.setRuns(scope.tx, { name, runIds, lastInstanceId: ids.at(-1) });
+  }
+  const created = started.filter((run) => run.created).length;
+  if (created > 0) {
+    await store.audit.record(scope.tx, [{ entry: audit, counts: { instances: created } }], scope.now);
+  }
+  return started;
+}
+
 async function readDue(
   { scheduleRows, nowParameter }: ScheduleParts,
   tx: Transaction,
   max: number,
 ) {
   const most = Math.max(max, 0) + 1;
-  const { nowMs, next } = await scheduleRows.selectNext(tx, most, nowParameter);
+  const { nowMs, next, hasBuffered } = await scheduleRows.selectNext(tx, most, nowParameter);
   const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
-  return { due, nowMs, nextAt: next[due.length]?.nextAt ?? null };
+  const { ready, waitsFor } = hasBuffered
+    ? await scheduleRows.selectBuffered(tx, Math.max(max, 0), due)
+    : { ready: [], waitsFor: [] };
+  return { due: [...due, ...ready], nowMs, nextAt: next[due.length]?.nextAt ?? null, waitsFor };
 }
 
 type Tick = (scope: Scope, ticks: readonly ScheduleTick[]) => Promise<readonly boolean[]>;
@@ -135,7 +175,8 @@ async function tickSchedules(
     const [only] = ticks;
     if (ticks.length === 1 && only !== undefined) {
       // The schedule records the error and continues. It would otherwise retry this tick forever.
-      const skipped = { ...only, instances: [], tasks: [], error: (error as Error).message };
+      const { whileRunning: _, ...rest } = only;
+      const skipped = { ...rest, instances: [], tasks: [], error: (error as Error).message };
       return store.writeOnce('tickSchedules', (scope) => tick(scope, [skipped]));
     }
     const results: boolean[] = [];
@@ -161,293 +202,128 @@ async function tickAll(
       ticks.map(({ name }) => name),
     ),
   );
-  const live = new Map(schedules.map((schedule) => [schedule.name, schedule]));
+  const locked = new Map(schedules.map((schedule) => [schedule.name, schedule]));
   const isCurrent = ticks.map(({ name, revision }) => {
-    const schedule = live.get(name);
+    const schedule = locked.get(name);
     const isMatch = schedule?.paused === false && schedule.revision === revision;
     // Only one tick per revision is executed.
-    if (isMatch) live.delete(name);
+    if (isMatch) locked.delete(name);
     return isMatch;
   });
   const current = ticks.filter((_, index) => isCurrent[index]);
-  const moves = await startRuns(store, scope, { ticks: current, createInstances });
+  const known = new Map(schedules.map((schedule) => [schedule.name, runsToCheck(schedule)]));
+  const plan = await planTicks(store, scope, { ticks: current, known });
+  await cancelRuns(store, scope, plan.held);
+  const runs = await startRuns(store, scope, { ticks: plan.starting, createInstances });
+  const isLive = (instanceId: string): boolean => plan.live.has(instanceId);
+  const moves = [
+    ...plan.held.map(({ tick, bufferedTicks, skipped }) => ({
+      tick,
+      bufferedTicks,
+      skipped,
+      runIds: rememberRuns(known.get(tick.name) ?? [], [], isLive),
+      instanceId: null,
+    })),
+    ...plan.starting.map((tick, index) => ({
+      tick,
+      bufferedTicks: tick.bufferedTicks ?? [],
+      skipped: tick.skipped ?? 0,
+      runIds: rememberRuns(known.get(tick.name) ?? [], runs[index] ?? [], isLive),
+      instanceId: runs[index]?.at(-1) ?? null,
+    })),
+  ];
   await store.scheduleRows.move(scope.tx, moves, scope.now);
   return isCurrent;
 }
 
-/** Starts all runs of ticks, or throws. */
+/** A tick that starts nothing, because the runs `live` of its schedule have not ended. */
+interface HeldTick extends WhileRunning {
+  readonly tick: ScheduleTick;
+  readonly live: readonly string[];
+}
+
+/** Decides which ticks start their runs. Reads runs only for ticks with `whileRunning`. */
+async function planTicks(
+  { scheduleRows }: Pick<ScheduleParts, 'scheduleRows'>,
+  { tx }: Scope,
+  {
+    ticks,
+    known,
+  }: {
+    readonly ticks: readonly ScheduleTick[];
+    readonly known: ReadonlyMap<string, readonly string[]>;
+  },
+): Promise<{
+  readonly live: ReadonlySet<string>;
+  readonly held: readonly HeldTick[];
+  readonly starting: readonly ScheduleTick[];
+}> {
+  const runsOf = ({ name, whileRunning }: ScheduleTick) =>
+    whileRunning === undefined ? [] : (known.get(name) ?? []);
+  const live = new Set(await scheduleRows.selectLive(tx, ticks.flatMap(runsOf)));
+  const held = ticks.flatMap((tick): readonly HeldTick[] => {
+    const blocking = runsOf(tick).filter((instanceId) => live.has(instanceId));
+    const { whileRunning } = tick;
+    if (whileRunning === undefined || blocking.length === 0) return [];
+    return [{ tick, live: blocking, ...whileRunning }];
+  });
+  const heldTicks = new Set(held.map(({ tick }) => tick));
+  return { live, held, starting: ticks.filter((tick) => !heldTicks.has(tick)) };
+}
+
+async function cancelRuns(
+  store: StopStore,
+  scope: Scope,
+  held: readonly HeldTick[],
+): Promise<void> {
+  const requests = held.flatMap(({ live, cancel }) =>
+    cancel === undefined ? [] : live.map((instanceId) => ({ instanceId, actor: null, ...cancel })),
+  );
+  if (requests.length > 0) await requestCancels(store, scope, requests);
+}
+
+/** Starts all runs of ticks, or throws. Returns the ids of the runs of each tick. */
 async function startRuns(
   store: TaskTables,
   scope: Scope,
   { ticks, createInstances }: Ticks,
-): Promise<readonly ScheduleMove[]> {
+): Promise<readonly (readonly string[])[]> {
   const instances = ticks.flatMap((tick) => tick.instances);
   const tasks = ticks.flatMap((tick) => tick.tasks);
+  const started = await createRuns(store, scope, { instances, tasks, createInstances });
+  const ids = started.map(({ instanceId }) => instanceId);
+  const [ofInstances, ofTasks] = [ids.slice(0, instances.length), ids.slice(instances.length)];
+  return ticks.map((tick) => [
+    ...ofInstances.splice(0, tick.instances.length),
+    ...ofTasks.splice(0, tick.tasks.length),
+  ]);
+}
+
+/** Starts runs, or throws. Returns the instances first. */
+async function createRuns(
+  store: TaskTables,
+  scope: Scope,
+  {
+    instances,
+    tasks,
+    createInstances,
+  }: Pick<ScheduledRuns, 'instances' | 'tasks'> & { readonly createInstances: CreateInstances },
+): Promise<readonly ScheduledRun[]> {
   const created = instances.length === 0 ? [] : await createInstances(scope, instances);
   const ran = tasks.length === 0 ? [] : await createTasks(store, scope, tasks);
-  const ids = new Map<object, string>();
-  for (const [index, one] of instances.entries()) ids.set(one, startedId(created[index], one));
-  for (const [index, one] of tasks.entries()) ids.set(one, startedId(ran[index], one));
-  return ticks.map((tick) => {
-    const last = tick.tasks.at(-1) ?? tick.instances.at(-1);
-    const instanceId = last === undefined ? null : (ids.get(last) ?? null);
-    return { tick, instanceId, error: tick.error };
-  });
+  return [
+    ...instances.map((one, index) => startedRun(created[index], one)),
+    ...tasks.map((one, index) => startedRun(ran[index], one)),
+  ];
 }
 
-function startedId(
+function startedRun(
   result: CreateResult | CreateTaskResult | undefined,
   { instanceId }: { readonly instanceId: string },
-): string {
+): ScheduledRun {
   if (result?.kind === 'refused') throw result.error;
-  return result?.kind === 'active' ? result.instanceId : instanceId;
-}
-
-/** The next state of a schedule after a tick. */
-interface ScheduleMove {
-  readonly tick: ScheduleTick;
-  readonly instanceId: string | null;
-  readonly error: string | null;
-}
-
-/** Reads and writes `schedules`. */
-export class ScheduleRows {
-  readonly #statements: ReturnType<typeof statements>;
-
-  constructor(schema: string) {
-    this.#statements = statements(schema);
-  }
-
-  /** Creates or changes a schedule. Returns `undefined` if it does not have the revision `ifRevision`. */
-  async put(
-    tx: Transaction,
-    { name, definition, nextAt, ifRevision }: PlannedSchedule,
-    nowParameter: number | null,
-  ): Promise<ScheduleRecord | undefined> {
-    const { put, insert, update } = this.#statements;
-    const bind = ifRevision === undefined ? put : ifRevision === 0 ? insert : update;
-    // A random first revision: a tick of a deleted schedule never matches a new one of that name.
-    const revision = bind === update ? (ifRevision ?? null) : randomInt(1, 2 ** 47);
-    const [record] = await tx.query<ScheduleRecord>(
-      ...bind({ now: nowParameter, name, definition, revision, nextAt }),
-    );
-    return record;
-  }
-
-  /** Pauses or resumes a schedule. Returns whether it exists with the revision `ifRevision`. */
-  async setPaused(
-    tx: Transaction,
-    options: {
-      readonly name: string;
-      readonly paused: boolean;
-      readonly nextAt: number | null | undefined;
-      readonly ifRevision: number | undefined;
-    },
-    nowParameter: number | null,
-  ): Promise<boolean> {
-    const { name, paused, nextAt, ifRevision = null } = options;
-    const setPaused = this.#statements.setPaused({
-      now: nowParameter,
-      name,
-      paused,
-      isMoved: nextAt !== undefined,
-      nextAt: nextAt ?? null,
-      ifRevision,
-    });
-    return (await tx.execute(...setPaused)) === 1;
-  }
-
-  async delete(tx: Transaction, name: string): Promise<boolean> {
-    return (await tx.execute(...this.#statements.delete({ name }))) === 1;
-  }
-
-  /** The schedules with the earliest next ticks, and the clock. */
-  async selectNext(
-    tx: Transaction,
-    max: number,
-    nowParameter: number | null,
-  ): Promise<{ readonly nowMs: number; readonly next: readonly ScheduleRecord[] }> {
-    const rows = await tx.query<
-      Omit<ScheduleRecord, 'name'> & { readonly now: number; readonly name: string | null }
-    >(...this.#statements.selectNext({ now: nowParameter, limit: max }));
-    const nowMs = rows[0]?.now ?? Number.NaN;
-    const next = rows.flatMap(({ now: _now, name, ...row }) =>
-      name === null ? [] : { ...row, name },
-    );
-    return { nowMs, next };
-  }
-
-  list(
-    tx: Transaction,
-    params: {
-      readonly limit: number;
-      readonly afterName: string;
-      readonly names: readonly string[] | undefined;
-    },
-  ): Promise<readonly ScheduleRecord[]> {
-    const { afterName, names } = params;
-    const page = { afterName, limit: Math.max(params.limit, 0) };
-    return tx.query<ScheduleRecord>(
-      ...(names === undefined
-        ? this.#statements.selectPage(page)
-        : this.#statements.selectNamed({ ...page, names })),
-    );
-  }
-
-  /** A page up to a number of bytes. The first schedule that does not fit is returned without its definition. */
-  async listWithin(
-    tx: Transaction,
-    page: { readonly limit: number; readonly afterName: string; readonly maxBytes: number },
-  ): Promise<readonly ScheduleRecord[]> {
-    const rows = await tx.query<ScheduleRecord & { readonly isWithheld: boolean }>(
-      ...this.#statements.selectWithin({
-        afterName: page.afterName,
-        limit: Math.max(page.limit, 0),
-        maxBytes: Math.max(Math.floor(page.maxBytes), 0),
-      }),
-    );
-    return rows.map(({ isWithheld, ...row }) => (isWithheld ? { ...row, withheld: true } : row));
-  }
-
-  /** Locks schedules by name. */
-  lock(
-    tx: Transaction,
-    names: readonly string[],
-  ): Promise<readonly Pick<ScheduleRecord, 'name' | 'revision' | 'paused'>[]> {
-    return tx.query(...this.#statements.lock({ names }));
-  }
-
-  /** Advances locked schedules, by one tick each. */
-  async move(tx: Transaction, moves: readonly ScheduleMove[], now: number): Promise<void> {
-    if (moves.length > 0) await tx.execute(...this.#statements.move({ moves, at: now }));
-  }
-}
-
-const columns = `name, definition, revision, paused, next_at AS "nextAt", last_tick_at AS "lastTickAt",
-  last_instance_id AS "lastInstanceId", last_error AS "lastError", created_at AS "createdAt",
-  updated_at AS "updatedAt"`;
-
-const moveRows = rowsOf<ScheduleMove>()({
-  name: ['text', ({ tick }) => tick.name],
-  next_at: ['bigint', ({ tick }) => tick.nextAt],
-  last_tick_at: ['bigint', ({ tick }) => tick.lastTickAt],
-  instance_id: ['text', ({ instanceId }) => instanceId],
-  error: ['text', ({ error }) => error],
-});
-
-function statements(schema: string) {
-  const table = `${schema}.schedules`;
-  const now = one<number | null>('bigint');
-  const limit = one<number>('bigint');
-  const page = { afterName: one<string>('text'), limit };
-  const written = {
-    now,
-    name: one<string>('text'),
-    definition: one<string>('text'),
-    revision: one<number | null>('bigint'),
-    nextAt: one<number | null>('bigint'),
-  };
-  type Written = Readonly<Record<keyof typeof written, string>>;
-  const insert = ({ name, definition, revision, nextAt }: Written) =>
-    `INSERT INTO ${table} AS schedule (name, definition, revision, next_at, created_at, updated_at)
-      VALUES (${name}, ${definition}, ${revision}, ${nextAt}, ${nowSql}, ${nowSql})`;
-  const changes = ({ definition, nextAt }: Written) =>
-    `definition = ${definition}, next_at = ${nextAt}, updated_at = ${nowSql}, revision = schedule.revision + 1`;
-  const isWithheld = 'coalesce(name = (SELECT name FROM cut), FALSE)';
-  const withinColumns = columns.replace(
-    'definition',
-    `CASE WHEN ${isWithheld} THEN '' ELSE definition END AS definition`,
-  );
   return {
-    put: prepare(
-      'perdure_put_schedule',
-      written,
-      (row) =>
-        `${insert(row)} ON CONFLICT (name) DO UPDATE SET ${changes(row)} RETURNING ${columns}`,
-    ),
-    insert: prepare(
-      'perdure_insert_schedule',
-      written,
-      (row) => `${insert(row)} ON CONFLICT (name) DO NOTHING RETURNING ${columns}`,
-    ),
-    update: prepare(
-      'perdure_update_schedule',
-      written,
-      (row) =>
-        `UPDATE ${table} AS schedule SET ${changes(row)} WHERE name = ${row.name} AND revision = ${row.revision}
-        RETURNING ${columns}`,
-    ),
-    setPaused: prepare(
-      'perdure_pause_schedule',
-      {
-        now,
-        name: one<string>('text'),
-        paused: one<boolean>('boolean'),
-        isMoved: one<boolean>('boolean'),
-        nextAt: one<number | null>('bigint'),
-        ifRevision: one<number | null>('bigint'),
-      },
-      ({ name, paused, isMoved, nextAt, ifRevision }) => `UPDATE ${table}
-        SET paused = ${paused}, next_at = CASE WHEN ${isMoved} THEN ${nextAt} ELSE next_at END,
-            updated_at = ${nowSql}, revision = revision + 1
-        WHERE name = ${name} AND revision = coalesce(${ifRevision}, revision)`,
-    ),
-    delete: prepare(
-      'perdure_delete_schedule',
-      { name: one<string>('text') },
-      ({ name }) => `DELETE FROM ${table} WHERE name = ${name}`,
-    ),
-    selectNext: prepare(
-      'perdure_next_schedules',
-      { now, limit },
-      ({ limit }) =>
-        `SELECT ${nowSql} AS "now", next.* FROM (VALUES (1)) AS one (row) LEFT JOIN LATERAL (
-          SELECT ${columns} FROM ${table} WHERE NOT paused AND next_at IS NOT NULL
-          ORDER BY next_at, name LIMIT ${limit}) AS next ON TRUE`,
-    ),
-    selectPage: prepare(
-      'perdure_list_schedules',
-      page,
-      ({ afterName, limit }) =>
-        `SELECT ${columns} FROM ${table} WHERE name > ${afterName} ORDER BY name LIMIT ${limit}`,
-    ),
-    // Sizes first: rows that do not fit are never read.
-    selectWithin: prepare(
-      'perdure_list_schedules_within',
-      { ...page, maxBytes: one<number>('bigint') },
-      ({ afterName, limit, maxBytes }) => `WITH sized AS MATERIALIZED (
-          SELECT name, bytes, sum(bytes) OVER (ORDER BY name) AS total FROM (
-            SELECT name, octet_length(definition) AS bytes FROM ${table} WHERE name > ${afterName}
-            ORDER BY name LIMIT ${limit}) AS page),
-        cut AS MATERIALIZED (
-          SELECT name FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY name LIMIT 1)
-        SELECT ${withinColumns}, ${isWithheld} AS "isWithheld" FROM ${table}
-        WHERE name = ANY (ARRAY(SELECT name FROM sized WHERE name <= coalesce((SELECT name FROM cut), name)))
-        ORDER BY name`,
-    ),
-    selectNamed: prepare(
-      'perdure_list_named_schedules',
-      { ...page, names: strings() },
-      ({ afterName, limit, names }) =>
-        `SELECT ${columns} FROM ${table} WHERE name = ANY (${names}) AND name > ${afterName}
-        ORDER BY name LIMIT ${limit}`,
-    ),
-    lock: prepare(
-      'perdure_lock_schedules',
-      { names: strings() },
-      ({ names }) =>
-        `SELECT name, revision, paused FROM ${table} WHERE name = ANY (${names}) ORDER BY name FOR UPDATE`,
-    ),
-    move: prepare(
-      'perdure_move_schedules',
-      { moves: moveRows, at: one<number>('bigint') },
-      ({ moves, at }) => `UPDATE ${table} AS schedule
-        SET next_at = tick.next_at, last_tick_at = tick.last_tick_at,
-            last_instance_id = coalesce(tick.instance_id, last_instance_id), last_error = tick.error,
-            updated_at = ${at}, revision = schedule.revision + 1
-        FROM ${moves.as('tick')}
-        ${rowIdOf(table, 'one.name = tick.name')}
-        WHERE schedule.ctid = found.row_id`,
-    ),
+    instanceId: result?.kind === 'active' ? result.instanceId : instanceId,
+    created: result?.kind === 'created',
   };
 }

@@ -20,6 +20,7 @@ export interface Wanted {
 export interface DueTimes {
   readonly now: number;
   readonly nextAt: Readonly<Record<Topic, number>>;
+  /** 0 if a schedule has buffered ticks. */
   readonly nextScheduleAt: number;
   /** When the next session or abandoned job has to be processed. */
   readonly nextSessionAt: number;
@@ -119,8 +120,11 @@ function selectDueTimes(schema: string) {
           (SELECT expires_at FROM ${schema}.worker_queue WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1),
           (SELECT next_at FROM ${schema}.worker_queue WHERE cancel_requested ORDER BY next_at LIMIT 1)
         ) AS "work",
-        (SELECT next_at FROM ${schema}.schedules WHERE NOT paused AND next_at IS NOT NULL
-         ORDER BY next_at LIMIT 1) AS "schedules",
+        least(
+          (SELECT next_at FROM ${schema}.schedules WHERE NOT paused AND next_at IS NOT NULL
+           ORDER BY next_at LIMIT 1),
+          (SELECT 0 FROM ${schema}.schedules WHERE NOT paused AND buffered_ticks IS NOT NULL LIMIT 1)
+        ) AS "schedules",
         least(
           (SELECT due_at FROM ${schema}.sessions ORDER BY due_at LIMIT 1),
           (SELECT check_at FROM ${schema}.jobs WHERE check_at IS NOT NULL ORDER BY check_at LIMIT 1),

@@ -13,6 +13,7 @@ import { workers } from './0004-workers.ts';
 import { inspection } from './0005-inspection.ts';
 import { reruns } from './0006-reruns.ts';
 import { audit } from './0007-audit.ts';
+import { schedules } from './0008-schedules.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -23,6 +24,7 @@ export const migrations: readonly Migration[] = [
   inspection,
   reruns,
   audit,
+  schedules,
 ];
 
 /**

@@ -33,6 +33,9 @@ export const schedules: Capability = {
           lastTickAt: null,
           lastInstanceId: null,
           lastError: null,
+          runIds: [],
+          bufferedTicks: [],
+          skippedTicks: 0,
           createdAt: now,
           updatedAt: now,
         });
@@ -123,9 +126,19 @@ export const schedules: Capability = {
         const paused = await read(store, 'a');
         assert.deepEqual([paused.paused, paused.nextAt], [true, now]);
         assert.notEqual(paused.revision, revision);
-        assert.deepEqual(await provider.dueSchedules(9), { due: [], nowMs: now, nextAt: null });
+        assert.deepEqual(await provider.dueSchedules(9), {
+          due: [],
+          nowMs: now,
+          nextAt: null,
+          waitsFor: [],
+        });
         assert.equal(await provider.setSchedulePaused('a', false, { nextAt: now + 10 }), true);
-        assert.deepEqual(await provider.dueSchedules(9), { due: [], nowMs: now, nextAt: now + 10 });
+        assert.deepEqual(await provider.dueSchedules(9), {
+          due: [],
+          nowMs: now,
+          nextAt: now + 10,
+          waitsFor: [],
+        });
         assert.equal(await provider.setSchedulePaused('a', false, { nextAt: null }), true);
         assert.equal((await read(store, 'a')).nextAt, null);
         assert.equal(await provider.setSchedulePaused('nobody', true), false);
@@ -248,6 +261,7 @@ export const schedules: Capability = {
           nextAt: 3_000,
           lastTickAt: 2_000,
           lastInstanceId: 'u',
+          runIds: ['i', 't', 'u'],
           updatedAt: store.clock.now(),
         });
         assert.equal((await store.claimOne()).instanceId, 'i');

@@ -1,0 +1,63 @@
+import { encodeMessage } from '../model/message.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { NewInstance } from '../providers/contract/instances.ts';
+import type { NewTask } from '../providers/contract/tasks.ts';
+import type {
+  ScheduleDefinition,
+  ScheduledOrchestration,
+  ScheduledTask,
+} from './schedule-definition.ts';
+
+/** Runs of a schedule, as the store creates them. */
+export interface NewRuns {
+  readonly instances: readonly NewInstance[];
+  readonly tasks: readonly NewTask[];
+}
+
+/** Returns the instance id of a tick. It is the same in every process, which deduplicates the tick. */
+export function tickRunId(schedule: string, tickMs: number): string {
+  return `${schedule}@${new Date(tickMs).toISOString()}`;
+}
+
+/** Returns the instance id of a trigger. A repeated call with the same key finds the same run. */
+export function triggerRunId(schedule: string, key: string): string {
+  return `${schedule}@trigger-${key}`;
+}
+
+/** Creates the runs of a schedule with the given ids. */
+export function newRuns({ target }: ScheduleDefinition, ids: readonly string[]): NewRuns {
+  return target.kind === 'orchestration'
+    ? { instances: ids.map((id) => toInstance(id, target)), tasks: [] }
+    : { instances: [], tasks: ids.map((id) => toTask(id, target)) };
+}
+
+function toInstance(instanceId: string, target: ScheduledOrchestration): NewInstance {
+  const { name, version, payload, inputHash, tags } = target;
+  const tagged = tags !== undefined && { tags };
+  return {
+    instanceId,
+    incarnation: randomToken(),
+    name,
+    version,
+    inputHash,
+    start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
+    ...tagged,
+  };
+}
+
+function toTask(instanceId: string, target: ScheduledTask): NewTask {
+  const { name, payload, inputHash, options, priority, expiresInMs, dedupeKey } = target;
+  return {
+    instanceId,
+    incarnation: randomToken(),
+    name,
+    inputHash,
+    payload,
+    options,
+    priority,
+    ...(expiresInMs !== undefined && { expiresInMs }),
+    ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(target.onFail && { onFail: { options } }),
+    ...(target.tags !== undefined && { tags: target.tags }),
+  };
+}
