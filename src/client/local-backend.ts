@@ -25,6 +25,7 @@ import type {
 } from './client-backend.ts';
 import { LocalJobs, toNewTask } from './local-jobs.ts';
 import { LocalSchedules } from './local-schedules.ts';
+import { LocalViews } from './local-views.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import {
   exportHistory,
@@ -35,6 +36,7 @@ import {
   type HistoryCall,
   type HistoryPage,
 } from './reading/history.ts';
+import { isView, readHistoryView, type HistoryViewCall } from './reading/history-view.ts';
 import { inspectInstance, listPendingWork, type PendingWork } from './reading/inspect-instance.ts';
 import {
   toInstanceInfo,
@@ -84,6 +86,7 @@ export class LocalBackend implements ClientBackend {
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
   readonly deletion: DeletionBackend;
+  readonly views: LocalViews;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
 
@@ -97,6 +100,7 @@ export class LocalBackend implements ClientBackend {
       describeWait(this, id, { nowMs: clock.now(), timeoutMs: 1_000 });
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
+    this.views = new LocalViews(provider, options.recheckMs);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.deletion = {
       deleteInstance: (...args) => deleteInstance(provider, ...args),
@@ -179,7 +183,8 @@ export class LocalBackend implements ClientBackend {
     return listInstances(this.provider, call);
   }
 
-  history(id: string, call: HistoryCall): Promise<HistoryPage> {
+  history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage> {
+    if (isView(call)) return readHistoryView(this.provider, id, call);
     return readHistoryPage(this.provider, id, call);
   }
 
@@ -218,6 +223,7 @@ export class LocalBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.completions.close();
+    this.views.close();
     await lastCalls;
   }
 

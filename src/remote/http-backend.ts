@@ -6,6 +6,7 @@ import type {
   HistoryCall,
   HistoryPage,
 } from '../client/reading/history.ts';
+import type { HistoryViewCall } from '../client/reading/history-view.ts';
 import type { PendingWork } from '../client/reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
 import {
@@ -31,6 +32,7 @@ import { CompletionPoll } from './completion-poll.ts';
 import type { CheckedConnect } from './connect-options.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
+import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
 import { PollSlots } from './shared-poll.ts';
@@ -46,6 +48,7 @@ export class HttpBackend implements ClientBackend {
   readonly jobs: HttpJobs;
   readonly schedules: HttpSchedules;
   readonly deletion: HttpDeletion;
+  readonly views: HttpViews;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
 
@@ -56,6 +59,7 @@ export class HttpBackend implements ClientBackend {
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
     this.deletion = new HttpDeletion(transport);
+    this.views = new HttpViews(transport);
     const describe = (id: string) =>
       describeWait(this, id, { nowMs: systemClock.now(), timeoutMs: 2_000 });
     this.#completions = new CompletionPoll(transport, slots, describe);
@@ -137,8 +141,9 @@ export class HttpBackend implements ClientBackend {
     return this.#transport.call('listInstances', { query });
   }
 
-  history(id: string, query: HistoryCall): Promise<HistoryPage> {
-    return this.#transport.call('getHistory', { ...at(id), query: { ...query } });
+  history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage> {
+    const query = { ...call } as Request<'getHistory'>['query'];
+    return this.#transport.call('getHistory', { ...at(id), query });
   }
 
   listExecutions(
@@ -174,6 +179,7 @@ export class HttpBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.#completions.close(clientClosed());
+    this.#transport.closeStreams();
     await lastCalls;
     this.#transport.close();
   }

@@ -1,5 +1,9 @@
 import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
+import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
+import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
+import type { WatchedEvent } from '../client/watching/history-watch.ts';
+import type { InstanceChange } from '../client/watching/watched-ids.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
@@ -265,8 +269,15 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   getHistory: fields<ResponseBody<'getHistory'>>({
     executionId: number,
-    items: list(fields<{ id: number; event: unknown }>({ id: number, event })),
+    items: list(
+      fields<{ id: number; event: unknown; payloadBytes?: number }>({
+        id: number,
+        event,
+        payloadBytes: optional(number),
+      }),
+    ),
     nextAfter: optional(number),
+    nextBefore: optional(number),
     pending: optional(list(pending)),
   }),
   exportHistory: fields<ResponseBody<'exportHistory'>>({
@@ -289,6 +300,74 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     nextAfter: optional(number),
   }),
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
+  watchHistory: either(
+    tagged('kind', 'end', anything),
+    tagged(
+      'kind',
+      'event',
+      fields<WatchedEvent>({
+        executionId: number,
+        id: number,
+        position: text,
+        event,
+        payloadBytes: optional(number),
+      }),
+    ),
+  ),
+  getTimeline: fields<Timeline>({
+    executionId: number,
+    items: list(
+      fields<TimelineItem>({
+        operation: number,
+        kind: text,
+        name: optional(text),
+        childId: optional(text),
+        startedAt: optional(number),
+        claimedAt: optional(number),
+        fireAt: optional(number),
+        endedAt: optional(number),
+        outcome: optional(text),
+        attempts: optional(number),
+        worker: optional(text),
+        reason: optional(text),
+        withdrawnAt: optional(number),
+      }),
+    ),
+    marks: list(fields<TimelineMark>({ id: number, kind: text, at: number, name: optional(text) })),
+    nextAfter: optional(number),
+  }),
+  readTree: fields<TreePage>({
+    items: list(
+      fields<TreeNode>({
+        id: text,
+        parentId: optional(text),
+        depth: number,
+        kind: text,
+        name: text,
+        version: optional(text),
+        status: text,
+        executionId: number,
+        createdAt: number,
+        startedAt: optional(number),
+        endedAt: optional(number),
+        children: number,
+      }),
+    ),
+    nextCursor: optional(text),
+  }),
+  watchInstances: fields<ResponseBody<'watchInstances'>>({
+    kind: text,
+    items: list(
+      fields<InstanceChange>({
+        id: text,
+        name: optional(text),
+        status: nullable(text),
+        executionId: number,
+        customStatusVersion: number,
+        version: text,
+      }),
+    ),
+  }),
   cancelInstance: stop,
   terminateInstance: stop,
   deleteInstance: fields<DeleteInstanceResult>(deleted),

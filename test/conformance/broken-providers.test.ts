@@ -32,6 +32,7 @@ import { brokenTimerTurns } from './broken/timer-turns.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
+import { brokenViews } from './broken/views.ts';
 import { brokenWork } from './broken/work.ts';
 import { SqliteFiles } from './sqlite-files.ts';
 
@@ -63,6 +64,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenStreams,
   ...brokenUnclaimedWork,
   ...brokenInspection,
+  ...brokenViews,
 ];
 
 const files = new SqliteFiles();

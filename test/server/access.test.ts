@@ -168,6 +168,11 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   prometheus: 'denied',
   openApi: 'open',
   watchChanges: 'filtered',
+  watchHistory: 'instance',
+  getTimeline: 'instance',
+  readTree: 'instance',
+  watchInstances: 'filtered',
+  me: 'open',
 };
 
 /** Returns a valid request of each route that names data of another definition. */
@@ -177,6 +182,7 @@ function ofOthers(name: RouteName): Parts {
   const bodies: Partial<Record<RouteName, object>> = {
     startInstance: { name: 'payroll', id: 'new' },
     raiseEvent: { name: 'approved' },
+    watchInstances: { ids: ['theirs'] },
     signalFlow: { name: 'approved', timeoutMs: 0 },
     runTask: { task: 'payroll' },
     runTasks: { requests: [{ task: 'hello' }, { task: 'payroll' }] },

@@ -17,6 +17,7 @@ import { createWorkQueue } from './queues/work-queue.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createViewStore } from './reading/views.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
 import { Store } from './store.ts';
@@ -66,6 +67,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
     ...createInspectionStore(store),
+    ...createViewStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

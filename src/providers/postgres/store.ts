@@ -47,6 +47,7 @@ import { TreeDeletions } from './deletion/tree-deletions.ts';
 import { Turns } from './instances/turns.ts';
 import type { WakeUps } from './wakeups/wake-ups.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
+import { Views } from './reading/views.ts';
 import { WorkItems } from './tables/work-items.ts';
 
 export interface StoreOptions {
@@ -99,6 +100,7 @@ export class Store implements QueueAccess {
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
+  readonly views: Views;
   readonly audit: Audit;
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
@@ -157,6 +159,7 @@ export class Store implements QueueAccess {
     this.metrics = new Metrics(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.inspection = new Inspection(schema, this.definitions);
+    this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.reclaims = new Reclaims(schema);
     this.tombstones = new Tombstones(schema);

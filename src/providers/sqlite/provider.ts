@@ -17,6 +17,7 @@ import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createViewStore } from './reading/views.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 
 /** Options of `openSqlite`. */
@@ -60,6 +61,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
     ...createInspectionStore(store),
+    ...createViewStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -24,7 +24,10 @@ export function toInstanceResponse<Info extends InstanceInfo>(
 export function toHistoryResponse(page: HistoryPage, showStacks: boolean): HistoryPage {
   return {
     ...page,
-    items: page.items.map(({ id, event }) => ({ id, event: toEventResponse(event, showStacks) })),
+    items: page.items.map((entry) => ({
+      ...entry,
+      event: toEventResponse(entry.event, showStacks),
+    })),
   };
 }
 
@@ -58,7 +61,7 @@ export function toStepResponse<State extends StepState | FlowItem>(
   return withFailure(state, state.failure, showStacks);
 }
 
-function toEventResponse(event: HistoryEvent, showStacks: boolean): HistoryEvent {
+export function toEventResponse(event: HistoryEvent, showStacks: boolean): HistoryEvent {
   return 'failure' in event ? withFailure(event, event.failure, showStacks) : event;
 }
 

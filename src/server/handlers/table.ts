@@ -8,6 +8,7 @@ import { jobHandlers } from './jobs.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
+import { viewHandlers } from './views.ts';
 
 /** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
@@ -20,4 +21,5 @@ export const handlers: Handlers<Routes> = {
   ...sessionHandlers,
   ...jobHandlers,
   ...metricHandlers,
+  ...viewHandlers,
 };

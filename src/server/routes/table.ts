@@ -7,6 +7,7 @@ import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
+import { viewRoutes } from './views.ts';
 
 /** All routes of the server. */
 export const routes = {
@@ -19,6 +20,7 @@ export const routes = {
   ...sessionRoutes,
   ...jobRoutes,
   ...metricRoutes,
+  ...viewRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
 export type Routes = typeof routes;
