@@ -129,10 +129,9 @@ export class Transport {
     const { baseUrl, fetch, answerLimitBytes, requestTimeoutMs } = this.#options;
     const url = baseUrl + writePath(pattern, parts.params) + toSearch(parts.query);
     try {
-      const init = this.#init(method, parts.body);
-      const headers = { ...init.headers, accept: 'text/event-stream' };
+      const init = this.#init(method, parts.body, 'text/event-stream');
       const response = await this.#bounded(
-        () => fetch(url, { ...init, headers, signal }),
+        () => fetch(url, { ...init, signal }),
         requestTimeoutMs,
         signal,
       );
@@ -186,12 +185,12 @@ export class Transport {
     }
   }
 
-  #init(method: string, body: unknown): RequestInit {
+  #init(method: string, body: unknown, accept = 'application/json'): RequestInit {
     const { token } = this.#options;
     return {
       method,
       headers: {
-        accept: 'application/json',
+        accept,
         ...(method === 'POST' && { 'content-type': 'application/json' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
       },

@@ -137,6 +137,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   listFlows: 'filtered',
   startFlow: 'names',
   getFlowRun: 'instance',
+  getFlowGraph: 'instance',
   listFlowItems: 'instance',
   signalFlow: 'instance',
   listSchedules: 'filtered',

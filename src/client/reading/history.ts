@@ -85,10 +85,13 @@ export function readHistoryOptions(options: unknown): HistoryCall | HistoryViewC
 function readKinds(kinds: unknown): readonly string[] {
   const list: readonly unknown[] = Array.isArray(kinds) ? kinds : [kinds];
   const valid = list.length > 0 && list.length <= 50;
-  if (!valid || !list.every((kind) => typeof kind === 'string' && isEventKind(kind))) {
+  if (
+    !valid ||
+    !list.every((kind): kind is string => typeof kind === 'string' && isEventKind(kind))
+  ) {
     throw invalid('kinds', kinds, 'one or more kinds of events, such as activityFailed');
   }
-  return list as readonly string[];
+  return list;
 }
 
 /** Checks the options of `listExecutions()`. */

@@ -132,6 +132,7 @@ export const restrictedHandlers: Handlers<Routes> = {
     return hideDefinitionName(call.caller, call.body.id, handlers.startFlow(call, context));
   },
   getFlowRun: forInstance('getFlowRun'),
+  getFlowGraph: forInstance('getFlowGraph'),
   listFlowItems: forInstance('listFlowItems'),
   signalFlow: forInstance('signalFlow'),
 
