@@ -137,8 +137,11 @@ function joinTimelines(pages: readonly Timeline[]): Timeline | undefined {
   const last = pages.at(-1);
   if (first === undefined || last === undefined) return undefined;
   const items = new Map<number, TimelineItem>();
-  for (const item of pages.flatMap((page) => page.items)) {
-    items.set(item.operation, { ...items.get(item.operation), ...item });
+  for (const { items: parts } of pages) {
+    for (const item of parts) {
+      const known = items.get(item.operation);
+      items.set(item.operation, known === undefined ? item : { ...known, ...item });
+    }
   }
   const { nextAfter } = last;
   return {
@@ -181,8 +184,9 @@ class TimelineBuilder {
     }
     const kind = event.kind === 'operationWithdrawn' ? event.targetKind : kinds[event.kind];
     if (kind === undefined) return;
-    const known = this.#items.get(operation) ?? { operation, kind };
-    this.#items.set(operation, { ...known, ...partOf(event) });
+    const known = this.#items.get(operation);
+    if (known === undefined) this.#items.set(operation, { operation, kind, ...partOf(event) });
+    else Object.assign(known, partOf(event));
   }
 
   toTimeline(executionId: number): Timeline {
