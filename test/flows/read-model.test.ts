@@ -71,9 +71,10 @@ describeEngine(
       const graph = await readFlowGraph(client, run.id);
       const steps = (await readFlowRun(client, run.id))?.steps ?? [];
       const statesOf = (list: readonly object[]): readonly object[] =>
-        (list as readonly Record<string, unknown>[]).map(
-          ({ output: _, failure: __, when: ___, ...state }) => state,
-        );
+        (list as readonly Record<string, unknown>[]).map((step) => {
+          const { output: _, failure: __, when: ___, ...state } = step;
+          return state;
+        });
       expect(statesOf(graph?.nodes ?? [])).toEqual(statesOf(steps));
       expect(graph?.nodes.map(({ status, attempts }) => [status, attempts])).toEqual([
         ['completed', 2],

@@ -58,7 +58,7 @@ describe('roles and routes', () => {
     expect(open).toEqual(['health']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
     // It only waits, and is a POST because many ids do not fit into a URL.
-    expect(reading.map(([name]) => name)).toEqual(['waitForInstances']);
+    expect(reading.map(([name]) => name)).toEqual(['waitForInstances', 'watchInstances']);
     const administering = all.filter(([, { role }]) => role === 'admin').map(([name]) => name);
     expect(administering.filter((name) => /^(delete|prune|runRetention)/.test(name))).toHaveLength(
       6,
