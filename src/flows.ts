@@ -31,6 +31,8 @@ export type { Reference } from './flows/definition/reference.ts';
 export { signalFlow } from './flows/interpreter/signals.ts';
 export type { SignalArguments, SignalOptions } from './flows/interpreter/signals.ts';
 export { readFlowItems, readFlowRun } from './flows/reading/flow-run.ts';
+export { readFlowGraph } from './flows/reading/flow-graph.ts';
+export type { FlowGraphEdge, FlowGraphNode, FlowRunGraph } from './flows/reading/flow-graph.ts';
 export type { FlowItemPage, ItemPageOptions } from './flows/reading/flow-run.ts';
 export type {
   FlowItem,

@@ -137,6 +137,16 @@ export type {
   HistoryOptions,
   HistoryPage,
 } from './client/reading/history.ts';
+export type { PayloadOptions } from './client/reading/payload-options.ts';
+export type {
+  Timeline,
+  TimelineItem,
+  TimelineMark,
+  TimelineOptions,
+} from './client/reading/timeline.ts';
+export type { TreeNode, TreeOptions, TreePage } from './client/reading/instance-tree-page.ts';
+export type { WatchedEvent, WatchHistoryOptions } from './client/watching/history-watch.ts';
+export type { InstanceChange } from './client/watching/watched-ids.ts';
 export type { ExecutionListOptions, ExecutionPage } from './client/reading/history.ts';
 export type { AuditPage, AuditQuery } from './client/reading/instance-list.ts';
 export type { CancelRequest } from './model/cancel.ts';

@@ -45,6 +45,11 @@ import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts'
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
 import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
+import type { HistoryViewCall } from './reading/history-view.ts';
+import type { TreeCall, TreePage } from './reading/instance-tree-page.ts';
+import type { Timeline, TimelineCall } from './reading/timeline.ts';
+import type { WatchedEvent, WatchHistoryCall } from './watching/history-watch.ts';
+import type { InstanceChange } from './watching/watched-ids.ts';
 import type { TaskSettings } from './starting/task-request.ts';
 
 /** The public members of a class, so that another class can implement them. */
@@ -87,6 +92,24 @@ export interface DeletionBackend {
   pruneExecutionsBulk(filter?: InstanceFilter, options?: BulkPruneOptions): Promise<PruneResult>;
 }
 
+/** The part of a client's backend that reads for viewers, and follows changes. */
+export interface ViewBackend {
+  /** Reads one page; a server may return fewer events than `limit`. */
+  timeline(id: string, call: TimelineCall): Promise<Timeline>;
+  tree(id: string, call: TreeCall): Promise<TreePage>;
+  /** Yields the state of each id, then the states that changed. Throws the reason of the signal when that aborts. */
+  watch(
+    ids: readonly string[],
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<readonly InstanceChange[], void, undefined>;
+  /** Yields events as they are committed, until the instance has ended. */
+  watchHistory(
+    id: string,
+    call: WatchHistoryCall,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<WatchedEvent, void, undefined>;
+}
+
 export interface ClientBackend {
   /** Times ids, timeouts and keep-alives. */
   readonly clock: Clock;
@@ -94,6 +117,7 @@ export interface ClientBackend {
   readonly schedules: ScheduleBackend;
   readonly deletion: DeletionBackend;
   readonly bulk: BulkBackend;
+  readonly views: ViewBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 
@@ -124,7 +148,7 @@ export interface ClientBackend {
   list(call: ListCall): Promise<InstancePage>;
   count(call: CountInstancesParams): Promise<InstanceCount>;
   definitions(): Promise<readonly DefinitionInfo[]>;
-  history(id: string, call: HistoryCall): Promise<HistoryPage>;
+  history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage>;
   listExecutions(id: string, call: Omit<HistoryCall, 'executionId'>): Promise<ExecutionPage>;
   exportHistory(id: string, executionId: number | undefined): Promise<ExportedHistory>;
   measure(id: string): Promise<MeasuredInstance>;

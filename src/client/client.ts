@@ -18,7 +18,7 @@ import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
-import { checkPriority } from '../model/option-fields.ts';
+import { checkPriority, readFields } from '../model/option-fields.ts';
 import { timeOrderedId } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type {
@@ -72,6 +72,13 @@ import {
 } from './reading/instance-list.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
+import { readTreeOptions, type TreeOptions, type TreePage } from './reading/instance-tree-page.ts';
+import {
+  readTimelineOptions,
+  readWholeTimeline,
+  type Timeline,
+  type TimelineOptions,
+} from './reading/timeline.ts';
 import {
   notAFlow,
   readEventCall,
@@ -92,6 +99,12 @@ import {
 } from './starting/task-request.ts';
 import type { ApplicationTransaction, TransactionClient } from './transaction-client.ts';
 import { clientClosed } from './waiting/instance-errors.ts';
+import {
+  readWatchHistoryOptions,
+  type WatchedEvent,
+  type WatchHistoryOptions,
+} from './watching/history-watch.ts';
+import { readWatchedIds, type InstanceChange } from './watching/watched-ids.ts';
 
 export interface ClientParams {
   readonly backend: ClientBackend;
@@ -364,6 +377,45 @@ export abstract class Client implements Submitter {
     return this.#backend.history(checkInstanceId(id), readHistoryOptions(options));
   }
 
+  /**
+   * Reads the operations of an execution with start, end, attempts and outcome, without payloads. Reads up to `limit`
+   * events, by default 50,000.
+   */
+  async timeline(id: string, options?: TimelineOptions): Promise<Timeline> {
+    this.assertOpen();
+    return readWholeTimeline(
+      this.#backend.views,
+      checkInstanceId(id),
+      readTimelineOptions(options),
+    );
+  }
+
+  /**
+   * Follows the events of an instance as they are committed, across continue-as-new, until it has ended. Rejects with
+   * `INSTANCE_NOT_FOUND` for an unknown id, and when the instance is deleted.
+   */
+  async *watchHistory(
+    id: string,
+    options?: WatchHistoryOptions,
+  ): AsyncGenerator<WatchedEvent, void, undefined> {
+    this.assertOpen();
+    const { signal, ...call } = readWatchHistoryOptions(options);
+    yield* this.#backend.views.watchHistory(checkInstanceId(id), call, signal);
+  }
+
+  /**
+   * Follows up to 200 instances: yields the state of each, then each state that changed. Fast changes of one instance
+   * are coalesced. Never ends by itself: leave the loop, or abort the signal.
+   */
+  async *watch(
+    ids: readonly string[],
+    options?: { readonly signal?: AbortSignal | undefined },
+  ): AsyncGenerator<InstanceChange, void, undefined> {
+    this.assertOpen();
+    const { signal } = readWatchHistoryOptions(readFields(options, 'watch()', ['signal'] as const));
+    for await (const batch of this.#backend.views.watch(readWatchedIds(ids), signal)) yield* batch;
+  }
+
   /** Lists the executions of an instance, oldest first, one page at a time. */
   async listExecutions(id: string, options?: ExecutionListOptions): Promise<ExecutionPage> {
     this.assertOpen();
@@ -387,6 +439,12 @@ export abstract class Client implements Submitter {
   async getInstanceTree(id: string): Promise<InstanceTree> {
     this.assertOpen();
     return this.#backend.tree(checkInstanceId(id));
+  }
+
+  /** Reads an instance and its descendants with names, states and times, depth first, one page at a time. */
+  async tree(id: string, options?: TreeOptions): Promise<TreePage> {
+    this.assertOpen();
+    return this.#backend.views.tree(checkInstanceId(id), readTreeOptions(options));
   }
 
   /**

@@ -41,6 +41,7 @@ import {
   type WorkerInfo,
 } from './reading/workers.ts';
 import { LocalSchedules } from './local-schedules.ts';
+import { LocalViews } from './local-views.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import { explainInstance } from './reading/explain-instance.ts';
 import {
@@ -53,6 +54,7 @@ import {
   type HistoryPage,
 } from './reading/history.ts';
 import { listDefinitions, type DefinitionInfo } from './reading/instance-counts.ts';
+import { isView, readHistoryView, type HistoryViewCall } from './reading/history-view.ts';
 import { inspectInstance, listPendingWork, type PendingWork } from './reading/inspect-instance.ts';
 import {
   toInstanceInfo,
@@ -128,6 +130,7 @@ export class LocalBackend implements ClientBackend {
   readonly schedules: LocalSchedules;
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
+  readonly views: LocalViews;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
 
@@ -140,6 +143,7 @@ export class LocalBackend implements ClientBackend {
     const describe = (id: string) => describeWait(this, id, 1_000);
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
+    this.views = new LocalViews(provider, options.recheckMs);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
     this.deletion = {
@@ -247,7 +251,8 @@ export class LocalBackend implements ClientBackend {
     return listDefinitions(this.provider);
   }
 
-  history(id: string, call: HistoryCall): Promise<HistoryPage> {
+  history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage> {
+    if (isView(call)) return readHistoryView(this.provider, id, call);
     return readHistoryPage(this.provider, id, call);
   }
 
@@ -294,6 +299,7 @@ export class LocalBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.completions.close();
+    this.views.close();
     await lastCalls;
   }
 

@@ -380,6 +380,11 @@ const checksByKind: ReadonlyMap<string, FieldChecks> = new Map(
   Object.entries({ ...commandFields, ...incomingFields, ...boundaryFields }),
 );
 
+/** Whether a text is the kind of an event. */
+export function isEventKind(kind: string): kind is HistoryEvent['kind'] {
+  return checksByKind.has(kind);
+}
+
 /** Whether an event is a command of the code. */
 export function isCommand(event: HistoryEvent): event is CommandEvent {
   return commandKinds.has(event.kind);

@@ -7,6 +7,7 @@ import type {
   HistoryPage,
 } from '../client/reading/history.ts';
 import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
+import type { HistoryViewCall } from '../client/reading/history-view.ts';
 import type { PendingWork } from '../client/reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
 import {
@@ -41,6 +42,7 @@ import type { CheckedConnect } from './connect-options.ts';
 import { HttpBulk } from './http-bulk.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
+import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
 import { PollSlots } from './shared-poll.ts';
@@ -57,6 +59,7 @@ export class HttpBackend implements ClientBackend {
   readonly schedules: HttpSchedules;
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
+  readonly views: HttpViews;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
 
@@ -69,6 +72,7 @@ export class HttpBackend implements ClientBackend {
     this.deletion = new HttpDeletion(transport);
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);
+    this.views = new HttpViews(transport);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 
@@ -171,8 +175,9 @@ export class HttpBackend implements ClientBackend {
     return (await this.#transport.call('listDefinitions', {})).items;
   }
 
-  history(id: string, query: HistoryCall): Promise<HistoryPage> {
-    return this.#transport.call('getHistory', { ...at(id), query: { ...query } });
+  history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage> {
+    const query = { ...call } as Request<'getHistory'>['query'];
+    return this.#transport.call('getHistory', { ...at(id), query });
   }
 
   listExecutions(
@@ -223,6 +228,7 @@ export class HttpBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.#completions.close(clientClosed());
+    this.#transport.closeStreams();
     await lastCalls;
     this.#transport.close();
   }

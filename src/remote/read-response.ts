@@ -43,6 +43,18 @@ export function readResponse(
   });
 }
 
+/** Returns a message of a stream; throws the typed error that it carries. */
+export function readMessage(text: string, isError: boolean, operation: Operation): unknown {
+  const body = tryParse(text);
+  if (isError) {
+    const error = readWireError(body);
+    if (error !== undefined) throw toTypedError(error, operation);
+  }
+  const wrong = responseShapes[operation](body, 'message');
+  if (!isError && wrong === undefined) return body;
+  throw badResponse(operation, `${wrong ?? 'message'} is missing or has the wrong type`);
+}
+
 /** A response that no Perdure server sends. Not retryable. */
 function badResponse(operation: string, problem: string): ProviderError {
   return new ProviderError({

@@ -10,6 +10,10 @@ import type {
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { Why } from '../client/reading/why.ts';
 import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
+import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
+import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
+import type { WatchedEvent } from '../client/watching/history-watch.ts';
+import type { InstanceChange } from '../client/watching/watched-ids.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { ForkOrigin, RetryInfo } from '../management/rerun.ts';
 import type { BulkPreview, BulkRefusal, BulkResult } from '../management/bulk-call.ts';
@@ -376,8 +380,15 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   getHistory: fields<ResponseBody<'getHistory'>>({
     executionId: number,
-    items: list(fields<{ id: number; event: unknown }>({ id: number, event })),
+    items: list(
+      fields<{ id: number; event: unknown; payloadBytes?: number }>({
+        id: number,
+        event,
+        payloadBytes: optional(number),
+      }),
+    ),
     nextAfter: optional(number),
+    nextBefore: optional(number),
     pending: optional(list(pending)),
   }),
   exportHistory: fields<ResponseBody<'exportHistory'>>({
@@ -403,6 +414,74 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
   explainInstance: why,
+  watchHistory: either(
+    tagged('kind', 'end', anything),
+    tagged(
+      'kind',
+      'event',
+      fields<WatchedEvent>({
+        executionId: number,
+        id: number,
+        position: text,
+        event,
+        payloadBytes: optional(number),
+      }),
+    ),
+  ),
+  getTimeline: fields<Timeline>({
+    executionId: number,
+    items: list(
+      fields<TimelineItem>({
+        operation: number,
+        kind: text,
+        name: optional(text),
+        childId: optional(text),
+        startedAt: optional(number),
+        claimedAt: optional(number),
+        fireAt: optional(number),
+        endedAt: optional(number),
+        outcome: optional(text),
+        attempts: optional(number),
+        worker: optional(text),
+        reason: optional(text),
+        withdrawnAt: optional(number),
+      }),
+    ),
+    marks: list(fields<TimelineMark>({ id: number, kind: text, at: number, name: optional(text) })),
+    nextAfter: optional(number),
+  }),
+  readTree: fields<TreePage>({
+    items: list(
+      fields<TreeNode>({
+        id: text,
+        parentId: optional(text),
+        depth: number,
+        kind: text,
+        name: text,
+        version: optional(text),
+        status: text,
+        executionId: number,
+        createdAt: number,
+        startedAt: optional(number),
+        endedAt: optional(number),
+        children: number,
+      }),
+    ),
+    nextCursor: optional(text),
+  }),
+  watchInstances: fields<ResponseBody<'watchInstances'>>({
+    kind: text,
+    items: list(
+      fields<InstanceChange>({
+        id: text,
+        name: optional(text),
+        status: nullable(text),
+        executionId: number,
+        customStatusVersion: number,
+        version: text,
+      }),
+    ),
+  }),
   cancelInstance: stop,
   terminateInstance: stop,
   retryInstance: fields<RetryInfo>({ id: text, executionId: number, keptEvents: number }),

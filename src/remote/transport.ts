@@ -3,7 +3,8 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { writePath, type PathParams } from '../server/routes/route.ts';
 import type { CheckedConnect } from './connect-options.ts';
 import { operations, type ResponseBody, type Operation, type Request } from './operations.ts';
-import { readResponse, readText } from './read-response.ts';
+import { readMessages } from './event-source.ts';
+import { readMessage, readResponse, readText } from './read-response.ts';
 import { foreignPageOrigin, UnreachableError, wasNeverSent } from './remote-error.ts';
 
 /** Options of one call. */
@@ -37,6 +38,8 @@ export class Transport {
   readonly #options: CheckedConnect;
   readonly #running = new Set<(error: Error) => void>();
   #wasReached = false;
+  readonly #streams = new Set<(error: Error) => void>();
+  #streamsClosed = false;
   #closed = false;
 
   constructor(options: CheckedConnect) {
@@ -72,6 +75,89 @@ export class Transport {
     }
   }
 
+  /**
+   * Yields the messages of a stream. Opens it again, with a new request, when the connection is lost or the server
+   * closes. Ends only with an error, or by the caller.
+   */
+  async *follow<Name extends Operation>(
+    name: Name,
+    request: () => Request<Name>,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<ResponseBody<Name>, void, undefined> {
+    for (let attempt = 0; ; attempt += 1) {
+      const controller = new AbortController();
+      const end = (error: Error): void => controller.abort(error);
+      const onAbort = (): void => controller.abort(signal?.reason);
+      if (this.#streamsClosed) throw clientClosed();
+      signal?.throwIfAborted();
+      signal?.addEventListener('abort', onAbort);
+      this.#streams.add(end);
+      let pauseMs = backoffMs(attempt);
+      try {
+        for await (const message of this.#open(name, request() as Parts, controller.signal)) {
+          attempt = 0;
+          pauseMs = backoffMs(0);
+          yield message as ResponseBody<Name>;
+        }
+      } catch (error) {
+        if (controller.signal.aborted) throw controller.signal.reason;
+        if (!(error instanceof UnreachableError)) throw error;
+        if (error.maybeForeignOrigin && !this.#wasReached) throw error;
+        pauseMs = Math.max(pauseMs, error.waitMs);
+      } finally {
+        this.#streams.delete(end);
+        signal?.removeEventListener('abort', onAbort);
+        controller.abort();
+      }
+      await this.#pause(pauseMs, signal);
+    }
+  }
+
+  /** Rejects all open streams with `CLOSED`. */
+  closeStreams(): void {
+    this.#streamsClosed = true;
+    for (const end of this.#streams) end(clientClosed());
+  }
+
+  /** Opens a stream once, and yields its messages until it ends. */
+  async *#open(
+    name: Operation,
+    parts: Parts,
+    signal: AbortSignal,
+  ): AsyncGenerator<unknown, void, undefined> {
+    const [method = '', pattern = ''] = operations[name].split(' ');
+    const { baseUrl, fetch, answerLimitBytes, requestTimeoutMs } = this.#options;
+    const url = baseUrl + writePath(pattern, parts.params) + toSearch(parts.query);
+    try {
+      const init = this.#init(method, parts.body, 'text/event-stream');
+      const response = await this.#bounded(
+        () => fetch(url, { ...init, signal }),
+        requestTimeoutMs,
+        signal,
+      );
+      this.#wasReached = true;
+      if (!response.ok || response.body === null) {
+        const text = await readText(response, name, answerLimitBytes);
+        readResponse({ ok: false, status: response.status, headers: response.headers }, text, name);
+        return;
+      }
+      const limits = { limitBytes: answerLimitBytes, idleMs: streamIdleMs };
+      for await (const { event, data } of readMessages(response.body, limits)) {
+        yield readMessage(data, event === 'error', name);
+      }
+    } catch (error) {
+      if (error instanceof PerdureError || signal.aborted) throw error;
+      const origin = error instanceof TypeError ? foreignPageOrigin(baseUrl) : undefined;
+      throw new UnreachableError({
+        operation: name,
+        message: `The stream of the server at ${baseUrl} was lost: ${reasonOf(error)}.`,
+        outcomeUnknown: false,
+        maybeForeignOrigin: origin !== undefined,
+        cause: error,
+      });
+    }
+  }
+
   async #attempt(name: Operation, parts: Parts, options: CallOptions): Promise<unknown> {
     const [method = '', pattern = ''] = operations[name].split(' ');
     const { baseUrl, fetch, answerLimitBytes } = this.#options;
@@ -99,12 +185,12 @@ export class Transport {
     }
   }
 
-  #init(method: string, body: unknown): RequestInit {
+  #init(method: string, body: unknown, accept = 'application/json'): RequestInit {
     const { token } = this.#options;
     return {
       method,
       headers: {
-        accept: 'application/json',
+        accept,
         ...(method === 'POST' && { 'content-type': 'application/json' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
       },
@@ -176,6 +262,8 @@ function reasonOf(error: unknown): string {
   return String(inner.code ?? inner.message ?? message);
 }
 
+// The server sends a heartbeat every 15 s by default.
+const streamIdleMs = 60_000;
 const firstMs = 100;
 const longestMs = 3_000;
 

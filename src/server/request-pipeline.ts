@@ -377,7 +377,8 @@ export class RequestPipeline {
     const { signal } = context;
     const table = caller.definitions === undefined ? handlers : restrictedHandlers;
     const handler = table[match.name] as unknown as AnyHandler;
-    return handler({ ...input, caller, signal }, this.#params.serverContext);
+    const lastEventId = context.request.headers.get('last-event-id') ?? undefined;
+    return handler({ ...input, caller, signal, lastEventId }, this.#params.serverContext);
   }
 
   /** Re-authenticates an open stream or wait periodically, and aborts it when access is lost. */

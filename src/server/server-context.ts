@@ -37,6 +37,8 @@ export interface ServerContext {
   /** Returns the OpenAPI document of the server. */
   readonly openApi: () => Record<string, unknown>;
   readonly showStacks: boolean;
+  /** `sqlite`, `postgres`, or the first word of another store's name. */
+  readonly storeKind: string;
   /** Time limit for a bulk operation within one request, in milliseconds. */
   readonly bulkMs: number;
 }
@@ -46,6 +48,8 @@ type Call<Shape extends RouteShape> = RequestOf<Shape> & {
   readonly caller: Caller;
   /** Aborts when the response is no longer needed. */
   readonly signal: AbortSignal;
+  /** The id of the last message that a reconnecting reader of a stream received. */
+  readonly lastEventId: string | undefined;
 };
 
 /**
@@ -97,6 +101,7 @@ export function createServerContext(
     metrics,
     openApi: () => (openApi ??= makeOpenApi()),
     showStacks: options.showStacks,
+    storeKind: provider.name.split(' ')[0] ?? '',
     // Leaves time to return the progress.
     bulkMs: options.limits.requestMs / 2,
   };

@@ -157,6 +157,9 @@ export function watchClaims(store: Provider): WatchedProvider {
     readChunks: (params) => follow(store.readChunks(params)),
     findUnclaimedWork: (params) => follow(store.findUnclaimedWork(params)),
     inspectInstance: (params) => follow(store.inspectInstance(params)),
+    readEvents: (params) => follow(store.readEvents(params)),
+    readTree: (params) => follow(store.readTree(params)),
+    readVersions: (instanceIds) => follow(store.readVersions(instanceIds)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

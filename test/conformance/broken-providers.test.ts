@@ -35,6 +35,7 @@ import { brokenTimerTurns } from './broken/timer-turns.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
+import { brokenViews } from './broken/views.ts';
 import { brokenWork } from './broken/work.ts';
 import { brokenWorkers } from './broken/workers.ts';
 import { SqliteFiles } from './sqlite-files.ts';
@@ -71,6 +72,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenUnclaimedWork,
   ...brokenInspection,
   ...brokenReruns,
+  ...brokenViews,
 ];
 
 const files = new SqliteFiles();

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { flow, readFlowItems, readFlowRun } from 'perdure/flows';
+import { flow, gt, readFlowGraph, readFlowItems, readFlowRun } from 'perdure/flows';
 import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
@@ -50,6 +50,49 @@ describeEngine(
         expect(startedAt).toBeGreaterThanOrEqual(queuedAt ?? Infinity);
         expect(endedAt).toBeGreaterThanOrEqual(startedAt ?? Infinity);
       }
+    });
+
+    it('readFlowGraph() has the states of readFlowRun(), with edges and without outputs', async () => {
+      const work = flow('graph')
+        .step('list', { retry: { maxAttempts: 2, initialDelay: 1 } }, (ctx) => {
+          if (ctx.attempt === 1) throw new Error('once more');
+          return [1, 2, 3];
+        })
+        .map('each', { over: ({ list }) => list }, (_ctx, n) => n)
+        .reduce('sum', { over: ({ each }) => each, initial: 0 }, (_ctx, sum, n) => sum + n)
+        .step('large', { needs: ['sum'], when: ({ sum }) => gt(sum, 100) }, () => 'large')
+        .step('last', { after: ['large'] }, () => {
+          throw new Error('no');
+        })
+        .output();
+      const { client } = await open({ flows: [work] });
+      const run = await client.runFlow(work);
+      await expect(run.result()).rejects.toMatchObject({ failure: { code: 'STEP_FAILED' } });
+      const graph = await readFlowGraph(client, run.id);
+      const steps = (await readFlowRun(client, run.id))?.steps ?? [];
+      const statesOf = (list: readonly object[]): readonly object[] =>
+        (list as readonly Record<string, unknown>[]).map((step) => {
+          const { output: _, failure: __, when: ___, ...state } = step;
+          return state;
+        });
+      expect(statesOf(graph?.nodes ?? [])).toEqual(statesOf(steps));
+      expect(graph?.nodes.map(({ status, attempts }) => [status, attempts])).toEqual([
+        ['completed', 2],
+        ['completed', undefined],
+        ['completed', 1],
+        ['skipped', undefined],
+        ['failed', 1],
+      ]);
+      expect(graph?.nodes.at(-1)?.failure).toEqual({ name: 'Error', message: 'no' });
+      expect(graph?.edges).toEqual([
+        { from: 'list', to: 'each', kind: 'over' },
+        { from: 'each', to: 'sum', kind: 'over', streamed: true },
+        { from: 'sum', to: 'large', kind: 'needs' },
+        { from: 'sum', to: 'large', kind: 'when' },
+        { from: 'large', to: 'last', kind: 'after' },
+      ]);
+      expect(JSON.stringify(graph)).not.toContain('output":[1');
+      expect(await readFlowGraph(client, 'nobody')).toBeUndefined();
     });
 
     it('readFlowRun() returns the worker and start time of the last attempt', async () => {

@@ -58,7 +58,7 @@ describe('roles and routes', () => {
     expect(open).toEqual(['health']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
     // It only waits, and is a POST because many ids do not fit into a URL.
-    expect(reading.map(([name]) => name)).toEqual(['waitForInstances']);
+    expect(reading.map(([name]) => name)).toEqual(['waitForInstances', 'watchInstances']);
     const administering = all.filter(([, { role }]) => role === 'admin').map(([name]) => name);
     expect(administering.filter((name) => /^(delete|prune|runRetention)/.test(name))).toHaveLength(
       6,
@@ -147,6 +147,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   listFlows: 'filtered',
   startFlow: 'names',
   getFlowRun: 'instance',
+  getFlowGraph: 'instance',
   listFlowItems: 'instance',
   signalFlow: 'instance',
   listSchedules: 'filtered',
@@ -182,6 +183,11 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   prometheus: 'denied',
   openApi: 'open',
   watchChanges: 'filtered',
+  watchHistory: 'instance',
+  getTimeline: 'instance',
+  readTree: 'instance',
+  watchInstances: 'filtered',
+  me: 'open',
 };
 
 /** Returns a valid request of each route that names data of another definition. */
@@ -191,6 +197,7 @@ function ofOthers(name: RouteName): Parts {
   const bodies: Partial<Record<RouteName, object>> = {
     startInstance: { name: 'payroll', id: 'new' },
     raiseEvent: { name: 'approved' },
+    watchInstances: { ids: ['theirs'] },
     signalFlow: { name: 'approved', timeoutMs: 0 },
     runTask: { task: 'payroll' },
     runTasks: { requests: [{ task: 'hello' }, { task: 'payroll' }] },

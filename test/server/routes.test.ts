@@ -350,9 +350,59 @@ describeServer('routes', (open) => {
         /^(# (HELP|TYPE) perdure_\w+ .+|perdure_\w+(\{\w+="[\w-]+"(,\w+="[\w-]+")*\})? [\d.e+]+)$/,
       );
     }
+    expect(await ask('me', {})).toMatchObject({
+      name: 'admin token',
+      role: 'admin',
+      server: { version: expect.stringMatching(/^\d+\.\d+\.\d+/) as string },
+      store: { kind: expect.stringMatching(/^(sqlite|postgres)/) as string },
+      capabilities: expect.arrayContaining(['deleteInstance']) as string[],
+    });
     const document = await ask('openApi', {});
     expect(Object.keys(document['paths'] as object)).toContain('/v1/instances/{id}');
     expect((await fetch('/v1/health')).status).toBe(200);
+  });
+});
+
+describeServer('views', (open) => {
+  it('getTimeline, readTree, getHistory and getFlowGraph return what a viewer shows', async () => {
+    const { ask, send, tokens } = await open({ worker: workload, flows: [review] });
+    await ask('startInstance', { body: { name: 'parent', id: 'p' } });
+    await ask('waitForInstance', { params: { id: 'p' }, query: {} });
+    const params = { id: 'p' };
+    const { items } = await ask('getTimeline', { params, query: {} });
+    expect(items).toMatchObject([
+      { operation: 1, kind: 'child', childId: 'the-child', outcome: 'completed' },
+    ]);
+    const tree = await ask('readTree', { params, query: {} });
+    expect(tree.items.map(({ id, depth, status }) => [id, depth, status])).toEqual([
+      ['p', 0, 'completed'],
+      ['the-child', 1, 'completed'],
+    ]);
+    const newest = await send('getHistory', {
+      params,
+      query: { order: 'desc', limit: 1, payloads: 'none' },
+    });
+    expect(newest.json).toMatchObject({
+      items: [{ id: 4, event: { kind: 'executionCompleted', payload: null } }],
+      nextBefore: 4,
+    });
+    const run = await ask('startFlow', { params: { name: 'review' }, body: { input: [1, 2] } });
+    await expect
+      .poll(async () => (await ask('getFlowGraph', { params: run })).nodes[0]?.status)
+      .toBe('completed');
+    expect(await ask('getFlowGraph', { params: run })).toMatchObject({
+      flow: 'review',
+      nodes: [
+        { name: 'doubled', kind: 'map', status: 'completed', items: { completed: 2, pending: 0 } },
+        { name: 'reviewed', status: 'pending', signal: { name: 'approved', received: false } },
+      ],
+      edges: [{ from: 'doubled', to: 'reviewed', kind: 'needs' }],
+      output: ['reviewed'],
+    });
+    const read = await send('me', {}, { token: tokens.read });
+    expect(read.json).toMatchObject({ name: 'read token', role: 'read' });
+    expect(read.text).not.toContain('deleteInstance');
+    expect(read.text).toContain('watchInstances');
   });
 });
 

@@ -45,6 +45,46 @@ describeServer('event streams', (open) => {
     await expect.poll(() => openStreams(server)).toBe(0);
   });
 
+  it('watchHistory streams events with their position and resumes by Last-Event-ID', async () => {
+    const server = await open({ worker: workload });
+    await server.ask('startInstance', { body: { name: 'counts', input: 1, id: 'c' } });
+    const params = { id: 'c' };
+    const events = await openEvents(server, 'watchHistory', { params });
+    const seen = (await events.rest()) as { kind: string; position?: string }[];
+    expect(seen.at(-1)).toEqual({ kind: 'end' });
+    const positions = seen.flatMap(({ position }) => position ?? []);
+    expect(positions.at(-1)).toBe('2.2');
+    const again = await openEvents(server, 'watchHistory', { params }, { 'last-event-id': '2.1' });
+    expect(await again.raw()).toBe(': open');
+    expect(await again.raw()).toMatch(/^id: 2\.2\ndata: /);
+    expect(await again.rest()).toEqual([{ kind: 'end' }]);
+    const unknown = await openEvents(server, 'watchHistory', { params: { id: 'nobody' } });
+    expect(unknown.status).toBe(404);
+    await expect.poll(() => openStreams(server)).toBe(0);
+  });
+
+  it('watchInstances and watchChanges with ids send the states of instances', async () => {
+    const server = await open({ worker: workload });
+    const missing = { status: null, executionId: 0, customStatusVersion: 0, version: '' };
+    const posted = await openEvents(server, 'watchInstances', { body: { ids: ['w'] } });
+    const first = { kind: 'instances', items: [{ id: 'w', ...missing }] };
+    expect(await posted.next()).toEqual(first);
+    const got = await openEvents(server, 'watchChanges', { query: { ids: 'w' } });
+    expect(await got.next()).toEqual(first);
+    await server.ask('startInstance', { body: { name: 'hello', input: 'x', id: 'w' } });
+    for (const events of [posted, got]) {
+      let last = '';
+      while (!last.includes('"completed"')) last = JSON.stringify(await events.next());
+      expect(last).toContain('"name":"hello"');
+    }
+    const ids = Array.from({ length: 201 }, (_, index) => `i-${index}`);
+    const tooMany = await server.send('watchInstances', { body: { ids } });
+    expect(tooMany.status).toBe(400);
+    posted.close();
+    got.close();
+    await expect.poll(() => openStreams(server)).toBe(0);
+  });
+
   it('streamJob sends emitted chunks in order, then an over message', async () => {
     const server = await open({ worker: workload });
     const { ask } = server;

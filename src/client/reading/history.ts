@@ -1,25 +1,37 @@
-import { decodeEvent, type HistoryEvent } from '../../model/event.ts';
+import { decodeEvent, isEventKind, type HistoryEvent } from '../../model/event.ts';
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import type { InstanceRecord, ExecutionRecord } from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { HistoryViewCall } from './history-view.ts';
+import { readPayloadOptions, type PayloadOptions } from './payload-options.ts';
 import { pendingOfExecution, type PendingWork } from './inspect-instance.ts';
 import { maxPageLimit, readLimit, maxPageBytes } from './instance-list.ts';
 
-/** Options of `history`. */
-export interface HistoryOptions {
+/** Options of `history`. Any of `order`, `before`, `kinds`, `operation` and `payloads` omits `pending`. */
+export interface HistoryOptions extends PayloadOptions {
   /** Default: the current execution. */
   readonly executionId?: number | undefined;
   /** Only events with a greater id. Default 0. */
   readonly after?: number | undefined;
+  /** Only events with a smaller id. Default: no limit. */
+  readonly before?: number | undefined;
   /** 1 to 1,000. Default 100. */
   readonly limit?: number | undefined;
+  /** `desc`: the newest first. Default `asc`. */
+  readonly order?: 'asc' | 'desc' | undefined;
+  /** Only events of these kinds. A page examines at most 5,000 events, so it may be empty before the last one. */
+  readonly kinds?: HistoryEvent['kind'] | readonly HistoryEvent['kind'][] | undefined;
+  /** Only events of this operation. */
+  readonly operation?: number | undefined;
 }
 
 /** An event with its id: its position in the history of its execution, from 1. */
 export interface HistoryEntry {
   readonly id: number;
   readonly event: HistoryEvent;
+  /** With `payloads: 'none'` or `'head'`: the size of the whole payload in bytes, if there is one. */
+  readonly payloadBytes?: number;
 }
 
 /** A page of the events of one execution, in order. */
@@ -29,6 +41,8 @@ export interface HistoryPage {
   readonly items: readonly HistoryEntry[];
   /** The `after` of the next page; absent if there are no more events yet. */
   readonly nextAfter?: number;
+  /** With `order: 'desc'`: the `before` of the next page; absent on the last. */
+  readonly nextBefore?: number;
   /** On the last page of the current execution: the first 20 entries of its pending work. */
   readonly pending?: readonly PendingWork[];
 }
@@ -50,10 +64,34 @@ export interface HistoryCall {
 }
 
 /** Checks the options of `history()`. */
-export function readHistoryOptions(options: unknown): HistoryCall {
-  const keys = ['executionId', 'after', 'limit'] as const;
-  const { executionId, ...page } = readFields(options, 'history()', keys);
-  return { executionId: readExecutionId(executionId), ...readEntryPage(page) };
+export function readHistoryOptions(options: unknown): HistoryCall | HistoryViewCall {
+  const viewKeys = ['before', 'order', 'kinds', 'operation', 'payloads', 'headBytes'] as const;
+  const keys = ['executionId', 'after', 'limit', ...viewKeys] as const;
+  const fields = readFields(options, 'history()', keys);
+  const { executionId, after, limit, before, order = 'asc', kinds, operation } = fields;
+  const call = { executionId: readExecutionId(executionId), ...readEntryPage({ after, limit }) };
+  if (viewKeys.every((key) => fields[key] === undefined)) return call;
+  if (order !== 'asc' && order !== 'desc') throw invalid('order', order, `'asc' or 'desc'`);
+  return {
+    ...call,
+    order,
+    ...(before !== undefined && { before: readCount('before', before, 1) }),
+    ...(kinds !== undefined && { kinds: readKinds(kinds) }),
+    ...(operation !== undefined && { operation: readCount('operation', operation, 1) }),
+    ...readPayloadOptions(fields),
+  };
+}
+
+function readKinds(kinds: unknown): readonly string[] {
+  const list: readonly unknown[] = Array.isArray(kinds) ? kinds : [kinds];
+  const valid = list.length > 0 && list.length <= 50;
+  if (
+    !valid ||
+    !list.every((kind): kind is string => typeof kind === 'string' && isEventKind(kind))
+  ) {
+    throw invalid('kinds', kinds, 'one or more kinds of events, such as activityFailed');
+  }
+  return list;
 }
 
 /** Checks the options of `listExecutions()`. */

@@ -85,11 +85,50 @@ export class FlowHistory {
       for (const { event } of page.items) history.#add(id, event);
       after = page.nextAfter;
     }
+    await history.#addRunning(client, id);
+    return history;
+  }
+
+  /** Like `read`, with the payloads that decide states only: not those of items. */
+  static async readStates(client: Client, id: string): Promise<FlowHistory> {
+    const history = new FlowHistory();
+    const readWhole = async (after: number): Promise<HistoryEvent | undefined> =>
+      (await client.history(id, { after, limit: 1 })).items[0]?.event;
+    const first = await readWhole(0);
+    if (first !== undefined) history.#add(id, first);
+    // A condition or a map may read the outputs of items.
+    if (history.#decidesByItems) return FlowHistory.read(client, id);
+    let after: number | undefined = first === undefined ? undefined : 1;
+    while (after !== undefined) {
+      const options = { after, limit: pageSize, payloads: 'none' } as const;
+      const page: Awaited<ReturnType<Client['history']>> = await client.history(id, options);
+      for (const { id: eventId, event } of page.items) {
+        const whole = history.#needsPayload(event) ? await readWhole(eventId - 1) : event;
+        history.#add(id, whole ?? event);
+      }
+      after = page.nextAfter;
+    }
+    await history.#addRunning(client, id);
+    return history;
+  }
+
+  async #addRunning(client: Client, id: string): Promise<void> {
     for (const item of await client.running(id)) {
-      const known = history.#byOperation.get(item.operation);
+      const known = this.#byOperation.get(item.operation);
       if (known !== undefined && item.state === 'running') known.call.running = item;
     }
-    return history;
+  }
+
+  get #decidesByItems(): boolean {
+    return [...this.#itemActivities].some((name) => this.#decisive.has(name));
+  }
+
+  /** Whether a state depends on the payload of an event: a batch of a reduce, or the result of a single step. */
+  #needsPayload(event: HistoryEvent): boolean {
+    if (event.kind === 'activityScheduled') return this.#reduceActivities.has(event.name);
+    return (
+      event.kind === 'activityCompleted' && this.#byOperation.get(event.operation)?.keeps === true
+    );
   }
 
   /** The input of the run; `undefined` while no worker has started it. */

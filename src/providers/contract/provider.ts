@@ -44,6 +44,7 @@ import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
+import type { ViewStore } from './views.ts';
 import type { CancelInfo, WorkQueue } from './work-queue.ts';
 import type { WorkerStore } from './workers.ts';
 
@@ -79,6 +80,8 @@ export type Hint =
   | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
   /** Another process committed a change. */
   | { readonly kind: 'changed' }
+  /** This process, or a notifying one, committed a change. Sent with every commit: throttle what follows from it. */
+  | { readonly kind: 'committed' }
   /** Hints of other processes were lost: instances may have ended, and custom status may have been set. */
   | { readonly kind: 'missed' };
 
@@ -106,7 +109,8 @@ export interface Provider
     StreamStore,
     UnclaimedWorkStore,
     RerunStore,
-    InspectionStore {
+    InspectionStore,
+    ViewStore {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;
   /** The store's clock as known to this process, used by workers. Absent: the system clock. */
@@ -132,6 +136,7 @@ export interface Provider
    * - report a set custom status, after the commit (hint/tells-of-custom-status)
    * - also report ends and custom status of other processes, or that some were missed
    *   (shared/an-end-elsewhere-is-told, shared/custom-status-elsewhere-is-told)
+   * - send `committed` after every commit of this process that changes an instance (hint/tells-of-commits)
    * - notify every listener until it unsubscribes (hint/reaches-every-listener-until-it-stops)
    */
   hints(listener: (hint: Hint) => void): () => void;

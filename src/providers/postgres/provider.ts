@@ -19,6 +19,7 @@ import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createRerunStore } from './reruns/reruns.ts';
+import { createViewStore } from './reading/views.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
 import { Store } from './store.ts';
@@ -70,6 +71,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
     ...createInspectionStore(store),
+    ...createViewStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

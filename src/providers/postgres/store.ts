@@ -50,6 +50,7 @@ import { TreeDeletions } from './deletion/tree-deletions.ts';
 import { Turns } from './instances/turns.ts';
 import type { WakeUps } from './wakeups/wake-ups.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
+import { Views } from './reading/views.ts';
 import { WorkItems } from './tables/work-items.ts';
 import { Workers } from './queues/workers.ts';
 
@@ -105,6 +106,7 @@ export class Store implements QueueAccess {
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
+  readonly views: Views;
   readonly audit: Audit;
   readonly rerunRows: RerunRows;
   readonly reclaims: Reclaims;
@@ -167,6 +169,7 @@ export class Store implements QueueAccess {
     this.metrics = new Metrics(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.inspection = new Inspection(schema, this.definitions);
+    this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.rerunRows = new RerunRows(schema);
     this.reclaims = new Reclaims(schema);

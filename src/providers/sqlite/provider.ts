@@ -18,6 +18,7 @@ import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createViewStore } from './reading/views.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
 
@@ -64,6 +65,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
     ...createInspectionStore(store),
+    ...createViewStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -41,6 +41,7 @@ import { TreeDeletions } from './deletion/tree-deletions.ts';
 import { Turns } from './instances/turns.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
 import { WakeUps } from './wakeups/wake-ups.ts';
+import { Views } from './reading/views.ts';
 import { WorkItems } from './tables/work-items.ts';
 import { Workers } from './queues/workers.ts';
 
@@ -91,6 +92,7 @@ export class Store implements StoreAccess {
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
+  readonly views: Views;
   readonly systemRecords: SystemRecords;
   readonly processes: Processes;
   readonly workers: Workers;
@@ -149,6 +151,7 @@ export class Store implements StoreAccess {
     this.metrics = new Metrics(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
     this.inspection = new Inspection(db, this.definitions);
+    this.views = new Views(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     this.processes = new Processes(db, this);

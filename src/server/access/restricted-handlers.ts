@@ -12,6 +12,7 @@ import type { Caller } from './tokens.ts';
 type CallOf<Name extends RouteName> = RequestOf<Routes[Name]> & {
   readonly caller: Caller;
   readonly signal: AbortSignal;
+  readonly lastEventId: string | undefined;
 };
 
 /** Routes with an instance id in their path. */
@@ -164,6 +165,7 @@ export const restrictedHandlers: Handlers<Routes> = {
     return hideDefinitionName(call.caller, call.body.id, handlers.startFlow(call, context));
   },
   getFlowRun: forInstance('getFlowRun'),
+  getFlowGraph: forInstance('getFlowGraph'),
   listFlowItems: forInstance('listFlowItems'),
   signalFlow: forInstance('signalFlow'),
 
@@ -223,6 +225,20 @@ export const restrictedHandlers: Handlers<Routes> = {
   prometheus: rejectRestricted,
   async watchChanges(call, context) {
     return changesOfAllowed(call, await handlers.watchChanges(call, context), context);
+  },
+  me: handlers.me,
+  async watchHistory(call, context) {
+    await assertVisible(call, context);
+    return eventsOfAllowed(call, await handlers.watchHistory(call, context), context);
+  },
+  getTimeline: forInstance('getTimeline'),
+  async readTree(call, context) {
+    await assertVisible(call, context);
+    const page = await handlers.readTree(call, context);
+    return { ...page, items: page.items.filter(({ name }) => allows(call.caller, name)) };
+  },
+  async watchInstances(call, context) {
+    return instancesOfAllowed(call, await handlers.watchInstances(call, context));
   },
 };
 
@@ -344,6 +360,45 @@ async function* watchAllowed(
   }
 }
 
+/** Checks each event: the id may be reused by another definition during the stream. */
+async function* eventsOfAllowed(
+  call: CallOf<'watchHistory'>,
+  messages: AsyncIterable<ResponseOf<Routes['watchHistory']>>,
+  context: ServerContext,
+): AsyncGenerator<ResponseOf<Routes['watchHistory']>, void, undefined> {
+  let executionId = 0;
+  for await (const message of messages) {
+    // The watch ends if another instance replaces the first one, so one check per execution suffices.
+    if (message.kind === 'event' && message.executionId !== executionId) {
+      await assertVisible(call, context);
+      executionId = message.executionId;
+    }
+    yield message;
+  }
+}
+
+async function* instancesOfAllowed(
+  { caller }: CallOf<'watchInstances'>,
+  messages: AsyncIterable<ResponseOf<Routes['watchInstances']>>,
+): AsyncGenerator<ResponseOf<Routes['watchInstances']>, void, undefined> {
+  for await (const message of messages) yield hideForbidden(caller, message);
+}
+
+/** Shows instances of other definitions as missing. */
+function hideForbidden(
+  caller: Caller,
+  message: ResponseOf<Routes['watchInstances']>,
+): ResponseOf<Routes['watchInstances']> {
+  return {
+    ...message,
+    items: message.items.map((one) =>
+      one.name === undefined || allows(caller, one.name)
+        ? one
+        : { id: one.id, status: null, executionId: 0, customStatusVersion: 0, version: '' },
+    ),
+  };
+}
+
 /** Filters changes by allowed definitions. Drops metrics, which concern the whole store. */
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
@@ -352,6 +407,10 @@ async function* changesOfAllowed(
 ): AsyncGenerator<ResponseOf<Routes['watchChanges']>, void, undefined> {
   for await (const message of messages) {
     if (message.kind === 'figures') continue;
+    if (message.kind === 'instances') {
+      yield hideForbidden(caller, message);
+      continue;
+    }
     const hidden = new Set(await hiddenIds(message.ids, caller, context));
     const ids = message.ids.filter((id) => !hidden.has(id));
     if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };

@@ -1,3 +1,4 @@
+import { readFlowGraph } from '../../flows/reading/flow-graph.ts';
 import { readFlowItems, readFlowRun } from '../../flows/reading/flow-run.ts';
 import { signalFlow } from '../../flows/interpreter/signals.ts';
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
@@ -21,6 +22,11 @@ export const flowHandlers: Handlers<typeof flowRoutes> = {
     const run = await readFlowRun(client, params.id);
     if (run === undefined) throw notFound(params.id);
     return toFlowRunResponse(run, showStacks);
+  },
+  async getFlowGraph({ params }, { client }) {
+    const graph = await readFlowGraph(client, params.id);
+    if (graph === undefined) throw notFound(params.id);
+    return graph;
   },
   async listFlowItems({ params, query }, { client, showStacks }) {
     const { step, ...options } = query;

@@ -1,6 +1,7 @@
 import type { Handlers } from '../server-context.ts';
 import { toPrometheus } from '../monitoring/prometheus.ts';
 import type { metricRoutes } from '../routes/metrics.ts';
+import { watchInstances } from './views.ts';
 
 export const metricHandlers: Handlers<typeof metricRoutes> = {
   async health(_, { checkHealth }) {
@@ -26,7 +27,8 @@ export const metricHandlers: Handlers<typeof metricRoutes> = {
   async openApi(_, { openApi }) {
     return openApi();
   },
-  watchChanges({ signal }, { changes }) {
-    return changes.changes(signal);
+  watchChanges({ query, signal }, context) {
+    if (query.ids !== undefined) return watchInstances(query.ids, signal, context);
+    return context.changes.changes(signal);
   },
 };

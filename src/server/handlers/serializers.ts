@@ -44,7 +44,10 @@ export function toWhyResponse(why: Why, showStacks: boolean): Why {
 export function toHistoryResponse(page: HistoryPage, showStacks: boolean): HistoryPage {
   return {
     ...page,
-    items: page.items.map(({ id, event }) => ({ id, event: toEventResponse(event, showStacks) })),
+    items: page.items.map((entry) => ({
+      ...entry,
+      event: toEventResponse(entry.event, showStacks),
+    })),
   };
 }
 
@@ -79,7 +82,7 @@ export function toStepResponse<State extends StepState | FlowItem>(
   return withFailure(state, state.failure, showStacks);
 }
 
-function toEventResponse(event: HistoryEvent, showStacks: boolean): HistoryEvent {
+export function toEventResponse(event: HistoryEvent, showStacks: boolean): HistoryEvent {
   return 'failure' in event ? withFailure(event, event.failure, showStacks) : event;
 }
 

@@ -10,6 +10,7 @@ import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
 import { workerHandlers } from './workers.ts';
+import { viewHandlers } from './views.ts';
 
 /** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
@@ -24,4 +25,5 @@ export const handlers: Handlers<Routes> = {
   ...jobHandlers,
   ...workerHandlers,
   ...metricHandlers,
+  ...viewHandlers,
 };

@@ -72,9 +72,10 @@ export function toEventStream(
 }
 
 function toEvent(message: unknown): string {
-  const { seq } = message as { readonly seq?: number };
+  const { seq, position } = message as { readonly seq?: number; readonly position?: string };
+  const id = seq ?? position;
   // `JSON.stringify` returns no line breaks, which would end the event.
-  return `${seq === undefined ? '' : `id: ${seq}\n`}data: ${JSON.stringify(message)}\n\n`;
+  return `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(message)}\n\n`;
 }
 
 async function within<Value>(promise: Promise<Value>, ms: number): Promise<Value | undefined> {

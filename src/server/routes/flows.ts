@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { FlowGraphNode, FlowRunGraph } from '../../flows/reading/flow-graph.ts';
 import type { FlowItemPage, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import { byId, done, id, json, limit, time, name, status, version, integer } from './fields.ts';
 import { blockedInfo, failure } from './response-schemas.ts';
@@ -28,6 +29,53 @@ const stateFields = {
 };
 const stepState: z.ZodType<StepState> = z.strictObject(stateFields);
 const count = z.number();
+const stepKind = z.enum(['step', 'map', 'generator', 'reduce']);
+const itemCounts = z.strictObject({
+  pending: count,
+  queued: count,
+  running: count,
+  completed: count,
+  failed: count,
+  canceled: count,
+});
+const {
+  output: _output,
+  outputOmitted: _outputOmitted,
+  failure: _failure,
+  ...nodeFields
+} = stateFields;
+
+const flowGraph: z.ZodType<FlowRunGraph> = z
+  .strictObject({
+    id: z.string(),
+    flow: z.string(),
+    status,
+    startedAt: time.exactOptional(),
+    endedAt: time.exactOptional(),
+    nodes: z.array(
+      z.strictObject({
+        name: z.string(),
+        kind: stepKind,
+        ...nodeFields,
+        items: itemCounts.exactOptional(),
+        failure: z.strictObject({ name: z.string(), message: z.string() }).exactOptional(),
+        when: (json as z.ZodType<NonNullable<FlowGraphNode['when']>>).exactOptional(),
+        signal: z.strictObject({ name: z.string(), received: z.boolean() }).exactOptional(),
+      }),
+    ),
+    edges: z.array(
+      z.strictObject({
+        from: z.string(),
+        to: z.string(),
+        kind: z.enum(['needs', 'optional', 'after', 'over', 'when']),
+        streamed: z.literal(true).exactOptional(),
+      }),
+    ),
+    output: z.array(z.string()),
+    completedEarly: z.strictObject({ step: z.string(), reason: z.string() }).exactOptional(),
+    onFail: z.strictObject(nodeFields).exactOptional(),
+  })
+  .meta({ id: 'FlowGraph', description: 'The graph of a flow run with the state of each step.' });
 
 const flowRun: z.ZodType<FlowRun> = z
   .strictObject({
@@ -105,6 +153,14 @@ export const flowRoutes = {
     summary: 'Returns a flow run with the state of every step.',
     params: byId,
     response: flowRun,
+  }),
+  getFlowGraph: route({
+    method: 'GET',
+    path: '/v1/flow-runs/{id}/graph',
+    role: 'read',
+    summary: 'Returns the steps and edges of a flow run with states, times and counts of items.',
+    params: byId,
+    response: flowGraph,
   }),
   listFlowItems: route({
     method: 'GET',

@@ -36,6 +36,8 @@ import {
 } from './response-schemas.ts';
 import { why } from './why-schema.ts';
 import { longestPollMs, route } from './route.ts';
+import { payloadFields } from './views.ts';
+import type { HistoryEvent } from '../../model/event.ts';
 
 /** The conditions of lists and counts. */
 const filterFields = {
@@ -64,6 +66,8 @@ const filterFields = {
     .meta({ description: 'A tag as `name=value`. Repeat it for several tags.' }),
 };
 
+// The handler checks the exact kinds.
+const eventKind = z.string().max(50) as unknown as z.ZodType<HistoryEvent['kind']>;
 const position = integer(0, Number.MAX_SAFE_INTEGER);
 
 export const instanceRoutes = {
@@ -178,12 +182,18 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/history',
     role: 'read',
-    summary: 'Returns a page of the history of an execution. A page ends at 8 MiB.',
+    summary:
+      'Returns a page of the history of an execution, from either end. A page ends at 8 MiB. A page with `kinds` or `operation` examines at most 5,000 events, so it may be empty before the last one.',
     params: byId,
     query: z.strictObject({
       executionId: integer(1, Number.MAX_SAFE_INTEGER).optional(),
       after: position.optional(),
+      before: integer(1, Number.MAX_SAFE_INTEGER).optional(),
       limit: limit.optional(),
+      order: z.enum(['asc', 'desc']).optional(),
+      kinds: oneOrMore(eventKind).optional(),
+      operation: integer(1, Number.MAX_SAFE_INTEGER).optional(),
+      ...payloadFields,
     }),
     response: historyPage,
   }),

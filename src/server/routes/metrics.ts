@@ -4,8 +4,15 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
-import { time } from './fields.ts';
+import { id, time } from './fields.ts';
 import { route } from './route.ts';
+import { instancesMessage } from './views.ts';
+
+// The limit of query parameters is 100 by default.
+const manyIds = z.preprocess(
+  (value) => (typeof value === 'string' ? [value] : value),
+  z.array(id).min(1).max(200),
+);
 
 const depth: z.ZodType<QueueDepth> = z.strictObject({
   ready: z.number(),
@@ -82,8 +89,10 @@ export const metricRoutes = {
     path: '/v1/changes',
     role: 'read',
     summary:
-      'Streams the ids of instances that ended or set their custom status, and the metrics of the store and the queues when they change.',
+      'Streams the ids of instances that ended or set their custom status, and the metrics of the store and the queues when they change. With `ids`, streams the states of these instances instead; POST accepts more ids.',
+    query: z.strictObject({ ids: manyIds.optional() }),
     response: z.union([
+      instancesMessage,
       z.strictObject({
         kind: z.literal('ended'),
         ids: z.array(z.string()),

@@ -207,15 +207,25 @@ export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
 });
 
 // The engine defines the kinds and fields of events, so the schema is loose.
-const historyEvent = z.looseObject({ kind: z.string(), at: time }).meta({
+export const historyEvent = z.looseObject({ kind: z.string(), at: time }).meta({
   id: 'HistoryEvent',
   description: 'An event of a history. Its `kind` defines the other fields.',
 }) as unknown as z.ZodType<HistoryEvent>;
 
 export const historyPage: z.ZodType<HistoryPage> = z.strictObject({
   executionId: z.number(),
-  items: z.array(z.strictObject({ id: z.number(), event: historyEvent })),
+  items: z.array(
+    z.strictObject({
+      id: z.number(),
+      event: historyEvent,
+      payloadBytes: z
+        .number()
+        .exactOptional()
+        .meta({ description: 'Size of the whole payload, if it was cut or omitted.' }),
+    }),
+  ),
   nextAfter: z.number().exactOptional(),
+  nextBefore: z.number().exactOptional(),
   pending: z.array(pendingWork).exactOptional(),
 });
 

@@ -9,6 +9,7 @@ import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
 import { workerRoutes } from './workers.ts';
+import { viewRoutes } from './views.ts';
 
 /** All routes of the server. */
 export const routes = {
@@ -23,6 +24,7 @@ export const routes = {
   ...jobRoutes,
   ...workerRoutes,
   ...metricRoutes,
+  ...viewRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
 export type Routes = typeof routes;

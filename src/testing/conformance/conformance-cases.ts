@@ -67,6 +67,7 @@ import { turnAcks } from './cases/instances/turn-acks.ts';
 import { turnsUnderWay } from './cases/instances/turns-under-way.ts';
 import { unclaimedWork } from './cases/queues/unclaimed-work.ts';
 import { undecodableData } from './cases/instances/undecodable-data.ts';
+import { views } from './cases/instances/views.ts';
 import { waits } from './cases/queues/waits.ts';
 import { workAcks } from './cases/queues/work-acks.ts';
 import type { Capability, ConformanceCase } from './conformance-case.ts';
@@ -139,6 +140,7 @@ export const capabilities: readonly Capability[] = [
   operatorReads,
   unclaimedWork,
   inspection,
+  views,
   leases,
   takeovers,
   workers,

@@ -20,15 +20,19 @@ export async function openEvents(
   { url, tokens }: TestServer,
   name: RouteName,
   parts: Parts = {},
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<EventReader> {
   const { method, path } = routes[name];
   const controller = new AbortController();
   onTestFinished(() => controller.abort());
-  const response = await fetch(url + writePath(path, parts.params), {
+  const search = new URLSearchParams(parts.query as Record<string, string> | undefined).toString();
+  const query = search === '' ? '' : `?${search}`;
+  const response = await fetch(url + writePath(path, parts.params) + query, {
     method,
     headers: {
       authorization: `Bearer ${tokens.admin}`,
       ...(method === 'POST' && { 'content-type': 'application/json' }),
+      ...headers,
     },
     ...(method === 'POST' && { body: JSON.stringify(parts.body) }),
     signal: controller.signal,

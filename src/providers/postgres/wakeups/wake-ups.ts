@@ -165,6 +165,7 @@ export class WakeUps {
     }
     if (statusSet.size > 0) this.#hint({ kind: 'statusSet', instanceIds: [...statusSet] });
     if (emitted.size > 0) this.#hint({ kind: 'emitted', instanceIds: [...emitted] });
+    this.#hint({ kind: 'committed' });
     const notice = this.#noticeOf(effects);
     if (notice !== undefined) this.#notifications?.notify(notice);
   }
@@ -228,6 +229,7 @@ export class WakeUps {
     }
     if (emitted.length > 0) this.#hint({ kind: 'emitted', instanceIds: emitted });
     if (statusSet.length > 0) this.#hint({ kind: 'statusSet', instanceIds: statusSet });
+    this.#hint({ kind: 'committed' });
     if (more) this.#onGap();
   }
 

@@ -109,6 +109,7 @@ export class WakeUps {
     if (effects.emitted.size > 0) {
       this.#notify({ kind: 'emitted', instanceIds: [...effects.emitted] });
     }
+    this.#notify({ kind: 'committed' });
   }
 
   /** Ends all waits and notifies listeners, after the store became unusable: their next call rejects. */

@@ -1,0 +1,250 @@
+import type { HistoryEvent } from '../../model/event.ts';
+import { readFields, invalid } from '../../model/option-fields.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import { maxScannedEvents, operationOf, readView, toEntries } from './history-view.ts';
+import { readExecutionId } from './history.ts';
+import { maxPageBytes } from './instance-list.ts';
+
+/** Options of `timeline`. */
+export interface TimelineOptions {
+  /** Default: the current execution. */
+  readonly executionId?: number | undefined;
+  /** Only events with a greater id. Default 0. */
+  readonly after?: number | undefined;
+  /** Maximum events to read, 1 to 100,000. Default 50,000. */
+  readonly limit?: number | undefined;
+}
+
+/** An operation of an execution, without payloads. All times are milliseconds since the epoch. */
+export interface TimelineItem {
+  readonly operation: number;
+  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'status';
+  readonly name?: string;
+  readonly childId?: string;
+  /** When the code issued it. Absent if that event is before the page. */
+  readonly startedAt?: number;
+  /** When a worker claimed the last attempt of an activity. */
+  readonly claimedAt?: number;
+  /** When a timer is due. */
+  readonly fireAt?: number;
+  readonly endedAt?: number;
+  readonly outcome?: 'completed' | 'failed' | 'canceled';
+  /** The number of attempts of a failed activity. */
+  readonly attempts?: number;
+  readonly worker?: string;
+  /** The name and message of a failure, or the reason of a cancel. */
+  readonly reason?: string;
+  /** When the code stopped waiting for it. */
+  readonly withdrawnAt?: number;
+}
+
+/** A moment of an execution: its start and end, an external event, a cancel request. */
+export interface TimelineMark {
+  /** The id of the event. */
+  readonly id: number;
+  readonly kind: HistoryEvent['kind'];
+  readonly at: number;
+  readonly name?: string;
+}
+
+/** The operations of an execution. An operation whose events are on several pages is on each of them. */
+export interface Timeline {
+  readonly executionId: number;
+  /** In the order of their operation numbers. */
+  readonly items: readonly TimelineItem[];
+  readonly marks: readonly TimelineMark[];
+  /** The `after` of the next page; absent if there are no more events yet. */
+  readonly nextAfter?: number;
+}
+
+/** Options of `timeline`, checked. */
+export interface TimelineCall {
+  readonly executionId?: number | undefined;
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** Maximum events behind one response of a server. */
+export const maxTimelinePage = 10_000;
+
+export function readTimelineOptions(options: unknown): TimelineCall {
+  const keys = ['executionId', 'after', 'limit'] as const;
+  const { executionId, after = 0, limit = 50_000 } = readFields(options, 'timeline()', keys);
+  const isCount = (value: unknown, min: number, max: number): value is number =>
+    Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
+  if (!isCount(after, 0, Number.MAX_SAFE_INTEGER)) {
+    throw invalid('after', after, 'a whole number of 0 or more');
+  }
+  if (!isCount(limit, 1, 100_000)) {
+    throw invalid('limit', limit, 'a whole number from 1 to 100,000');
+  }
+  return { executionId: readExecutionId(executionId), after, limit };
+}
+
+/** Reads the timeline of an execution, in slices that do not block the event loop. */
+export async function readTimeline(
+  provider: Provider,
+  instanceId: string,
+  { executionId, after, limit }: TimelineCall,
+): Promise<Timeline> {
+  const builder = new TimelineBuilder();
+  let left = limit;
+  let from: number | null = after;
+  let found: number | undefined = executionId;
+  while (from !== null && left > 0) {
+    const view = await readView(provider, instanceId, {
+      ...(found !== undefined && { executionId: found }),
+      order: 'asc',
+      from,
+      limit: Math.min(left, maxScannedEvents),
+      maxScanned: maxScannedEvents,
+      headBytes: 0,
+      maxBytes: maxPageBytes,
+    });
+    // Later slices are of the same execution, even if it ends meanwhile.
+    found = view.executionId;
+    for (const { id, event } of toEntries(view, instanceId, 'none')) builder.add(id, event);
+    left -= view.events.length;
+    from = view.next;
+  }
+  const page = builder.toTimeline(found ?? 1);
+  return from === null ? page : { ...page, nextAfter: from };
+}
+
+/** Reads pages until `limit` events were read or there are no more. */
+export async function readWholeTimeline(
+  backend: { readonly timeline: (id: string, call: TimelineCall) => Promise<Timeline> },
+  id: string,
+  { limit, ...call }: TimelineCall,
+): Promise<Timeline> {
+  const pages: Timeline[] = [];
+  const end = call.after + limit;
+  let { executionId, after } = call;
+  for (;;) {
+    const page = await backend.timeline(id, { executionId, after, limit: end - after });
+    pages.push(page);
+    // Later pages are of the same execution, even if it ends meanwhile.
+    executionId = page.executionId;
+    if (page.nextAfter === undefined || page.nextAfter >= end) break;
+    after = page.nextAfter;
+  }
+  return joinTimelines(pages) ?? { executionId: executionId ?? 1, items: [], marks: [] };
+}
+
+/** Joins the pages of one execution. Operations that are on several pages become one. */
+function joinTimelines(pages: readonly Timeline[]): Timeline | undefined {
+  const [first] = pages;
+  const last = pages.at(-1);
+  if (first === undefined || last === undefined) return undefined;
+  const items = new Map<number, TimelineItem>();
+  for (const { items: parts } of pages) {
+    for (const item of parts) {
+      const known = items.get(item.operation);
+      items.set(item.operation, known === undefined ? item : { ...known, ...item });
+    }
+  }
+  const { nextAfter } = last;
+  return {
+    executionId: first.executionId,
+    items: [...items.values()].toSorted((one, other) => one.operation - other.operation),
+    marks: pages.flatMap((page) => page.marks),
+    ...(nextAfter !== undefined && { nextAfter }),
+  };
+}
+
+const kinds: Readonly<Partial<Record<HistoryEvent['kind'], TimelineItem['kind']>>> = {
+  activityScheduled: 'activity',
+  activityCompleted: 'activity',
+  activityFailed: 'activity',
+  activityCanceled: 'activity',
+  timerCreated: 'timer',
+  timerFired: 'timer',
+  eventAwaited: 'event',
+  childScheduled: 'child',
+  childCompleted: 'child',
+  childFailed: 'child',
+  childCanceled: 'child',
+  detachedStarted: 'detached',
+  detachedConfirmed: 'detached',
+  detachedFailed: 'detached',
+  customStatusSet: 'status',
+};
+
+/** Folds events into operations. */
+class TimelineBuilder {
+  readonly #items = new Map<number, TimelineItem>();
+  readonly #marks: TimelineMark[] = [];
+
+  add(id: number, event: HistoryEvent): void {
+    const operation = operationOf(event);
+    if (operation === undefined) {
+      const name = 'name' in event ? { name: event.name } : {};
+      this.#marks.push({ id, kind: event.kind, at: event.at, ...name });
+      return;
+    }
+    const kind = event.kind === 'operationWithdrawn' ? event.targetKind : kinds[event.kind];
+    if (kind === undefined) return;
+    const known = this.#items.get(operation);
+    if (known === undefined) this.#items.set(operation, { operation, kind, ...partOf(event) });
+    else Object.assign(known, partOf(event));
+  }
+
+  toTimeline(executionId: number): Timeline {
+    return { executionId, items: [...this.#items.values()], marks: this.#marks };
+  }
+}
+
+function partOf(event: HistoryEvent): Partial<TimelineItem> {
+  const { at } = event;
+  switch (event.kind) {
+    case 'activityScheduled':
+    case 'eventAwaited':
+      return { name: event.name, startedAt: at };
+    case 'childScheduled':
+    case 'detachedStarted':
+      return { name: event.name, childId: event.childId, startedAt: at };
+    case 'timerCreated':
+      return { startedAt: at, fireAt: event.fireAt };
+    case 'customStatusSet':
+      return { startedAt: at, endedAt: at, outcome: 'completed' };
+    case 'operationWithdrawn':
+      return { withdrawnAt: at, reason: event.reason };
+    case 'activityCompleted':
+      return { ...ranBy(event), endedAt: at, outcome: 'completed' };
+    case 'timerFired':
+    case 'childCompleted':
+    case 'detachedConfirmed':
+      return { endedAt: at, outcome: 'completed' };
+    case 'activityFailed':
+    case 'childFailed':
+    case 'detachedFailed': {
+      const { name, message, attempts } = event.failure;
+      return {
+        ...(event.kind === 'activityFailed' && ranBy(event)),
+        endedAt: at,
+        outcome: 'failed',
+        reason: `${name}: ${message}`,
+        ...(attempts !== undefined && { attempts }),
+      };
+    }
+    case 'activityCanceled':
+      return { ...ranBy(event), endedAt: at, outcome: 'canceled', reason: event.reason };
+    case 'childCanceled':
+      return { endedAt: at, outcome: 'canceled', reason: event.reason };
+    default:
+      return {};
+  }
+}
+
+function ranBy({
+  worker,
+  startedAt,
+}: {
+  readonly worker?: string;
+  readonly startedAt?: number;
+}): Partial<TimelineItem> {
+  return {
+    ...(worker !== undefined && { worker }),
+    ...(startedAt !== undefined && { claimedAt: startedAt }),
+  };
+}
