@@ -44,14 +44,16 @@ CREATE TABLE definitions (
   UNIQUE (kind, name, version)
 ) STRICT;
 
-CREATE TABLE executions (
+CREATE TABLE "executions" (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   definition_key INTEGER NOT NULL,
-  status TEXT NOT NULL CHECK (status = 'continuedAsNew'),
+  status TEXT NOT NULL CHECK (status IN ('continuedAsNew', 'failed', 'canceled', 'terminated', 'expired')),
   history_length INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL,
+  failure TEXT, -- of an execution that was retried
+  reason TEXT, -- why it was canceled or terminated
   PRIMARY KEY (instance_key, execution_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -147,7 +149,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT,
+  on_fail_failure TEXT, tags TEXT, forked_from TEXT,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status

@@ -34,11 +34,7 @@ describe('migrate', () => {
 
   it('applies all migrations to an empty database and records the time', () => {
     migrate(db, 7);
-    expect(applied()).toEqual([
-      [1, 'initial', 7],
-      [2, 'jobs', 7],
-      [3, 'workers', 7],
-    ]);
+    expect(applied()).toEqual(migrations.map(({ number, name }) => [number, name, 7]));
     expect(tables()).toContain('instances');
   });
 
@@ -53,10 +49,8 @@ describe('migrate', () => {
     migrate(db, 7);
     migrate(db, 8, [...migrations, addNotes]);
     expect(applied()).toEqual([
-      [1, 'initial', 7],
-      [2, 'jobs', 7],
-      [3, 'workers', 7],
-      [4, 'notes', 8],
+      ...migrations.map(({ number, name }) => [number, name, 7]),
+      [addNotes.number, 'notes', 8],
     ]);
     expect(tables()).toContain('notes');
   });
@@ -115,7 +109,12 @@ describe('migrate', () => {
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '9d70f3072f9e612c'],
       ['jobs', '6b7a17d5163e1a51'],
+      ['lists', '2ddd8e1fc13387fd'],
       ['workers', 'ed57eca9d811cf75'],
+      ['inspection', 'd67872b6cc947015'],
+      ['reruns', '709a2fe3bd760c03'],
+      ['audit', 'd9d34aba97b0196a'],
+      ['schedules', 'd8c7a36714ebae15'],
     ]);
   });
 });
