@@ -18,6 +18,7 @@ const STORE_FOLDERS: readonly string[] = [
   'schedules',
   'reading',
   'deletion',
+  'pausing',
   'single-statement',
 ];
 

@@ -4,6 +4,7 @@ import type { StoredMessage } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
 import type { Withheld } from './page-bytes.ts';
+import type { Pause } from './pausing.ts';
 import type { OnFailState } from './tasks.ts';
 import type { ClaimedAtInsert, Turn } from './turn.ts';
 
@@ -26,6 +27,8 @@ export type CreateResult =
       readonly kind: 'created';
       readonly instanceKey: number;
       readonly claimed: readonly ClaimedAtInsert[];
+      /** The definition is paused: the start message was stored instead of the first turn. */
+      readonly withoutTurn?: true;
     }
   | { readonly kind: 'exists' }
   | { readonly kind: 'conflict'; readonly name: string }
@@ -73,6 +76,8 @@ export interface InstanceRecord extends Withheld {
   readonly terminated: { readonly reason: string; readonly actor: string | null } | null;
   /** Why it is blocked, and since when. */
   readonly blocked: { readonly reason: string; readonly at: number } | null;
+  /** The pause of this instance. A pause of its definition is not included. */
+  readonly paused: Pause | null;
   /** The fields of a task run. `null` for an orchestration. */
   readonly task: TaskRecord | null;
 }

@@ -16,13 +16,17 @@ export interface PruneResult {
   readonly eventsDeleted: number;
 }
 
-/** The audit entry of a deletion or prune. It contains no ids, so that erased data leaves no trace. */
+/** The audit entry of an operator action. It contains no ids, so that erased data leaves no trace. */
 export interface AuditEntry {
   /** Unique. The deletions of one bulk operation share it, and their counts are summed in one record. */
   readonly auditId: string;
-  readonly action: 'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention';
+  readonly action:
+    'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention' | 'pause' | 'resume';
   readonly actor: string | null;
-  /** The shape of the filter as JSON text: which conditions and how many ids, but no values. */
+  /**
+   * The shape of the filter as JSON text: which conditions and how many ids, but no values. Of a paused or resumed
+   * definition: its kind and name.
+   */
   readonly filter: string;
 }
 
@@ -130,6 +134,8 @@ export interface QueueDepth {
   readonly delayed: number;
   /** Entries that a worker holds. */
   readonly claimed: number;
+  /** Entries that no worker holds or can claim, because their instance or definition is paused. */
+  readonly paused: number;
   /** Since when the longest-waiting claimable entry has been visible. */
   readonly oldestReadyAt: number | null;
 }
@@ -149,6 +155,8 @@ export interface QueueDepths {
 /** Metrics of the whole store. */
 export interface SystemMetrics {
   readonly instances: Readonly<Record<InstanceStatus, number>>;
+  readonly pausedInstances: number;
+  readonly pausedDefinitions: number;
   /** Executions that ended by continue-as-new and were not pruned. */
   readonly finishedExecutions: number;
   /** Approximate size of the store in bytes. `reclaimableBytes` is the part that a vacuum can free. */
@@ -281,7 +289,7 @@ export interface ManagementStore {
    * Counts the entries of the queues.
    *
    * A provider must:
-   * - count each entry once, in its current state (figures/queues-are-counted)
+   * - count each entry once, in its current state (figures/queues-are-counted, pause/is-counted)
    */
   queueDepths(): Promise<QueueDepths>;
 
@@ -289,7 +297,7 @@ export interface ManagementStore {
    * Counts the rows of the store.
    *
    * A provider must:
-   * - count exactly, except for bytes (figures/the-store-is-counted)
+   * - count exactly, except for bytes (figures/the-store-is-counted, pause/is-counted)
    */
   systemMetrics(): Promise<SystemMetrics>;
 

@@ -35,6 +35,7 @@ import type { CancellationStore } from './cancellation.ts';
 import type { InspectionStore } from './inspection.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
+import type { PauseStore } from './pausing.ts';
 import type { ProcessStore } from './processes.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { SessionStore } from './sessions.ts';
@@ -96,6 +97,7 @@ export interface Provider
     InstanceStore,
     CancellationStore,
     ManagementStore,
+    PauseStore,
     ProcessStore,
     TaskStore,
     ScheduleStore,

@@ -12,6 +12,7 @@ export interface InstanceRecordRow extends Omit<
   | 'cleanupSkipped'
   | 'terminated'
   | 'blocked'
+  | 'paused'
   | 'task'
   | 'withheld'
 > {
@@ -24,6 +25,9 @@ export interface InstanceRecordRow extends Omit<
   readonly terminateActor: string | null;
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
+  readonly pausedAt: number | null;
+  readonly pausedReason: string | null;
+  readonly pausedActor: string | null;
   /** The columns from here on are set for task runs only. */
   readonly priority: number | null;
   readonly input: string | null;
@@ -83,6 +87,10 @@ export function toInstanceRecord(
       blockedReason === null || blockedAt === null
         ? null
         : { reason: blockedReason, at: blockedAt },
+    paused:
+      row.pausedAt === null
+        ? null
+        : { at: row.pausedAt, reason: row.pausedReason, actor: row.pausedActor },
     task: toTask(row),
   };
 }

@@ -9,6 +9,7 @@ import { createInspectionStore } from './reading/inspection.ts';
 import { createInstanceStore } from './instances/instances.ts';
 import { createManagementStore } from './reading/management.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
+import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createSessionStore } from './jobs/sessions.ts';
@@ -53,6 +54,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createPauseStore(store),
     ...createProcessStore(store),
     ...createTaskStore(store),
     ...createScheduleStore(store),

@@ -10,12 +10,13 @@ import {
 } from '../../shared/migrations.ts';
 import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
+import { pause } from './0003-pause.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
 
 /** Every migration, in order: 1, 2, 3, … */
-export const migrations: readonly Migration[] = [initial, jobs];
+export const migrations: readonly Migration[] = [initial, jobs, pause];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */
 interface ClockReading {

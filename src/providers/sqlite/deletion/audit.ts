@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { AuditEntry, AuditRecord } from '../../contract/management.ts';
+import { isRecordedWithoutCounts } from '../../rules/pauses.ts';
 
 /** The numbers of deleted rows. */
 interface DeletedCounts {
@@ -51,12 +52,12 @@ export class Audit {
     );
   }
 
-  /** Records deletions. Adds the counts to an existing record of the same operation. */
+  /** Records operator actions. Adds the counts to an existing record of the same operation. */
   record(steps: readonly AuditedStep[], now: number): void {
     const sums = new Map<string, { readonly entry: AuditEntry; readonly counts: DeletedCounts }>();
     for (const { entry, counts } of steps) {
       const isEmpty = Object.values(counts).every((count) => count === 0);
-      if (entry === undefined || isEmpty) continue;
+      if (entry === undefined || (isEmpty && !isRecordedWithoutCounts(entry))) continue;
       const sum = sums.get(entry.auditId);
       sums.set(entry.auditId, sum === undefined ? { entry, counts } : add(sum, counts));
     }

@@ -17,6 +17,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PausedDefinitions } from '../tables/pause-rows.ts';
 import type { Turns } from './turns.ts';
 
 /** The parts of the store that create and read instances. */
@@ -26,6 +27,7 @@ export interface InstanceParts extends StoreAccess {
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly pausedDefinitions: PausedDefinitions;
   readonly turns: Turns;
   readonly instanceRecords: {
     get(ids: readonly string[], maxBytes?: number): readonly (InstanceRecord | undefined)[];
@@ -105,7 +107,16 @@ function createStarted(
   }
   const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
   const { now } = scope;
-  const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
+  const start = { instance, definitionKey, turn, now };
+  let instanceKey = store.instances.insertStarted({ ...start, isChecked: false });
+  const hasPausedDefinitions = instanceKey === undefined && store.pausedDefinitions.any();
+  if (hasPausedDefinitions) {
+    if (store.pausedDefinitions.has('orchestration', instance.name)) {
+      const created = createPending(store, scope, instance);
+      return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
+    }
+    instanceKey = store.instances.insertStarted({ ...start, isChecked: true });
+  }
   if (instanceKey === undefined) return undefined;
   const { instanceId, incarnation } = instance;
   const target: TurnTarget = {
@@ -117,6 +128,8 @@ function createStarted(
     status: 'running',
     historyLength: 0,
     hasChildren: 0,
+    isPaused: 0,
+    hasPausedDefinitions: hasPausedDefinitions ? 1 : 0,
     hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);

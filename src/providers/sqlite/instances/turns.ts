@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import {
   customStatusVersions,
   isScheduledTooLate,
@@ -20,6 +21,7 @@ import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PausedDefinitions, PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 
@@ -33,6 +35,8 @@ export class Turns {
   readonly #messages: Messages;
   readonly #workItems: WorkItems;
   readonly #itemCancels: ItemCancels;
+  readonly #pauseRows: PauseRows;
+  readonly #pausedDefinitions: PausedDefinitions;
   readonly #stopRows: StopRows;
   readonly #stops: InstanceStops;
 
@@ -45,6 +49,8 @@ export class Turns {
     readonly messages: Messages;
     readonly workItems: WorkItems;
     readonly itemCancels: ItemCancels;
+    readonly pauseRows: PauseRows;
+    readonly pausedDefinitions: PausedDefinitions;
     readonly stopRows: StopRows;
     readonly stops: InstanceStops;
   }) {
@@ -56,6 +62,8 @@ export class Turns {
     this.#messages = parts.messages;
     this.#workItems = parts.workItems;
     this.#itemCancels = parts.itemCancels;
+    this.#pauseRows = parts.pauseRows;
+    this.#pausedDefinitions = parts.pausedDefinitions;
     this.#stopRows = parts.stopRows;
     this.#stops = parts.stops;
   }
@@ -156,15 +164,19 @@ export class Turns {
         continue;
       }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
-      const { instanceKey, executionId } = target;
+      const { instanceKey, executionId, isPaused } = target;
+      const isClaimable =
+        isPaused === 0 &&
+        (target.hasPausedDefinitions === 0 || !this.#pausedDefinitions.has('activity', item.name));
       const lockToken = this.#workItems.insert({
         instanceKey,
         executionId,
-        definitionKey,
+        definitionKey: queueKey(definitionKey, isPaused),
         item,
         now: scope.now,
+        isClaimable,
       });
-      scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+      scope.effects.due('work', scope.now + (lockToken === undefined ? 0 : (item.claimMs ?? 0)));
       if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });
     }
     return claimed;
@@ -195,11 +207,22 @@ export class Turns {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);
-      if (parentOperation === null || !isScheduledTooLate(parent, child)) return;
+      if (parentOperation === null) return;
+      if (parent.isPaused === 1) this.#pauseChild(parent, { instanceKey, definitionKey });
+      if (!isScheduledTooLate(parent, child)) return;
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
       if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
     }
+  }
+
+  /** Pauses a child that a turn under way starts, if its parent was paused with its tree. */
+  #pauseChild(
+    parent: TurnTarget,
+    child: { readonly instanceKey: number; readonly definitionKey: number },
+  ): void {
+    const pause = this.#pauseRows.get(parent.instanceKey);
+    if (pause?.tree === 1) this.#pauseRows.pause({ ...child, isTask: 0 }, pause);
   }
 
   #messageForTakenId(child: NewChild): StoredMessage | null {
@@ -262,6 +285,7 @@ export class Turns {
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
+    if (target.isPaused === 1) this.#pauseRows.lift(target.instanceKey);
     if (mayHaveMessages(target, turn)) this.#deferred.clear(target.instanceKey);
     this.#endOutstanding(scope, target, turn, why);
   }
@@ -273,8 +297,9 @@ export class Turns {
     this.#stops.requestChildren(scope, target, { reason: why.children, actor: null, cleanupMs });
   }
 
-  #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
-    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey));
+  #release(scope: Scope, target: TurnTarget, definitionKey: number): void {
+    const { instanceKey, isPaused } = target;
+    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey, isPaused));
   }
 }
 
