@@ -167,6 +167,13 @@ export type { Clock } from './model/clock.ts';
 export type { Provider } from './providers/contract/provider.ts';
 export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
+export type { DefinitionKind, PausedDefinition } from './providers/contract/pausing.ts';
+export type {
+  PauseOptions,
+  PauseResult,
+  PauseTarget,
+  ResumeOptions,
+} from './client/managing/pause-request.ts';
 export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
 export type { OnFailState } from './providers/contract/tasks.ts';
 export type {

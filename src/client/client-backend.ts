@@ -27,6 +27,7 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../providers/contract/management.ts';
+import type { PauseBackend } from './managing/pause-request.ts';
 import type { ScheduleBackend } from './managing/schedules.ts';
 import type {
   ExecutionPage,
@@ -84,6 +85,7 @@ export interface ClientBackend {
   readonly jobs: JobBackend;
   readonly schedules: ScheduleBackend;
   readonly deletion: DeletionBackend;
+  readonly pauses: PauseBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 

@@ -3,6 +3,7 @@ import type { EventToken } from '../model/definition.ts';
 import { readFields } from '../model/option-fields.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { PauseOptions, PauseResult, ResumeOptions } from './managing/pause-request.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
@@ -30,6 +31,8 @@ export interface InstanceAccess {
   raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
+  pause(instanceId: string, options?: PauseOptions): Promise<PauseResult>;
+  resume(instanceId: string, options?: ResumeOptions): Promise<PauseResult>;
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
 }
 
@@ -74,6 +77,16 @@ export class Handle<Output = unknown> {
   /** Ends the instance immediately, without running its code: see `Client.terminate`. */
   terminate(options?: TerminateOptions): Promise<StopResult> {
     return this.#access.terminate(this.id, options);
+  }
+
+  /** Pauses the instance: see `Client.pause`. */
+  pause(options?: PauseOptions): Promise<PauseResult> {
+    return this.#access.pause(this.id, options);
+  }
+
+  /** Resumes the instance: see `Client.resume`. */
+  resume(options?: ResumeOptions): Promise<PauseResult> {
+    return this.#access.resume(this.id, options);
   }
 
   /** Deletes the instance with all its descendants: see `Client.deleteInstance`. */

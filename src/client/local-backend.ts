@@ -24,6 +24,7 @@ import type {
   TaskRun,
 } from './client-backend.ts';
 import { LocalJobs, toNewTask } from './local-jobs.ts';
+import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import {
@@ -83,6 +84,7 @@ export class LocalBackend implements ClientBackend {
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
+  readonly pauses: LocalPauses;
   readonly deletion: DeletionBackend;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
@@ -97,6 +99,7 @@ export class LocalBackend implements ClientBackend {
       describeWait(this, id, { nowMs: clock.now(), timeoutMs: 1_000 });
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
+    this.pauses = new LocalPauses(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.deletion = {
       deleteInstance: (...args) => deleteInstance(provider, ...args),

@@ -1,3 +1,4 @@
+import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
 import { describeWait } from '../client/reading/describe-wait.ts';
 import type {
@@ -45,6 +46,7 @@ export class HttpBackend implements ClientBackend {
   readonly clock = systemClock;
   readonly jobs: HttpJobs;
   readonly schedules: HttpSchedules;
+  readonly pauses: HttpPauses;
   readonly deletion: HttpDeletion;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
@@ -55,6 +57,7 @@ export class HttpBackend implements ClientBackend {
     this.#transport = transport;
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
+    this.pauses = new HttpPauses(transport);
     this.deletion = new HttpDeletion(transport);
     const describe = (id: string) =>
       describeWait(this, id, { nowMs: systemClock.now(), timeoutMs: 2_000 });

@@ -1,3 +1,5 @@
+import type { PauseResult } from '../client/managing/pause-request.ts';
+import type { PausedDefinition } from '../providers/contract/pausing.ts';
 import type { InstanceInfo, MeasuredInstance, TaskInfo } from '../client/reading/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { ScheduleInfo } from '../client/managing/schedules.ts';
@@ -138,6 +140,13 @@ const instanceFields = {
     }),
   ),
   blocked: optional(fields<{ reason: string; at: number }>({ reason: text, at: number })),
+  paused: optional(
+    fields<NonNullable<InstanceInfo['paused']>>({
+      at: number,
+      reason: optional(text),
+      actor: optional(text),
+    }),
+  ),
   task: optional(task),
   undecodable: optional(list(text)),
 };
@@ -197,6 +206,12 @@ const job: Check = fields<JobInfo>({
 });
 
 const stop: Check = fields<StopResult>({ found: flag, changed: flag, status: nullable(text) });
+const paused: Check = fields<PauseResult>({
+  found: flag,
+  changed: flag,
+  status: nullable(text),
+  paused: flag,
+});
 const stops = fields<{ results: unknown }>({ results: list(stop) });
 const done = fields<object>({});
 const event = fields<{ kind: string; at: number }>({ kind: text, at: number });
@@ -225,6 +240,7 @@ const depth: Check = fields<QueueDepth>({
   ready: number,
   delayed: number,
   claimed: number,
+  paused: number,
   oldestReadyAt: nullable(number),
 });
 
@@ -291,6 +307,21 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
   cancelInstance: stop,
   terminateInstance: stop,
+  pauseInstance: paused,
+  resumeInstance: paused,
+  pauseDefinition: paused,
+  resumeDefinition: paused,
+  listPausedDefinitions: fields<ResponseBody<'listPausedDefinitions'>>({
+    items: list(
+      fields<PausedDefinition>({
+        kind: text,
+        name: text,
+        at: number,
+        reason: nullable(text),
+        actor: nullable(text),
+      }),
+    ),
+  }),
   deleteInstance: fields<DeleteInstanceResult>(deleted),
   deleteInstances: fields<ResponseBody<'deleteInstances'>>({
     ...deleted,
@@ -322,6 +353,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   systemMetrics: fields<SystemMetrics>({
     instances: record(number),
+    pausedInstances: number,
+    pausedDefinitions: number,
     finishedExecutions: number,
     storageBytes: number,
     reclaimableBytes: number,

@@ -120,6 +120,11 @@ export function watchClaims(store: Provider): WatchedProvider {
     unregisterProcess: () => follow(store.unregisterProcess()),
     listProcesses: (hostId) => follow(store.listProcesses(hostId)),
     takeOverClaims: (processIds) => follow(store.takeOverClaims(processIds)),
+    pauseInstances: (requests) => follow(store.pauseInstances(requests)),
+    resumeInstances: (requests) => follow(store.resumeInstances(requests)),
+    pauseDefinitions: (requests) => follow(store.pauseDefinitions(requests)),
+    resumeDefinitions: (requests) => follow(store.resumeDefinitions(requests)),
+    listPausedDefinitions: () => follow(store.listPausedDefinitions()),
     createTasks: (tasks) => follow(store.createTasks(tasks)),
     putSchedule: (write) => follow(store.putSchedule(write)),
     setSchedulePaused: (name, paused, resume) =>

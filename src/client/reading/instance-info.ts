@@ -4,6 +4,7 @@ import type { InstanceStatus } from '../../model/status.ts';
 import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
+import type { Pause } from '../../providers/contract/pausing.ts';
 import type { InstanceRecord, TaskRecord } from '../../providers/contract/instances.ts';
 import type { InstanceSize } from '../../providers/contract/management.ts';
 import type { OnFailState } from '../../providers/contract/tasks.ts';
@@ -50,6 +51,8 @@ export interface InstanceInfo<Output = unknown> {
   readonly terminated?: { readonly reason: string; readonly actor: string | null };
   /** Why the instance is blocked, and since when. The next successful turn clears it. */
   readonly blocked?: { readonly reason: string; readonly at: number };
+  /** When, why and by whom the instance was paused. */
+  readonly paused?: { readonly at: number; readonly reason?: string; readonly actor?: string };
   /** The fields of a task run. */
   readonly task?: TaskInfo;
   /** Stored values that cannot be decoded because the store is damaged. */
@@ -100,9 +103,14 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.leaked > 0 && { leaked: record.leaked }),
     ...(record.terminated !== null && { terminated: record.terminated }),
     ...(record.blocked !== null && { blocked: record.blocked }),
+    ...(record.paused !== null && { paused: toPauseInfo(record.paused) }),
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };
+}
+
+function toPauseInfo({ at, reason, actor }: Pause): NonNullable<InstanceInfo['paused']> {
+  return { at, ...(reason !== null && { reason }), ...(actor !== null && { actor }) };
 }
 
 /** The fields that only a task run has. */

@@ -106,8 +106,9 @@ export interface PauseStore {
    * A provider must, per instance:
    * - return `changed: false` for one that is not paused (pause/a-resume-can-be-repeated)
    * - make everything claimable that is due, with nothing lost, and later what is due later
-   *   (pause/a-resume-loses-nothing, pause/a-retry-is-kept)
-   * - end the waits of workers, in every process (pause/a-resume-wakes-workers, shared/a-resume-elsewhere-ends-a-wait)
+   *   (pause/no-turn-is-claimed, pause/no-work-is-claimed, pause/a-retry-is-kept)
+   * - end the waits of workers, and let fast turns commit again (pause/does-not-wake-workers,
+   *   pause/a-resumed-instance-takes-fast-turns)
    */
   resumeInstances(requests: readonly ResumeInstance[]): Promise<readonly PauseResult[]>;
 
@@ -118,11 +119,12 @@ export interface PauseStore {
    * - return `changed: false` for a paused one, and keep its first reason, actor and time
    *   (pause/a-definition-keeps-its-first-reason)
    * - claim none of its turns, activities or task runs, in any process and of any version; other names and kinds are
-   *   not affected (pause/a-definition-is-not-claimed, shared/a-pause-elsewhere-is-seen)
+   *   not affected (pause/a-definition-is-not-claimed)
    * - reject turns of the fast path, and first turns: a start then only stores its start message
    *   (pause/a-fast-turn-of-a-definition-is-rejected, pause/a-first-turn-of-a-definition-is-not-run)
    * - claim no item of a paused activity at its insert (pause/a-paused-activity-is-not-claimed-at-insert)
    * - still claim turns of canceling instances, so that a cancel ends (pause/a-cancel-passes-a-paused-definition)
+   * - not report paused work as unclaimed (pause/is-not-reported-as-unclaimed)
    */
   pauseDefinitions(
     requests: readonly PauseDefinition[],

@@ -5,6 +5,7 @@ import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
+import { pauseHandlers } from './pauses.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
@@ -12,6 +13,7 @@ import { taskHandlers } from './tasks.ts';
 /** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
+  ...pauseHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,

@@ -11,6 +11,7 @@ const depth: z.ZodType<QueueDepth> = z.strictObject({
   ready: z.number(),
   delayed: z.number(),
   claimed: z.number(),
+  paused: z.number(),
   oldestReadyAt: time.nullable(),
 });
 
@@ -35,6 +36,8 @@ const systemMetrics: z.ZodType<SystemMetrics> = z.strictObject({
     skipped: count,
     expired: count,
   }),
+  pausedInstances: count,
+  pausedDefinitions: count,
   finishedExecutions: count,
   storageBytes: count,
   reclaimableBytes: count,

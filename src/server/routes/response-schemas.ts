@@ -105,6 +105,13 @@ const infoFields = {
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
   blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
+  paused: z
+    .strictObject({
+      at: time,
+      reason: z.string().exactOptional(),
+      actor: z.string().exactOptional(),
+    })
+    .exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };

@@ -3,6 +3,7 @@ import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
+import { pauseRoutes } from './pauses.ts';
 import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
@@ -11,6 +12,7 @@ import { taskRoutes } from './tasks.ts';
 /** All routes of the server. */
 export const routes = {
   ...instanceRoutes,
+  ...pauseRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,

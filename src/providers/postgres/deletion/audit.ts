@@ -1,4 +1,5 @@
 import type { AuditEntry, AuditRecord } from '../../contract/management.ts';
+import { isRecordedWithoutCounts } from '../../rules/pauses.ts';
 import { one, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 
@@ -98,7 +99,7 @@ function sumUp(steps: readonly AuditedStep[]): readonly Sum[] {
   const sums = new Map<string, Sum>();
   for (const { entry, deleted } of steps) {
     const isNothing = Object.values(deleted).every((count) => count === 0);
-    if (entry === undefined || isNothing) continue;
+    if (entry === undefined || (isNothing && !isRecordedWithoutCounts(entry))) continue;
     const sum = sums.get(entry.auditId);
     sums.set(entry.auditId, sum === undefined ? { ...entry, ...deleted } : add(sum, deleted));
   }

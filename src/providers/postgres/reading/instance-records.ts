@@ -292,7 +292,8 @@ function listQuery(params: ListInstancesParams, schema: string): ListQuery | und
     const ofVersion =
       versions === undefined
         ? ''
-        : `AND item.definition_key = ANY (ARRAY(SELECT wanted_key FROM ${versions}))`;
+        : `AND item.definition_key = ANY (ARRAY(
+            SELECT unnest(ARRAY[wanted_key, -wanted_key]) FROM ${versions}))`;
     const conditions = [
       'instance_key = item.instance_key',
       isRun,
