@@ -16,6 +16,7 @@ import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
 import { brokenLeases } from './broken/leases.ts';
+import { brokenPauses } from './broken/pauses.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
@@ -49,6 +50,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenDeletions,
   ...brokenDeletedInstances,
   ...brokenPrunes,
+  ...brokenPauses,
   ...brokenAudits,
   ...brokenReclaims,
   ...brokenScans,

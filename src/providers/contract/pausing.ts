@@ -84,7 +84,7 @@ export interface PauseStore {
    *   (pause/a-missing-instance-is-not-found, pause/what-is-over-stays-as-it-is, pause/the-first-reason-is-kept)
    * - claim neither its turns nor its work items until it is resumed, whatever is due and whether or not a lease
    *   expired (pause/no-turn-is-claimed, pause/no-work-is-claimed, pause/a-lost-claim-waits-for-the-resume,
-   *   pause/a-task-run-is-not-claimed, pause/takeover-leaves-it-paused)
+   *   pause/a-task-run-is-not-claimed, takeover/leaves-a-paused-instance-paused)
    * - reject a turn of the fast path, with or without timers (pause/a-fast-turn-is-rejected,
    *   pause/a-timer-turn-is-rejected)
    * - accept the acks, retries and renewals of claims made before; work that such an ack schedules is not claimed,
@@ -119,7 +119,7 @@ export interface PauseStore {
    * - return `changed: false` for a paused one, and keep its first reason, actor and time
    *   (pause/a-definition-keeps-its-first-reason)
    * - claim none of its turns, activities or task runs, in any process and of any version; other names and kinds are
-   *   not affected (pause/a-definition-is-not-claimed)
+   *   not affected (shared/a-paused-definition-is-not-claimed)
    * - reject turns of the fast path, and first turns: a start then only stores its start message
    *   (pause/a-fast-turn-of-a-definition-is-rejected, pause/a-first-turn-of-a-definition-is-not-run)
    * - claim no item of a paused activity at its insert (pause/a-paused-activity-is-not-claimed-at-insert)

@@ -38,7 +38,7 @@ export const definitionPauses: Capability = {
       },
     },
     {
-      id: 'pause/a-definition-is-not-claimed',
+      id: 'shared/a-paused-definition-is-not-claimed',
       title: 'no turn, activity or task run of a paused definition is claimed, in any process',
       async run(store) {
         const other = await store.reopen();
