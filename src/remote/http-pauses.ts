@@ -17,7 +17,11 @@ export class HttpPauses implements PauseBackend {
       const request = { params: { id }, body: { ...by, tree } };
       return this.#transport.call('pauseInstance', request, repeatable);
     }
-    return this.#transport.call('pauseDefinition', { body: { ...by, ...named(target) } }, repeatable);
+    return this.#transport.call(
+      'pauseDefinition',
+      { body: { ...by, ...named(target) } },
+      repeatable,
+    );
   }
 
   resume({ target, reason, actor }: PauseCall): Promise<PauseResult> {

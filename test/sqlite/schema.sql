@@ -136,7 +136,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT,
+  on_fail_failure TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -160,6 +160,8 @@ CREATE INDEX instances_by_definition ON instances (definition_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
+
+CREATE INDEX instances_paused ON instances (paused_at) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,
@@ -205,6 +207,15 @@ CREATE INDEX orchestrator_queue_by_instance ON orchestrator_queue (instance_key,
 
 CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_key, execution_id, operation)
   WHERE kind = 'timerFired';
+
+CREATE TABLE paused_definitions (
+  kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
+  name TEXT NOT NULL,
+  paused_at INTEGER NOT NULL,
+  reason TEXT,
+  actor TEXT,
+  PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE pending_reclaims (
   instance_key INTEGER NOT NULL,

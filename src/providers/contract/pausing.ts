@@ -84,15 +84,16 @@ export interface PauseStore {
    *   (pause/a-missing-instance-is-not-found, pause/what-is-over-stays-as-it-is, pause/the-first-reason-is-kept)
    * - claim neither its turns nor its work items until it is resumed, whatever is due and whether or not a lease
    *   expired (pause/no-turn-is-claimed, pause/no-work-is-claimed, pause/a-lost-claim-waits-for-the-resume,
-   *   pause/a-task-run-is-not-claimed, takeover/leaves-a-paused-instance-paused)
+   *   pause/a-task-run-is-not-claimed,
+   *   takeover/leaves-a-paused-instance-paused)
    * - reject a turn of the fast path, with or without timers (pause/a-fast-turn-is-rejected,
    *   pause/a-timer-turn-is-rejected)
    * - accept the acks, retries and renewals of claims made before; work that such an ack schedules is not claimed,
    *   neither at its insert nor later (pause/a-turn-under-way-commits, pause/work-under-way-ends)
    * - keep messages, timers and retries, and keep accepting messages (pause/messages-are-kept, pause/a-retry-is-kept)
-   * - let a cancel, terminate or deletion pass: they end the pause (pause/a-cancel-ends-the-pause,
-   *   pause/a-terminate-ends-the-pause, pause/does-not-survive-a-deletion), as does the end of the instance
-   *   (pause/ends-with-the-instance)
+   * - let a cancel, terminate or deletion pass: like the end of the instance, they end the pause
+   *   (pause/a-cancel-ends-the-pause, pause/a-terminate-ends-the-pause, pause/does-not-survive-a-deletion,
+   *   pause/ends-with-the-instance)
    * - with `tree`, pause the descendants too, and children that a turn under way starts (pause/a-whole-tree,
    *   pause/a-child-of-a-turn-under-way)
    * - not wake waiting workers for paused work (pause/does-not-wake-workers)
@@ -126,9 +127,7 @@ export interface PauseStore {
    * - still claim turns of canceling instances, so that a cancel ends (pause/a-cancel-passes-a-paused-definition)
    * - not report paused work as unclaimed (pause/is-not-reported-as-unclaimed)
    */
-  pauseDefinitions(
-    requests: readonly PauseDefinition[],
-  ): Promise<readonly DefinitionPauseResult[]>;
+  pauseDefinitions(requests: readonly PauseDefinition[]): Promise<readonly DefinitionPauseResult[]>;
 
   /**
    * Resumes definitions.

@@ -19,7 +19,10 @@ export function toPrometheus(params: {
     (queue) => [queue, queues[queue]] as const,
   );
   const byState = depths.flatMap(([queue, depth]): readonly Sample[] =>
-    (['ready', 'delayed', 'claimed', 'paused'] as const).map((state) => [{ queue, state }, depth[state]]),
+    (['ready', 'delayed', 'claimed', 'paused'] as const).map((state) => [
+      { queue, state },
+      depth[state],
+    ]),
   );
   const ages = depths.map(([queue, depth]): Sample => [{ queue }, ageOf(depth, nowMs)]);
   const load = server.gauges.map(([what, value]): Sample => [{ what }, value]);

@@ -15,7 +15,8 @@ const pauseResult: z.ZodType<PauseResult> = z
   })
   .meta({
     id: 'PauseResult',
-    description: 'Whether the target was found, whether this request changed it, and its state now.',
+    description:
+      'Whether the target was found, whether this request changed it, and its state now.',
   });
 
 const pausedDefinition: z.ZodType<PausedDefinition> = z.strictObject({

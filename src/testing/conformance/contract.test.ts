@@ -9,6 +9,7 @@ const files = [
   'instances.ts',
   'cancellation.ts',
   'management.ts',
+  'pausing.ts',
   'processes.ts',
   'tasks.ts',
   'schedules.ts',

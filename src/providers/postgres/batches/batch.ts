@@ -50,7 +50,9 @@ function statements(schema: string) {
     lockByKey: prepare(
       'perdure_lock_instances_by_key',
       { instanceKeys: keys() },
-      ({ instanceKeys }) => `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_key = ANY
+      ({
+        instanceKeys,
+      }) => `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_key = ANY
           (${instanceKeys})
         ORDER BY instance_key FOR NO KEY UPDATE`,
     ),

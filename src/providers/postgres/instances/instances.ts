@@ -168,7 +168,8 @@ async function commitStarts(
     : undefined;
   for (const { instance, row } of starts) {
     const { firstTurn: turn, start } = instance;
-    if (turn === undefined || paused?.has(instance.name) === true) batch.changes.send(batch.scope, row, start);
+    if (turn === undefined || paused?.has(instance.name) === true)
+      batch.changes.send(batch.scope, row, start);
     else commits.push({ target: row, hasLockRow: false, turn });
   }
   if (commits.length === 0) {

@@ -265,7 +265,9 @@ async function ackTurns(
   const committed = new Set<number>();
   const results = acks.map((ack): CommitResult | undefined => {
     const { instanceKey } = ack;
-    const checked = committed.has(instanceKey) ? lost('ackTurns') : checkTurn(ack, batch, { ...locked, isPaused });
+    const checked = committed.has(instanceKey)
+      ? lost('ackTurns')
+      : checkTurn(ack, batch, { ...locked, isPaused });
     if ('ok' in checked) return checked;
     committed.add(instanceKey);
     accepted.push(checked);

@@ -75,7 +75,9 @@ interface NextExecution {
 }
 
 /** The columns of an `InstanceRow`. */
-export const instanceColumns = (schema: string) => `instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
+export const instanceColumns = (
+  schema: string,
+) => `instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
   definition_key AS "definitionKey", status, execution_id AS "executionId", history_length AS "historyLength",
   last_turn AS "lastTurn", has_children AS "hasChildren", buffered_events AS "bufferedEvents",
   parent_instance_id AS "parentInstanceId", parent_execution_id AS "parentExecutionId",

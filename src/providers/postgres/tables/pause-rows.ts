@@ -203,19 +203,24 @@ function statements(schema: string) {
     resumeDefinitions: prepare(
       'perdure_resume_definitions',
       { definitions: names },
-      ({ definitions }) => `DELETE FROM ${definitionsTable} AS paused USING ${definitions.as('wanted')}
+      ({
+        definitions,
+      }) => `DELETE FROM ${definitionsTable} AS paused USING ${definitions.as('wanted')}
         WHERE paused.kind = wanted.kind AND paused.name = wanted.name RETURNING paused.kind, paused.name`,
     ),
     findDefinitions: prepare(
       'perdure_find_definitions',
       { definitions: names },
-      ({ definitions }) => `SELECT DISTINCT wanted.kind, wanted.name FROM ${definitions.as('wanted')}
+      ({
+        definitions,
+      }) => `SELECT DISTINCT wanted.kind, wanted.name FROM ${definitions.as('wanted')}
         JOIN ${schema}.definitions AS known ON known.kind = wanted.kind AND known.name = wanted.name`,
     ),
     listDefinitions: prepare(
       'perdure_list_paused_definitions',
       {},
-      () => `SELECT kind, name, paused_at AS at, reason, actor FROM ${definitionsTable} ORDER BY kind, name`,
+      () =>
+        `SELECT kind, name, paused_at AS at, reason, actor FROM ${definitionsTable} ORDER BY kind, name`,
     ),
   };
 }

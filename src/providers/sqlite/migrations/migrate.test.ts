@@ -4,7 +4,7 @@ import { checksum, type Migration } from '../../shared/migrations.ts';
 import { migrate, migrations } from './migrate.ts';
 
 const addNotes: Migration = {
-  number: 3,
+  number: 4,
   name: 'notes',
   sql: 'CREATE TABLE notes (note TEXT) STRICT;',
 };
@@ -37,6 +37,7 @@ describe('migrate', () => {
     expect(applied()).toEqual([
       [1, 'initial', 7],
       [2, 'jobs', 7],
+      [3, 'pause', 7],
     ]);
     expect(tables()).toContain('instances');
   });
@@ -54,7 +55,8 @@ describe('migrate', () => {
     expect(applied()).toEqual([
       [1, 'initial', 7],
       [2, 'jobs', 7],
-      [3, 'notes', 8],
+      [3, 'pause', 7],
+      [4, 'notes', 8],
     ]);
     expect(tables()).toContain('notes');
   });
@@ -113,6 +115,7 @@ describe('migrate', () => {
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '9d70f3072f9e612c'],
       ['jobs', '6b7a17d5163e1a51'],
+      ['pause', '4004c5d20567bb6e'],
     ]);
   });
 });

@@ -60,7 +60,8 @@ export function createPauseStore(store: PauseParts): PauseStore {
         return definitionResult(store, scope, { kind, name, changed, audit });
       }),
 
-    listPausedDefinitions: () => store.read('listPausedDefinitions', () => pausedDefinitions.list()),
+    listPausedDefinitions: () =>
+      store.read('listPausedDefinitions', () => pausedDefinitions.list()),
   };
 }
 

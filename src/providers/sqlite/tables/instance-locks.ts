@@ -85,15 +85,17 @@ export class InstanceLocks {
         `SELECT min(${cleanupDue}) FROM instance_locks WHERE cleanup_at IS NOT NULL`,
       )
       .pluck();
-    this.#selectCanceling = db.prepare<[number, string, number], DueInstance>(
+    // `+` keeps the planner from the index of all due instances of the definitions.
+    this.#selectCanceling = db.prepare<[{ now: number; keys: string; max: number }], DueInstance>(
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims FROM instance_locks
-       WHERE cleanup_at IS NOT NULL AND next_at <= ? AND definition_key IN (SELECT value FROM json_each(?))
-       ORDER BY ${cleanupDue}, instance_key LIMIT +?`,
+       WHERE cleanup_at IS NOT NULL AND ${cleanupDue} > :now AND next_at <= :now
+         AND +definition_key IN (SELECT value FROM json_each(:keys))
+       ORDER BY ${cleanupDue}, instance_key LIMIT +:max`,
     );
     this.#firstCancelingAt = db
       .prepare<[string], number | null>(
         `SELECT min(next_at) FROM instance_locks
-         WHERE cleanup_at IS NOT NULL AND definition_key IN (SELECT value FROM json_each(?))`,
+         WHERE cleanup_at IS NOT NULL AND +definition_key IN (SELECT value FROM json_each(?))`,
       )
       .pluck();
     const blockedBy = (comparison: '<' | '>') =>
@@ -239,12 +241,12 @@ export class InstanceLocks {
   }
 
   /**
-   * Due canceling instances of definitions. Reads the index of all canceling instances, so use it only for definitions
+   * Due canceling instances of definitions whose clean-up limit has not passed. Reads the index of all canceling instances, so use it only for definitions
    * that are paused: a cancel passes a pause.
    */
   selectCanceling(definitionKeys: readonly number[], now: number, max: number): DueInstance[] {
     if (definitionKeys.length === 0) return [];
-    return this.#selectCanceling.all(now, JSON.stringify(definitionKeys), max);
+    return this.#selectCanceling.all({ now, keys: JSON.stringify(definitionKeys), max });
   }
 
   /** When the first canceling instance of definitions is due. */

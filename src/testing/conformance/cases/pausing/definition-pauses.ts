@@ -56,7 +56,10 @@ export const definitionPauses: Capability = {
         assert.deepEqual(await other.fetchOrchestrationItems({ ...fetch, runnable }), []);
         const names = { names: ['activity', 'free'], tasks: ['task', 'activity'] };
         assert.deepEqual(
-          (await other.fetchWorkItems({ ...fetch, ...names })).map(({ name, kind }) => [name, kind]),
+          (await other.fetchWorkItems({ ...fetch, ...names })).map(({ name, kind }) => [
+            name,
+            kind,
+          ]),
           [
             ['free', 'activity'],
             ['activity', 'task'],
@@ -100,7 +103,7 @@ export const definitionPauses: Capability = {
       async run(store) {
         await store.begin('known');
         await pause(store, 'orchestration', 'sample');
-        const firstTurn = newTurn({ events: [event('never')], workItems: [workItem(1)] });
+        const firstTurn = newTurn({ events: [event('never')] });
         const [result] = await store.provider.createInstances([newInstance('a', { firstTurn })]);
         assert.equal(result?.kind === 'created' && result.withoutTurn, true);
         assert.equal((await store.record('a')).status, 'pending');

@@ -15,7 +15,10 @@ async function pause(
   instanceId: string,
   parts: { readonly tree?: boolean; readonly reason?: string } = {},
 ): Promise<PauseResult> {
-  return only(await provider.pauseInstances([{ instanceId, ...by, tree: false, ...parts }]), 'result');
+  return only(
+    await provider.pauseInstances([{ instanceId, ...by, tree: false, ...parts }]),
+    'result',
+  );
 }
 
 async function resume(
@@ -58,7 +61,10 @@ export const instancePauses: Capability = {
         const first = { found: true, changed: true, status: 'running', paused: true };
         assert.deepEqual(await pause(store, 'a'), first);
         await store.clock.advance(5);
-        assert.deepEqual(await pause(store, 'a', { reason: 'other' }), { ...first, changed: false });
+        assert.deepEqual(await pause(store, 'a', { reason: 'other' }), {
+          ...first,
+          changed: false,
+        });
         assert.deepEqual(await pausedOf(store, 'a'), { at, ...by });
       },
     },
@@ -129,9 +135,7 @@ export const instancePauses: Capability = {
         const { lockToken } = only(begun.claimed, 'claimed item');
         await pause(store, 'a');
         const parts = { events: [event('never')] };
-        expectLockLost(
-          await store.expectNoChange(() => store.ackTurn(begun, [lockToken], parts)),
-        );
+        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [lockToken], parts)));
         expectCommitted(await store.ackWork(lockToken));
         await expectNothingClaimable(store);
         await resume(store, 'a');
