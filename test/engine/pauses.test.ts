@@ -180,7 +180,7 @@ describeEngine('pause and resume', (open) => {
         isPaused.add(id);
       }
       await new Promise((resolve) => setTimeout(resolve, 5));
-      for (const id of [...isPaused]) {
+      for (const id of isPaused) {
         isPaused.delete(id);
         await client.resume(id);
       }

@@ -128,6 +128,7 @@ describe('migrate()', () => {
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '4e274f5e033c4961'],
       ['jobs', 'a39d5afb8f2fffb9'],
+      ['pause', '4ed96e1c89c72c43'],
     ]);
   });
 });

@@ -144,7 +144,7 @@ export const brokenPauses: readonly BrokenProvider[] = [
     rejectedBy: 'pause/is-audited',
     override: ({ provider }) => ({
       pauseInstances: (requests) =>
-        provider.pauseInstances(requests.map(({ audit: _, ...request }) => request)),
+        provider.pauseInstances(requests.map(({ audit: _audit, ...request }) => request)),
     }),
   },
 ];

@@ -337,7 +337,11 @@ function reasonOf({ cancelReason }: InstanceRow): string {
   return cancelReason ?? 'canceled';
 }
 
-function withoutClaim({ claimMs: _, claimedBy: __, ...item }: NewWorkItem): NewWorkItem {
+function withoutClaim({
+  claimMs: _claimMs,
+  claimedBy: _claimedBy,
+  ...item
+}: NewWorkItem): NewWorkItem {
   return item;
 }
 
