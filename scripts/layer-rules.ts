@@ -19,6 +19,7 @@ const STORE_FOLDERS: readonly string[] = [
   'reading',
   'deletion',
   'reruns',
+  'pausing',
   'single-statement',
 ];
 

@@ -227,6 +227,13 @@ export type {
 } from './client/reading/why.ts';
 export type { BlockedDetails, EventSummary } from './model/failures/blocked.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
+export type { DefinitionKind, PausedDefinition } from './providers/contract/pausing.ts';
+export type {
+  PauseOptions,
+  PauseResult,
+  PauseTarget,
+  ResumeOptions,
+} from './client/managing/pause-request.ts';
 export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
 export type { UnclaimedWorkInfo, WorkerInfo } from './client/reading/workers.ts';
 export type { WorkerDefinitions, WorkerSlots } from './providers/contract/workers.ts';

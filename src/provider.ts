@@ -22,6 +22,7 @@ export type * from './providers/contract/instances.ts';
 export type * from './providers/contract/cancellation.ts';
 export type * from './providers/contract/management.ts';
 export type * from './providers/contract/reruns.ts';
+export type * from './providers/contract/pausing.ts';
 export type * from './providers/contract/processes.ts';
 export type * from './providers/contract/tasks.ts';
 export type * from './providers/contract/schedules.ts';

@@ -33,6 +33,7 @@ import type {
 } from '../providers/contract/management.ts';
 import type { CountInstancesParams, InstanceCount } from '../providers/contract/instances.ts';
 import type { DefinitionInfo } from './reading/instance-counts.ts';
+import type { PauseBackend } from './managing/pause-request.ts';
 import type { ScheduleBackend } from './managing/schedules.ts';
 import type {
   ExecutionPage,
@@ -118,6 +119,7 @@ export interface ClientBackend {
   readonly deletion: DeletionBackend;
   readonly bulk: BulkBackend;
   readonly views: ViewBackend;
+  readonly pauses: PauseBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 

@@ -21,6 +21,14 @@ import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import { checkPriority, readFields } from '../model/option-fields.ts';
 import { timeOrderedId } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { PausedDefinition } from '../providers/contract/pausing.ts';
+import {
+  readPause,
+  type PauseOptions,
+  type PauseResult,
+  type PauseTarget,
+  type ResumeOptions,
+} from './managing/pause-request.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
@@ -155,6 +163,8 @@ export abstract class Client implements Submitter {
       cancel: (id, options) => this.cancel(id, options),
       terminate: (id, options) => this.terminate(id, options),
       retry: (id, options) => this.retry(id, options),
+      pause: (id, options) => this.pause(id, options),
+      resume: (id, options) => this.resume(id, options),
       delete: (id, options) => this.deleteInstance(id, options),
     };
     this.attached = new AttachedWork({ backend: backend.jobs, payloadLimitBytes, assertOpen });
@@ -323,6 +333,31 @@ export abstract class Client implements Submitter {
     const call = readFork(id, options, { limitBytes, generateId });
     await this.#backend.fork(call);
     return new Handle(call.newId, this.#access);
+  }
+
+  /**
+   * Pauses an instance, or a definition by name for all workers. Durable and idempotent: the first reason is kept.
+   *
+   * After this resolves, no worker claims a turn, an activity or an attempt of it. A claim made before may still start its
+   * handler. What runs ends and is recorded; timers fall due and events are kept until the resume. Cancel, terminate and
+   * delete pass. Resolves with `found: false` for an unknown id, and `changed: false` for an instance that is paused,
+   * canceling or has ended.
+   */
+  async pause(target: PauseTarget, options?: PauseOptions): Promise<PauseResult> {
+    this.assertOpen();
+    return this.#backend.pauses.pause(readPause(target, options, 'pause()'));
+  }
+
+  /** Resumes a paused instance or definition. Workers claim what is due immediately. */
+  async resume(target: PauseTarget, options?: ResumeOptions): Promise<PauseResult> {
+    this.assertOpen();
+    return this.#backend.pauses.resume(readPause(target, options, 'resume()'));
+  }
+
+  /** Lists the paused definitions by kind and name. */
+  async pausedDefinitions(): Promise<readonly PausedDefinition[]> {
+    this.assertOpen();
+    return this.#backend.pauses.listDefinitions();
   }
 
   /** Reads an instance with its input and pending work; `undefined` for an unknown id. */

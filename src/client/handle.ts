@@ -3,6 +3,7 @@ import type { EventToken } from '../model/definition.ts';
 import { readFields } from '../model/option-fields.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { PauseOptions, PauseResult, ResumeOptions } from './managing/pause-request.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
 import type { RetryInfo } from '../management/rerun.ts';
 import type { RetryOptions } from './managing/rerun-request.ts';
@@ -33,6 +34,8 @@ export interface InstanceAccess {
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
   retry(instanceId: string, options: RetryOptions): Promise<RetryInfo>;
+  pause(instanceId: string, options?: PauseOptions): Promise<PauseResult>;
+  resume(instanceId: string, options?: ResumeOptions): Promise<PauseResult>;
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
 }
 
@@ -82,6 +85,16 @@ export class Handle<Output = unknown> {
   /** Runs the ended instance again under the same id: see `Client.retry`. */
   retry(options: RetryOptions): Promise<RetryInfo> {
     return this.#access.retry(this.id, options);
+  }
+
+  /** Pauses the instance: see `Client.pause`. */
+  pause(options?: PauseOptions): Promise<PauseResult> {
+    return this.#access.pause(this.id, options);
+  }
+
+  /** Resumes the instance: see `Client.resume`. */
+  resume(options?: ResumeOptions): Promise<PauseResult> {
+    return this.#access.resume(this.id, options);
   }
 
   /** Deletes the instance with all its descendants: see `Client.deleteInstance`. */

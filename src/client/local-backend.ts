@@ -40,6 +40,7 @@ import {
   type UnclaimedWorkInfo,
   type WorkerInfo,
 } from './reading/workers.ts';
+import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalViews } from './local-views.ts';
 import { describeWait } from './reading/describe-wait.ts';
@@ -128,6 +129,7 @@ export class LocalBackend implements ClientBackend {
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
+  readonly pauses: LocalPauses;
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
@@ -144,6 +146,7 @@ export class LocalBackend implements ClientBackend {
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.views = new LocalViews(provider, options.recheckMs);
+    this.pauses = new LocalPauses(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
     this.deletion = {

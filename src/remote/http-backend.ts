@@ -1,3 +1,4 @@
+import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
 import { describeWait } from '../client/reading/describe-wait.ts';
 import type {
@@ -57,6 +58,7 @@ export class HttpBackend implements ClientBackend {
   readonly clock = systemClock;
   readonly jobs: HttpJobs;
   readonly schedules: HttpSchedules;
+  readonly pauses: HttpPauses;
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
@@ -69,6 +71,7 @@ export class HttpBackend implements ClientBackend {
     this.#transport = transport;
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
+    this.pauses = new HttpPauses(transport);
     this.deletion = new HttpDeletion(transport);
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);

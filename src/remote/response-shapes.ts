@@ -7,6 +7,8 @@ import type {
   MeasuredInstance,
   TaskInfo,
 } from '../client/reading/instance-info.ts';
+import type { PauseResult } from '../client/managing/pause-request.ts';
+import type { PausedDefinition } from '../providers/contract/pausing.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { Why } from '../client/reading/why.ts';
 import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
@@ -181,6 +183,13 @@ const instanceFields = {
   tags: optional(record(text)),
   blocked: optional(blocked),
   forkedFrom: optional(fields<ForkOrigin>({ id: text, executionId: number, eventId: number })),
+  paused: optional(
+    fields<NonNullable<InstanceInfo['paused']>>({
+      at: number,
+      reason: optional(text),
+      actor: optional(text),
+    }),
+  ),
   task: optional(task),
   undecodable: optional(list(text)),
 };
@@ -263,6 +272,12 @@ const job: Check = fields<JobInfo>({
 });
 
 const stop: Check = fields<StopResult>({ found: flag, changed: flag, status: nullable(text) });
+const paused: Check = fields<PauseResult>({
+  found: flag,
+  changed: flag,
+  status: nullable(text),
+  paused: flag,
+});
 const stops = fields<{ results: unknown }>({ results: list(stop) });
 const done = fields<object>({});
 const event = fields<{ kind: string; at: number }>({ kind: text, at: number });
@@ -302,6 +317,7 @@ const depth: Check = fields<QueueDepth>({
   ready: number,
   delayed: number,
   claimed: number,
+  paused: number,
   oldestReadyAt: nullable(number),
 });
 
@@ -486,6 +502,21 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   terminateInstance: stop,
   retryInstance: fields<RetryInfo>({ id: text, executionId: number, keptEvents: number }),
   forkInstance: fields<ResponseBody<'forkInstance'>>({ id: text }),
+  pauseInstance: paused,
+  resumeInstance: paused,
+  pauseDefinition: paused,
+  resumeDefinition: paused,
+  listPausedDefinitions: fields<ResponseBody<'listPausedDefinitions'>>({
+    items: list(
+      fields<PausedDefinition>({
+        kind: text,
+        name: text,
+        at: number,
+        reason: nullable(text),
+        actor: nullable(text),
+      }),
+    ),
+  }),
   deleteInstance: fields<DeleteInstanceResult>(deleted),
   deleteInstances: fields<ResponseBody<'deleteInstances'>>({
     ...deleted,
@@ -525,6 +556,8 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   systemMetrics: fields<SystemMetrics>({
     instances: record(number),
+    pausedInstances: number,
+    pausedDefinitions: number,
     finishedExecutions: number,
     storageBytes: number,
     reclaimableBytes: number,

@@ -129,6 +129,11 @@ export function watchClaims(store: Provider): WatchedProvider {
     renewWorkers: (params) => follow(store.renewWorkers(params)),
     unregisterWorkers: (workerIds) => follow(store.unregisterWorkers(workerIds)),
     listWorkers: () => follow(store.listWorkers()),
+    pauseInstances: (requests) => follow(store.pauseInstances(requests)),
+    resumeInstances: (requests) => follow(store.resumeInstances(requests)),
+    pauseDefinitions: (requests) => follow(store.pauseDefinitions(requests)),
+    resumeDefinitions: (requests) => follow(store.resumeDefinitions(requests)),
+    listPausedDefinitions: () => follow(store.listPausedDefinitions()),
     createTasks: (tasks) => follow(store.createTasks(tasks)),
     putSchedule: (write) => follow(store.putSchedule(write)),
     setSchedulePaused: (name, paused, resume) =>

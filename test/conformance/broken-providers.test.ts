@@ -18,6 +18,7 @@ import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
 import { brokenLeases } from './broken/leases.ts';
 import { brokenOperatorAudits } from './broken/operator-audits.ts';
+import { brokenPauses } from './broken/pauses.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
@@ -55,6 +56,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenDeletions,
   ...brokenDeletedInstances,
   ...brokenPrunes,
+  ...brokenPauses,
   ...brokenAudits,
   ...brokenOperatorAudits,
   ...brokenReclaims,

@@ -62,11 +62,13 @@ export function readTerminate(id: unknown, options: unknown): TerminateInstance 
   };
 }
 
-function readFlag(option: string, value: unknown): boolean {
+/** Checks an optional flag. */
+export function readFlag(option: string, value: unknown): boolean {
   if (value === undefined || typeof value === 'boolean') return value ?? false;
   throw new PerdureError('INVALID_INPUT', `Invalid \`${option}\`: must be true or false.`);
 }
 
-function readActor(actor: unknown): string | null {
+/** Checks an optional actor. */
+export function readActor(actor: unknown): string | null {
   return actor === undefined || actor === null ? null : checkName(actor, 'Actor');
 }

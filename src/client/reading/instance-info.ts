@@ -12,6 +12,7 @@ import type {
   InstanceRecord,
   TaskRecord,
 } from '../../providers/contract/instances.ts';
+import type { Pause } from '../../providers/contract/pausing.ts';
 import type { InstanceSize } from '../../providers/contract/management.ts';
 import type { OnFailState } from '../../providers/contract/tasks.ts';
 import type { PendingWork } from './inspect-instance.ts';
@@ -61,6 +62,8 @@ export interface InstanceInfo<Output = unknown> {
   readonly blocked?: BlockedInfo;
   /** Where a fork was copied from: the instance, its execution and the last copied event (0: none). */
   readonly forkedFrom?: ForkOrigin;
+  /** When, why and by whom the instance was paused. */
+  readonly paused?: { readonly at: number; readonly reason?: string; readonly actor?: string };
   /** The fields of a task run. */
   readonly task?: TaskInfo;
   /** Stored values that cannot be decoded because the store is damaged. */
@@ -122,6 +125,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(Object.keys(record.tags).length > 0 && { tags: record.tags }),
     ...(record.blocked !== null && { blocked: toBlockedInfo(record.blocked) }),
     ...(record.forkedFrom !== null && { forkedFrom: JSON.parse(record.forkedFrom) as ForkOrigin }),
+    ...(record.paused !== null && { paused: toPauseInfo(record.paused) }),
     ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };
@@ -130,6 +134,10 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
 /** Decodes why an instance is blocked. */
 export function toBlockedInfo({ reason, at, buildId, details }: BlockedRecord): BlockedInfo {
   return { reason, at, buildId, ...decodeBlockedDetails(details) };
+}
+
+function toPauseInfo({ at, reason, actor }: Pause): NonNullable<InstanceInfo['paused']> {
+  return { at, ...(reason !== null && { reason }), ...(actor !== null && { actor }) };
 }
 
 /** The fields that only a task run has. */

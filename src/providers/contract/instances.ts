@@ -6,6 +6,7 @@ import type { Tags } from '../../model/values/tags.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
 import type { AuditEntry } from './management.ts';
 import type { Withheld } from './page-bytes.ts';
+import type { Pause } from './pausing.ts';
 import type { OnFailState } from './tasks.ts';
 import type { ClaimedAtInsert, Turn } from './turn.ts';
 
@@ -30,6 +31,8 @@ export type CreateResult =
       readonly kind: 'created';
       readonly instanceKey: number;
       readonly claimed: readonly ClaimedAtInsert[];
+      /** The definition is paused: the start message was stored instead of the first turn. */
+      readonly withoutTurn?: true;
     }
   | { readonly kind: 'exists' }
   | { readonly kind: 'conflict'; readonly name: string }
@@ -93,6 +96,8 @@ export interface InstanceRecord extends Withheld {
   readonly blocked: BlockedRecord | null;
   /** Where a fork was copied from, as JSON text. `null`: not a fork. */
   readonly forkedFrom: string | null;
+  /** The pause of this instance. A pause of its definition is not included. */
+  readonly paused: Pause | null;
   /** The fields of a task run. `null` for an orchestration. */
   readonly task: TaskRecord | null;
 }

@@ -26,6 +26,8 @@ export const auditActions = [
   'raiseEventBulk',
   'retry',
   'fork',
+  'pause',
+  'resume',
   'delete',
   'deleteBulk',
   'prune',
@@ -188,6 +190,8 @@ export interface QueueDepth {
   readonly delayed: number;
   /** Entries that a worker holds. */
   readonly claimed: number;
+  /** Entries that no worker holds or can claim, because their instance or definition is paused. */
+  readonly paused: number;
   /** Since when the longest-waiting claimable entry has been visible. */
   readonly oldestReadyAt: number | null;
 }
@@ -207,6 +211,8 @@ export interface QueueDepths {
 /** Metrics of the whole store. */
 export interface SystemMetrics {
   readonly instances: Readonly<Record<InstanceStatus, number>>;
+  readonly pausedInstances: number;
+  readonly pausedDefinitions: number;
   /** Executions that ended by continue-as-new and were not pruned. */
   readonly finishedExecutions: number;
   /** Approximate size of the store in bytes. `reclaimableBytes` is the part that a vacuum can free. */
@@ -339,7 +345,7 @@ export interface ManagementStore {
    * Counts the entries of the queues.
    *
    * A provider must:
-   * - count each entry once, in its current state (figures/queues-are-counted)
+   * - count each entry once, in its current state (figures/queues-are-counted, pause/is-counted)
    */
   queueDepths(): Promise<QueueDepths>;
 
@@ -347,7 +353,7 @@ export interface ManagementStore {
    * Counts the rows of the store.
    *
    * A provider must:
-   * - count exactly, except for bytes (figures/the-store-is-counted)
+   * - count exactly, except for bytes (figures/the-store-is-counted, pause/is-counted)
    */
   systemMetrics(): Promise<SystemMetrics>;
 

@@ -35,6 +35,7 @@ import type { CancellationStore } from './cancellation.ts';
 import type { InspectionStore } from './inspection.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
+import type { PauseStore } from './pausing.ts';
 import type { ProcessStore } from './processes.ts';
 import type { RerunStore } from './reruns.ts';
 import type { ScheduleStore } from './schedules.ts';
@@ -101,6 +102,7 @@ export interface Provider
     InstanceStore,
     CancellationStore,
     ManagementStore,
+    PauseStore,
     ProcessStore,
     WorkerStore,
     TaskStore,

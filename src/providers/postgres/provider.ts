@@ -12,6 +12,7 @@ import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { prepareSchema } from './migrations/migrate.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
+import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
@@ -56,6 +57,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createPauseStore(store),
     ...createProcessStore(store),
     ...createWorkerStore(store),
     ...createTaskStore(store, (tasks) =>

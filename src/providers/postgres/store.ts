@@ -42,6 +42,7 @@ import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
+import { PauseRows } from './tables/pause-rows.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
 import { TaskRows } from './tables/task-rows.ts';
@@ -82,6 +83,7 @@ export class Store implements QueueAccess {
   readonly messages: Messages;
   readonly workItems: WorkItems;
   readonly itemCancels: ItemCancels;
+  readonly pauseRows: PauseRows;
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly taskRows: TaskRows;
@@ -144,6 +146,7 @@ export class Store implements QueueAccess {
     this.locks = new InstanceLocks(schema);
     this.workItems = new WorkItems(schema, this.secrets);
     this.itemCancels = new ItemCancels(schema);
+    this.pauseRows = new PauseRows(schema);
     this.stopRows = new StopRows(schema);
     this.taskRows = new TaskRows(schema);
     this.dedupeKeys = new DedupeKeys(schema);

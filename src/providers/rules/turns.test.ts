@@ -27,6 +27,7 @@ const instance = {
 const item = { instanceKey: 7, executionId: 2, cancelRequested: false } as const;
 const rows: FencedRows = {
   instance,
+  isPaused: false,
   isClaimed: false,
   hasVisible: false,
   visible: [],
@@ -51,6 +52,7 @@ const breaches: readonly [
     { visible: [timer(3)], hasVisible: true },
     { timers: [3] },
   ],
+  ['a paused instance or definition', 'paused', { isPaused: true }],
   ['a deleted instance', 'instance', { instance: undefined }],
   ['a canceling instance', 'instance', { instance: { ...instance, status: 'canceling' } }],
   ['an ended instance', 'instance', { instance: { ...instance, status: 'completed' } }],

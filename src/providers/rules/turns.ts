@@ -15,6 +15,8 @@ interface InstanceState {
 /** The rows that `fenceBreach` checks, all read in the transaction that commits the turn. */
 export interface FencedRows {
   readonly instance: (InstanceState & { readonly status: InstanceStatus }) | undefined;
+  /** Whether the instance or its definition is paused. */
+  readonly isPaused: boolean;
   /** Whether a worker holds a claim on the instance. */
   readonly isClaimed: boolean;
   /** Whether any message is visible. Checked for a turn that applied no timers. */
@@ -36,7 +38,7 @@ export interface FencedRows {
 }
 
 /** The part of a turn's basis that has changed since the turn was computed. */
-export type FenceBreach = 'instance' | 'claim' | 'messages' | 'items';
+export type FenceBreach = 'instance' | 'paused' | 'claim' | 'messages' | 'items';
 
 /**
  * The optimistic check of the fast path. The turn was computed in memory without a claim on its instance, so it is
@@ -46,6 +48,7 @@ export function fenceBreach(ack: TurnAck, rows: FencedRows): FenceBreach | undef
   const { instanceKey, executionId, timers = [] } = ack;
   const { instance } = rows;
   if (instance?.status !== 'running' || !isUnchangedSince(instance, ack)) return 'instance';
+  if (rows.isPaused) return 'paused';
   if (rows.isClaimed) return 'claim';
   const hasUnseen = timers.length > 0 ? !areFiredTimers(rows.visible, ack) : rows.hasVisible;
   if (hasUnseen) return 'messages';

@@ -13,6 +13,7 @@ export interface InstanceRecordRow extends Omit<
   | 'cleanupSkipped'
   | 'terminated'
   | 'blocked'
+  | 'paused'
   | 'task'
   | 'tags'
   | 'withheld'
@@ -29,6 +30,9 @@ export interface InstanceRecordRow extends Omit<
   readonly tags: string | null;
   readonly blockedBuild: string | null;
   readonly blockedDetails: string | null;
+  readonly pausedAt: number | null;
+  readonly pausedReason: string | null;
+  readonly pausedActor: string | null;
   /** The columns from here on are set for task runs only. */
   readonly priority: number | null;
   readonly input: string | null;
@@ -95,6 +99,10 @@ export function toInstanceRecord(
           },
     tags: decodeTags(row.tags),
     forkedFrom: row.forkedFrom,
+    paused:
+      row.pausedAt === null
+        ? null
+        : { at: row.pausedAt, reason: row.pausedReason, actor: row.pausedActor },
     task: toTask(row),
   };
 }

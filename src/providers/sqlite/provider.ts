@@ -9,6 +9,7 @@ import { createInspectionStore } from './reading/inspection.ts';
 import { createInstanceStore } from './instances/instances.ts';
 import { createManagementStore } from './reading/management.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
+import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createRerunStore } from './reruns/reruns.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
@@ -56,6 +57,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createPauseStore(store),
     ...createProcessStore(store),
     ...createWorkerStore(store),
     ...createTaskStore(store),

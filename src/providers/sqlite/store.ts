@@ -27,6 +27,7 @@ import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
+import { PausedDefinitions, PauseRows } from './tables/pause-rows.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
@@ -70,6 +71,8 @@ export class Store implements StoreAccess {
   readonly workItems: WorkItems;
   readonly dueItems: DueItems;
   readonly itemCancels: ItemCancels;
+  readonly pauseRows: PauseRows;
+  readonly pausedDefinitions: PausedDefinitions;
   readonly stopRows: StopRows;
   readonly taskItems: TaskItems;
   readonly taskRows: TaskRows;
@@ -129,6 +132,8 @@ export class Store implements StoreAccess {
     this.workItems = new WorkItems(db, this.secrets);
     this.dueItems = new DueItems(db);
     this.itemCancels = new ItemCancels(db);
+    this.pauseRows = new PauseRows(db);
+    this.pausedDefinitions = new PausedDefinitions(db);
     this.stopRows = new StopRows(db);
     this.taskItems = new TaskItems(db);
     this.taskRows = new TaskRows(db);

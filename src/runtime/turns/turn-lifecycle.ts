@@ -254,12 +254,12 @@ export class FirstTurns {
     try {
       [result] = await provider.createInstances([{ ...newInstance, firstTurn }]);
     } finally {
-      if (result?.kind !== 'created') {
+      if (result?.kind !== 'created' || result.withoutTurn === true) {
         code.execution.dispose();
         turns.rejected(undefined, firstTurn);
       }
     }
-    if (result?.kind === 'created') {
+    if (result?.kind === 'created' && result.withoutTurn !== true) {
       const { instanceKey, claimed } = result;
       const instance = new WarmInstance({
         instanceKey,

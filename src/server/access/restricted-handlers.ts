@@ -121,6 +121,21 @@ export const restrictedHandlers: Handlers<Routes> = {
     return hideDefinitionName(call.caller, call.body.id, handlers.forkInstance(call, context));
   },
 
+  pauseInstance: forInstance('pauseInstance'),
+  resumeInstance: forInstance('resumeInstance'),
+  async listPausedDefinitions(call, context) {
+    const { items } = await handlers.listPausedDefinitions(call, context);
+    return { items: items.filter(({ name }) => allows(call.caller, name)) };
+  },
+  async pauseDefinition(call, context) {
+    assertAllowed(call.caller, call.body.name);
+    return handlers.pauseDefinition(call, context);
+  },
+  async resumeDefinition(call, context) {
+    assertAllowed(call.caller, call.body.name);
+    return handlers.resumeDefinition(call, context);
+  },
+
   deleteInstance: forInstance('deleteInstance'),
   pruneExecutions: forInstance('pruneExecutions'),
   async deleteInstances(call, context) {

@@ -6,6 +6,7 @@ import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
+import { pauseHandlers } from './pauses.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
@@ -16,6 +17,7 @@ import { viewHandlers } from './views.ts';
 export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
   ...bulkHandlers,
+  ...pauseHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,

@@ -3,7 +3,7 @@ import type { WorkerInfo } from '../../client/reading/workers.ts';
 import { toPrometheus } from './prometheus.ts';
 import { ServerMetrics } from './server-metrics.ts';
 
-const depth = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null };
+const depth = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null, paused: 0 };
 const worker: WorkerInfo = {
   id: 'a',
   name: 'a',
@@ -40,6 +40,8 @@ it('toPrometheus() counts workers and escapes the names of unclaimed definitions
       storageBytes: 0,
       reclaimableBytes: 0,
       pendingReclaims: 0,
+      pausedInstances: 0,
+      pausedDefinitions: 0,
     },
     queues: { orchestrations: depth, activities: depth, tasks: depth, messages: 0 },
     workers: [worker, { ...worker, id: 'b', status: 'stale' }],

@@ -22,7 +22,10 @@ export function toPrometheus(params: {
     (queue) => [queue, queues[queue]] as const,
   );
   const byState = depths.flatMap(([queue, depth]): readonly Sample[] =>
-    (['ready', 'delayed', 'claimed'] as const).map((state) => [{ queue, state }, depth[state]]),
+    (['ready', 'delayed', 'claimed', 'paused'] as const).map((state) => [
+      { queue, state },
+      depth[state],
+    ]),
   );
   const ages = depths.map(([queue, depth]): Sample => [{ queue }, ageOf(depth, nowMs)]);
   const load = server.gauges.map(([what, value]): Sample => [{ what }, value]);
@@ -42,6 +45,8 @@ export function toPrometheus(params: {
       'Executions that continued as new and are not pruned.',
       finishedExecutions,
     ),
+    gauge('perdure_paused_instances', 'Paused instances.', system.pausedInstances),
+    gauge('perdure_paused_definitions', 'Paused definitions.', system.pausedDefinitions),
     gauge('perdure_storage_bytes', 'Size of the store, in bytes.', storageBytes),
     gauge('perdure_reclaimable_bytes', 'Bytes that a vacuum could reclaim.', reclaimableBytes),
     gauge(

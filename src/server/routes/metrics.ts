@@ -18,6 +18,7 @@ const depth: z.ZodType<QueueDepth> = z.strictObject({
   ready: z.number(),
   delayed: z.number(),
   claimed: z.number(),
+  paused: z.number(),
   oldestReadyAt: time.nullable(),
 });
 
@@ -42,6 +43,8 @@ const systemMetrics: z.ZodType<SystemMetrics> = z.strictObject({
     skipped: count,
     expired: count,
   }),
+  pausedInstances: count,
+  pausedDefinitions: count,
   finishedExecutions: count,
   storageBytes: count,
   reclaimableBytes: count,

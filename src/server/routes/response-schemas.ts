@@ -143,6 +143,13 @@ const infoFields = {
   forkedFrom: z
     .strictObject({ id: z.string(), executionId: z.number(), eventId: z.number() })
     .exactOptional(),
+  paused: z
+    .strictObject({
+      at: time,
+      reason: z.string().exactOptional(),
+      actor: z.string().exactOptional(),
+    })
+    .exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };

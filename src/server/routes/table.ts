@@ -4,6 +4,7 @@ import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
+import { pauseRoutes } from './pauses.ts';
 import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
@@ -15,6 +16,7 @@ import { viewRoutes } from './views.ts';
 export const routes = {
   ...instanceRoutes,
   ...bulkRoutes,
+  ...pauseRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,

@@ -62,6 +62,8 @@ import { taskStops } from './cases/tasks/task-stops.ts';
 import { terminal } from './cases/instances/terminal.ts';
 import { terminations } from './cases/cancellation/terminations.ts';
 import { timerTurns } from './cases/queues/timer-turns.ts';
+import { instancePauses } from './cases/pausing/instance-pauses.ts';
+import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
 import { turnAcks } from './cases/instances/turn-acks.ts';
 import { turnsUnderWay } from './cases/instances/turns-under-way.ts';
@@ -141,6 +143,8 @@ export const capabilities: readonly Capability[] = [
   unclaimedWork,
   inspection,
   views,
+  instancePauses,
+  definitionPauses,
   leases,
   takeovers,
   workers,

@@ -10,6 +10,7 @@ const files = [
   'cancellation.ts',
   'management.ts',
   'reruns.ts',
+  'pausing.ts',
   'processes.ts',
   'workers.ts',
   'tasks.ts',

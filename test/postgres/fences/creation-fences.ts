@@ -21,19 +21,31 @@ const takenId: ConformanceCase = {
   },
 };
 
-/** Starts with a first turn. Its only fence is the unique id. */
+/** Starts with a first turn. Its fences are the unique id and that no definition is paused. */
 export const startFences: FencedStatement = {
   name: 'perdure_start_plainly',
   sentBy: takenId,
   fences: [
     {
       demands: 'a free id',
-      find: /(?<=input_hash, place\))(?=\s+\), recorded)/,
+      find: /(?<=input_hash, place\) WHERE \(SELECT ok FROM drawn\))(?=\s+\), recorded)/,
       replace: ' ON CONFLICT (instance_id) DO NOTHING',
       rejectedBy: takenId,
     },
+    {
+      demands: 'no paused definition',
+      find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions(?:(?!AS one\)).)+AS one\)(?= AS ok)/s,
+      replace: 'TRUE',
+      rejectedBy: 'pause/a-first-turn-of-a-definition-is-not-run',
+    },
   ],
-  selections: [],
+  selections: [
+    {
+      find: /\(SELECT ok FROM drawn\)/,
+      times: 3,
+      because: 'writes nothing if a definition is paused',
+    },
+  ],
 };
 
 /** Task runs. Its fences are the unique id and the unique dedupe key. */

@@ -6,6 +6,12 @@ export const taskAckFences: FencedStatement = {
   sentBy: 'task-ack/completes-a-run',
   fences: [
     {
+      demands: 'a run that is not paused',
+      find: /run\.paused_at IS NULL/,
+      replace: 'TRUE',
+      rejectedBy: 'pause/a-task-run-is-not-claimed',
+    },
+    {
       demands: 'a live lease',
       find: /locked_until > (?:(?!\n).)+/,
       replace: 'TRUE',

@@ -129,6 +129,7 @@ function objection(ack: TurnAck, state: State): FenceBreach | 'turn' | undefined
   const own = { ...state.item, instanceKey: instanceKey + (state.item.isOfStranger ? 2 : 0) };
   const breach = fenceBreach(ack, {
     instance: state,
+    isPaused: false,
     isClaimed: lock !== null && isClaimed(lock, now),
     hasVisible: messageAt !== null && messageAt <= now,
     visible: [],

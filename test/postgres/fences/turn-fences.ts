@@ -99,9 +99,15 @@ export const turnFences: FencedStatement = {
     },
     {
       demands: 'every token passes',
-      find: /\) = cardinality\(\$\d+::bigint\[\]\) AS ok/,
-      replace: ') IS NOT NULL AS ok',
+      find: /\) = cardinality\(\$\d+::bigint\[\]\)(?= AND NOT EXISTS)/,
+      replace: ') IS NOT NULL',
       rejectedBy: 'turn-ack/needs-every-token-held',
+    },
+    {
+      demands: 'no paused definition',
+      find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions(?:(?!AS one\)).)+AS one\)(?= AS ok)/s,
+      replace: 'TRUE',
+      rejectedBy: 'pause/a-fast-turn-of-a-definition-is-rejected',
     },
     {
       demands: 'all checks before items are deleted',

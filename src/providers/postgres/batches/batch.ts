@@ -12,6 +12,7 @@ import {
   type TurnRow,
 } from '../tables/instance-rows.ts';
 import type { MessageRow, Messages } from '../tables/messages.ts';
+import type { NewPause, PauseRows } from '../tables/pause-rows.ts';
 import type { StopRow, StopRows, TerminationRow } from '../tables/stop-rows.ts';
 import type { TaskRows, OnFailEnd, RunEnd } from '../tables/task-rows.ts';
 
@@ -49,7 +50,9 @@ function statements(schema: string) {
     lockByKey: prepare(
       'perdure_lock_instances_by_key',
       { instanceKeys: keys() },
-      ({ instanceKeys }) => `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY
+      ({
+        instanceKeys,
+      }) => `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_key = ANY
           (${instanceKeys})
         ORDER BY instance_key FOR NO KEY UPDATE`,
     ),
@@ -71,7 +74,7 @@ function statements(schema: string) {
               AND (${parents} = 'all'
                 OR ${parents} = 'ending' AND (status = 'pending' OR closing_reason IS NOT NULL))) AS ids
         )
-        SELECT ${instanceColumns} FROM ${table}
+        SELECT ${instanceColumns(schema)} FROM ${table}
         WHERE instance_key = ANY ((SELECT keys FROM named)
           || ARRAY(SELECT instance_key FROM ${table} WHERE instance_id = ANY ((SELECT ids FROM parents)::text[])))
         ORDER BY instance_key FOR NO KEY UPDATE`,
@@ -152,6 +155,7 @@ interface Tables {
   readonly stopRows: StopRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly pauseRows: PauseRows;
 }
 
 interface Operation {
@@ -190,9 +194,13 @@ export class Changes {
     readonly definitionKey: number;
     readonly cleanupAt: number;
   }[] = [];
+  /** Children of instances that were paused with their trees. */
+  readonly pauses: NewPause[] = [];
+  /** Paused instances that end or are asked to stop. */
+  readonly liftedPauses: number[] = [];
   readonly tasks = new TaskChanges();
   readonly #touched = new Map<number, { definitionKey: number; visibleAt: number }>();
-  readonly #released = new Map<number, number>();
+  readonly #released = new Map<number, { definitionKey: number; isPaused: boolean }>();
   readonly #forgotten = new Set<number>();
 
   /** Sends a message to an instance and makes it claimable. */
@@ -212,8 +220,8 @@ export class Changes {
   }
 
   /** Releases an instance after a turn. */
-  release(instanceKey: number, definitionKey: number): void {
-    this.#released.set(instanceKey, definitionKey);
+  release({ instanceKey, isPaused }: InstanceRow, definitionKey: number): void {
+    this.#released.set(instanceKey, { definitionKey, isPaused });
   }
 
   /** Deletes all messages and the lock of an instance that takes no more turns. */
@@ -226,9 +234,9 @@ export class Changes {
     const { tx, now, effects } = scope;
     const { history, instances, stopRows, locks, messages } = tables;
     const forgotten = [...this.#forgotten];
-    const released = Array.from(this.#released, ([instanceKey, definitionKey]) => ({
+    const released = Array.from(this.#released, ([instanceKey, release]) => ({
       instanceKey,
-      definitionKey,
+      ...release,
     })).filter(({ instanceKey }) => !this.#forgotten.has(instanceKey));
     const touched = Array.from(this.#touched, ([instanceKey, touch]) => ({
       instanceKey,
@@ -243,6 +251,7 @@ export class Changes {
     // end or the next execution of an instance may delete rows that the same batch inserts, and a release computes the
     // due time from the messages that are left.
     const writes = [
+      tables.pauseRows.lift(tx, this.liftedPauses),
       messages.delete(tx, this.readMessages),
       history.append(tx, this.events),
       messages.insert(tx, this.messages),
@@ -259,6 +268,7 @@ export class Changes {
       stopRows.terminate(tx, this.terminations, now),
       locks.touch(tx, touched),
       this.tasks.write(scope, tables),
+      tables.pauseRows.pause(tx, this.pauses, now),
     ];
     const releasing = locks.release(tx, released);
     const limitingCleanup = locks.limitCleanup(tx, this.cleanups, now);

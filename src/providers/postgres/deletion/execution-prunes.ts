@@ -11,6 +11,7 @@ import type { InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/cancellation.ts';
 import type { Messages } from '../tables/messages.ts';
 import { executionRows, type ReclaimEntry, type Reclaims } from './reclaims.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
@@ -48,6 +49,7 @@ interface Parts {
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly reclaims: Reclaims;
+  readonly pauseRows: PauseRows;
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly tombstones: Tombstones;

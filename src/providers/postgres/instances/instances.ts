@@ -102,7 +102,14 @@ export async function create(
     starts.delete(instance.instanceId);
     if (start === undefined) return existingResult(instance);
     const { instanceKey } = start.row;
-    return { kind: 'created', instanceKey, claimed: claimed.get(instanceKey) ?? [] };
+    const ofTurn = claimed.get(instanceKey);
+    const withoutTurn = instance.firstTurn !== undefined && ofTurn === undefined;
+    return {
+      kind: 'created',
+      instanceKey,
+      claimed: ofTurn ?? [],
+      ...(withoutTurn && { withoutTurn }),
+    };
   });
 }
 
@@ -125,9 +132,9 @@ async function insert(
   while (open.length > 0) {
     const inserted = await store.instances.insertPending(scope.tx, open, scope.now);
     for (const { instance, instanceId, incarnation, definitionKey } of open) {
-      const instanceKey = inserted.get(instanceId);
-      if (instanceKey === undefined || starts.has(instanceId)) continue;
-      const row = newInstanceRow({ instanceKey, instanceId, incarnation, definitionKey });
+      const created = inserted.get(instanceId);
+      if (created === undefined || starts.has(instanceId)) continue;
+      const row = newInstanceRow({ ...created, instanceId, incarnation, definitionKey });
       locked.set(row);
       starts.set(instanceId, { instance, row });
     }
@@ -163,16 +170,20 @@ async function existingStarts(
   };
 }
 
-/** Sends start messages or commits first turns. Returns the claimed work items by instance key. */
+/** Sends start messages or commits first turns. Returns the claimed work items by instance key, for those with a committed turn. */
 async function commitStarts(
   store: Store,
   batch: Batch,
   starts: readonly Start[],
 ): Promise<ReadonlyMap<number, readonly ClaimedAtInsert[]>> {
   const commits: TurnCommit[] = [];
+  const paused = starts.some(({ row }) => row.hasPausedDefinitions)
+    ? await store.pauseRows.selectPausedNames(batch.scope.tx, 'orchestration')
+    : undefined;
   for (const { instance, row } of starts) {
     const { firstTurn: turn, start } = instance;
-    if (turn === undefined) batch.changes.send(batch.scope, row, start);
+    if (turn === undefined || paused?.has(instance.name) === true)
+      batch.changes.send(batch.scope, row, start);
     else commits.push({ target: row, hasLockRow: false, turn });
   }
   if (commits.length === 0) {

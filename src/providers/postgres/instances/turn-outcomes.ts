@@ -35,17 +35,19 @@ export function applyOutcome(
   instances.update(instanceKey, { status, definitionKey, historyLength, lastTurn, hasChildren });
   switch (outcome.status) {
     case 'running':
-      if (hasMessages) changes.release(instanceKey, definitionKey);
+      if (hasMessages) changes.release(target, definitionKey);
       return undefined;
     case 'completed':
     case 'failed':
       instances.update(instanceKey, { status: outcome.status });
+      if (target.isPaused) changes.liftedPauses.push(instanceKey);
       if (hasMessages) changes.forget(instanceKey);
       notifyEnd(scope, target, outcome);
       return ending(commit, { items: outcome.status, children: `parent ${outcome.status}` });
     case 'canceled': {
       const { reason, cleanupSkipped } = outcome;
       changes.closings.push({ instanceKey, reason, cleanupSkipped });
+      if (target.isPaused) changes.liftedPauses.push(instanceKey);
       instances.update(instanceKey, { status: 'canceling', closingReason: reason });
       changes.forget(instanceKey);
       return ending(commit, { items: reason, children: reason });
@@ -54,7 +56,7 @@ export function applyOutcome(
       const { executionId } = target;
       const nextKey = keyOf('orchestration', name, outcome.version);
       changes.continuations.push({ instanceKey, executionId, nextKey, start: outcome.start });
-      changes.release(instanceKey, nextKey);
+      changes.release(target, nextKey);
       const next = { executionId: executionId + 1, historyLength: 0, lastTurn: null };
       instances.update(instanceKey, { ...next, definitionKey: nextKey });
       return ending(commit, { items: 'continued as new', children: 'parent continued as new' });

@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import { existingStart } from '../../rules/starts.ts';
 import { isScheduledTooLate, timerDueAt, timerFired } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
@@ -16,6 +17,7 @@ import {
 import type { InstanceStops, StopRequest } from '../stopping/cancellation.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
@@ -41,6 +43,7 @@ interface Parts {
   readonly itemCancels: ItemCancels;
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
+  readonly pauseRows: PauseRows;
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
 }
@@ -112,17 +115,24 @@ export class Turns {
     { keyOf }: NamedKeys,
   ): Promise<readonly (readonly ClaimedAtInsert[])[]> {
     const rows: ItemRow[] = [];
+    const pausedNames = commits.some(
+      ({ target, turn }) => target.hasPausedDefinitions && turn.workItems.length > 0,
+    )
+      ? await this.#parts.pauseRows.selectPausedNames(scope.tx, 'activity')
+      : undefined;
     for (const { target, turn } of commits) {
-      const { instanceKey, executionId } = target;
+      const { instanceKey, executionId, isPaused } = target;
       for (const item of turn.workItems) {
         if (isScheduledTooLate(target, item)) {
           const message = neverStarted(target, item);
           changes.messages.push({ instanceKey, visibleAt: scope.now, message });
           continue;
         }
-        const definitionKey = keyOf('activity', item.name, null);
-        rows.push({ instanceKey, executionId, definitionKey, item });
-        scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+        const definitionKey = queueKey(keyOf('activity', item.name, null), isPaused);
+        const isClaimable = !isPaused && pausedNames?.has(item.name) !== true;
+        const inserted = isClaimable ? item : withoutClaim(item);
+        rows.push({ instanceKey, executionId, definitionKey, item: inserted });
+        scope.effects.due('work', scope.now + (inserted.claimMs ?? 0));
       }
     }
     const inserted = await this.#parts.workItems.insert(scope.tx, rows, scope.now);
@@ -149,7 +159,9 @@ export class Turns {
     const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
     const isRepeated = await this.#repeatedStarts(batch, children, inserted);
     const tagged = new Map(
-      children.toReversed().map(({ child }) => [inserted.get(child.instanceId), child.tags]),
+      children
+        .toReversed()
+        .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child.tags]),
     );
     await this.#parts.instanceTags.add(
       scope.tx,
@@ -158,9 +170,18 @@ export class Turns {
       ),
     );
     for (const commit of commits) setTimers(batch, commit);
+    const treePauses = new Map(
+      (
+        await this.#parts.pauseRows.selectTreePauses(
+          scope.tx,
+          children.flatMap(({ parent }) => (parent.isPaused ? [parent.instanceKey] : [])),
+        )
+      ).map((pause) => [pause.instanceKey, pause]),
+    );
     const late: StopRequest[] = [];
     for (const [index, { parent, child }] of children.entries()) {
-      const instanceKey = inserted.get(child.instanceId);
+      const created = inserted.get(child.instanceId);
+      const instanceKey = created?.instanceKey;
       const row = rows[index];
       // The first child with an id takes it.
       inserted.delete(child.instanceId);
@@ -170,8 +191,10 @@ export class Turns {
         // No touch is needed: the release of the parent recomputes its `next_at`.
         changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
       }
-      if (instanceKey === undefined || row === undefined) continue;
-      batch.instances.set(newInstanceRow({ ...row, instanceKey }));
+      if (created === undefined || instanceKey === undefined || row === undefined) continue;
+      batch.instances.set(newInstanceRow({ ...row, ...created }));
+      const pause = child.parentOperation === null ? undefined : treePauses.get(parent.instanceKey);
+      if (pause !== undefined) changes.pauses.push({ ...pause, instanceKey });
       changes.send(scope, { instanceKey, definitionKey: row.definitionKey }, child.start);
       if (child.parentOperation !== null && isScheduledTooLate(parent, child)) {
         late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });
@@ -184,7 +207,7 @@ export class Turns {
   async #repeatedStarts(
     { scope }: Batch,
     children: readonly { readonly child: NewChild }[],
-    inserted: ReadonlyMap<string, number>,
+    inserted: ReadonlyMap<string, unknown>,
   ): Promise<(child: NewChild) => boolean> {
     const seen = new Set<string>();
     const ids: string[] = [];
@@ -331,6 +354,14 @@ function childCancels(
 
 function reasonOf({ cancelReason }: InstanceRow): string {
   return cancelReason ?? 'canceled';
+}
+
+function withoutClaim({
+  claimMs: _claimMs,
+  claimedBy: _claimedBy,
+  ...item
+}: NewWorkItem): NewWorkItem {
+  return item;
 }
 
 function neverStarted(target: InstanceRow, { operation }: NewWorkItem): StoredMessage {

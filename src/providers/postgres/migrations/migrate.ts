@@ -16,6 +16,7 @@ import { inspection } from './0005-inspection.ts';
 import { reruns } from './0006-reruns.ts';
 import { audit } from './0007-audit.ts';
 import { schedules } from './0008-schedules.ts';
+import { pause } from './0009-pause.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -30,6 +31,7 @@ export const migrations: readonly Migration[] = [
   reruns,
   audit,
   schedules,
+  pause,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

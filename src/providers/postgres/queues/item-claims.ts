@@ -231,7 +231,7 @@ function statements(schema: string) {
       ({ limit }) => `SELECT item_key AS "itemKey", item.definition_key AS "definitionKey",
           next_at AS "nextAt", expires_at AS "expiresAt", ${aboveAllPriorities} AS priority, (
             SELECT kind = 'task' FROM ${schema}.definitions AS definition
-            WHERE definition.definition_key = item.definition_key) AS "isTask"
+            WHERE definition.definition_key = abs(item.definition_key)) AS "isTask"
         FROM ${table} AS item WHERE cancel_requested AND next_at <= ${nowSql} AND ${isFree}
         ORDER BY next_at, cancel_requested_at LIMIT ${limit} FOR UPDATE SKIP LOCKED`,
     ),

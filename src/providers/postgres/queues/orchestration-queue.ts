@@ -23,6 +23,7 @@ import { isOver, parentOf, type InstanceRow, type InstanceRows } from '../tables
 import type { MessageOf, Messages } from '../tables/messages.ts';
 import {
   blockedBy,
+  cancelingOfPaused,
   cleanupDue,
   orchestrationKeys,
   runnableRows,
@@ -377,20 +378,21 @@ export class DueInstances {
     { max, runnable, buildId }: FetchOrchestrationItemsParams,
   ): Promise<readonly DueInstance[]> {
     const { tx, nowParameter: now } = scope;
-    const { due, cleanupExpired, blockedBefore, blockedAfter } = this.#statements;
+    const { due, canceling, blockedBefore, blockedAfter } = this.#statements;
     const wanted = { now, runnable: unique(runnable) };
     const blocked = (bind: typeof blockedBefore): Promise<readonly DueInstance[]> =>
       buildId === undefined
         ? Promise.resolve([])
         : tx.query<DueInstance>(...bind({ ...wanted, buildId, limit: max }));
-    const [trusted, suspects, expired, before, after] = await scope.begin(
+    const [trusted, suspects, stopping, before, after] = await scope.begin(
       tx.query<DueInstance>(...due({ ...wanted, suspect: false, limit: max })),
       tx.query<DueInstance>(...due({ ...wanted, suspect: true, limit: 1 })),
-      tx.query<DueInstance>(...cleanupExpired({ now, limit: max })),
+      tx.query<DueInstance & { isExpired: boolean }>(...canceling({ ...wanted, limit: max })),
       blocked(blockedBefore),
       blocked(blockedAfter),
     );
-    const unblocked = [...before, ...after];
+    const expired = stopping.filter(({ isExpired }) => isExpired);
+    const unblocked = [...before, ...after, ...stopping.filter(({ isExpired }) => !isExpired)];
     return chooseDue({
       max,
       // An instance whose clean-up limit expired is ended without its code, so it cannot crash the worker.
@@ -424,13 +426,20 @@ function statements(schema: string) {
         WHERE lock.definition_key = wanted_key AND suspect = ${suspect} AND next_at <= ${nowSql} AND next_at IS NOT NULL
         ORDER BY next_at, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS found`,
     ),
-    cleanupExpired: prepare(
-      'perdure_cleanup_due_instances',
-      { now, limit },
-      ({ limit }) =>
-        `SELECT instance_key AS "instanceKey", ${cleanupDue} AS "nextAt", claims FROM ${schema}.instance_locks
-        WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ${nowSql}
-        ORDER BY ${cleanupDue}, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED`,
+    // Instances whose clean-up limit expired, of any definition, and due canceling instances of paused definitions.
+    canceling: prepare(
+      'perdure_canceling_instances',
+      { now, runnable: runnableRows, limit },
+      ({ runnable, limit }) => `SELECT * FROM (
+          SELECT instance_key AS "instanceKey", ${cleanupDue} AS "nextAt", claims, TRUE AS "isExpired"
+          FROM ${schema}.instance_locks
+          WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ${nowSql}
+          ORDER BY ${cleanupDue}, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS expired
+        UNION ALL
+        SELECT * FROM (
+          SELECT instance_key AS "instanceKey", next_at AS "nextAt", claims, FALSE AS "isExpired"
+          FROM ${cancelingOfPaused(schema, runnable)} AND next_at <= ${nowSql} AND ${cleanupDue} > ${nowSql}
+          ORDER BY ${cleanupDue}, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS passing`,
     ),
     blockedBefore: blocked('perdure_blocked_before', '<'),
     blockedAfter: blocked('perdure_blocked_after', '>'),

@@ -20,6 +20,8 @@ import { Changes, type Batch } from '../batches/batch.ts';
 import type { Scope } from '../driver/scope.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { InstanceStops } from '../stopping/cancellation.ts';
+import type { InstanceRow } from '../tables/instance-rows.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages, VisibleMessage } from '../tables/messages.ts';
 import type { Settlement, HandedBack, HeldItem } from '../tables/work-items.ts';
@@ -39,6 +41,7 @@ type WorkQueueParts = QueueAccess &
   Parameters<Changes['write']>[1] & {
     readonly locks: InstanceLocks;
     readonly messages: Messages;
+    readonly pauseRows: PauseRows;
     readonly stops: InstanceStops;
     readonly taskRows: TaskRows;
     readonly tombstones: Tombstones;
@@ -257,11 +260,14 @@ async function ackTurns(
 ): Promise<readonly CommitResult[]> {
   const batch = store.newBatch(scope);
   const locked = await lockForTurns(store, batch, acks);
+  const isPaused = await pausedTargets(store, batch, acks);
   const accepted: AcceptedTurn[] = [];
   const committed = new Set<number>();
   const results = acks.map((ack): CommitResult | undefined => {
     const { instanceKey } = ack;
-    const checked = committed.has(instanceKey) ? lost('ackTurns') : checkTurn(ack, batch, locked);
+    const checked = committed.has(instanceKey)
+      ? lost('ackTurns')
+      : checkTurn(ack, batch, { ...locked, isPaused });
     if ('ok' in checked) return checked;
     committed.add(instanceKey);
     accepted.push(checked);
@@ -324,6 +330,27 @@ async function lockForTurns(
   };
 }
 
+/** Returns a function that tests whether an instance or its definition is paused. */
+async function pausedTargets(
+  { definitions, pauseRows }: Pick<WorkQueueParts, 'definitions' | 'pauseRows'>,
+  { scope: { tx }, instances }: Batch,
+  acks: readonly TurnAck[],
+): Promise<(target: InstanceRow) => boolean> {
+  const targets = acks.flatMap(({ instanceKey }) => instances.get(instanceKey) ?? []);
+  if (!targets.some(({ hasPausedDefinitions }) => hasPausedDefinitions)) {
+    return ({ isPaused }) => isPaused;
+  }
+  const [names] = await Promise.all([
+    pauseRows.selectPausedNames(tx, 'orchestration'),
+    definitions.load(
+      tx,
+      targets.map(({ definitionKey }) => definitionKey),
+    ),
+  ]);
+  return ({ isPaused, definitionKey }) =>
+    isPaused || names.has(definitions.get(definitionKey).name);
+}
+
 /** A turn that can be committed, with the items that it settles and the timer messages that it consumes. */
 interface AcceptedTurn {
   readonly commit: TurnCommit;
@@ -335,7 +362,7 @@ interface AcceptedTurn {
 function checkTurn(
   ack: TurnAck,
   { scope: { now }, instances }: Batch,
-  locked: LockedForTurns,
+  locked: LockedForTurns & { readonly isPaused: (target: InstanceRow) => boolean },
 ): AcceptedTurn | CommitResult {
   const { instanceKey, turn, timers = [] } = ack;
   const target = instances.get(instanceKey);
@@ -351,6 +378,7 @@ function checkTurn(
   });
   const breach = fenceBreach(ack, {
     instance: target,
+    isPaused: target !== undefined && locked.isPaused(target),
     isClaimed: isClaimed(lock, now),
     hasVisible: lock?.hasVisible === true,
     visible,

@@ -32,21 +32,26 @@ export class Metrics {
 
   constructor(schema: string) {
     this.#schema = schema;
-    const depth = (queue: DepthRow['queue'], table: string, dueAt: string) =>
-      `SELECT '${queue}' AS queue, count(*) FILTER (WHERE ${dueAt} <= ${nowSql}) AS ready,
-         count(*) FILTER (WHERE ${dueAt} > ${nowSql} AND lock_token IS NULL) AS delayed,
+    // Canceling instances of a paused definition can be claimed.
+    const isPaused = (orPassing: string) =>
+      `(definition_key < 0 OR definition_key IN (
+         SELECT definition_key FROM ${schema}.paused_definitions JOIN ${schema}.definitions USING (kind, name)) ${orPassing})`;
+    const depth = (queue: DepthRow['queue'], table: string, dueAt: string, paused = isPaused('')) =>
+      `SELECT '${queue}' AS queue, count(*) FILTER (WHERE ${dueAt} <= ${nowSql} AND NOT ${paused}) AS ready,
+         count(*) FILTER (WHERE ${dueAt} > ${nowSql} AND lock_token IS NULL AND NOT ${paused}) AS delayed,
          count(*) FILTER (WHERE locked_until > ${nowSql}) AS claimed,
-         min(${dueAt}) FILTER (WHERE ${dueAt} <= ${nowSql}) AS "oldestReadyAt",
+         count(*) FILTER (WHERE ${paused} AND ${dueAt} IS NOT NULL AND coalesce(locked_until, 0) <= ${nowSql}) AS paused,
+         min(${dueAt}) FILTER (WHERE ${dueAt} <= ${nowSql} AND NOT ${paused}) AS "oldestReadyAt",
          (SELECT count(*) FROM ${schema}.orchestrator_queue) AS messages
        FROM ${schema}.${table}`;
     const ofKind = (kind: DefinitionKind) =>
-      `JOIN ${schema}.definitions USING (definition_key) WHERE kind = '${kind}'`;
+      `WHERE abs(definition_key) IN (SELECT definition_key FROM ${schema}.definitions WHERE kind = '${kind}')`;
     // After its clean-up limit, an instance is claimable even if it is blocked, unless its lease is valid.
     const dueAt = `least(next_at, CASE WHEN cleanup_at IS NOT NULL THEN ${cleanupDue} END)`;
     const itemDueAt = 'greatest(next_at, locked_until)';
     this.#depths = {
       name: 'perdure_queue_depths',
-      text: `${depth('orchestrations', 'instance_locks', dueAt)}
+      text: `${depth('orchestrations', 'instance_locks', dueAt, isPaused('AND cleanup_at IS NULL'))}
         UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, itemDueAt)}
         UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, itemDueAt)}`,
     };
@@ -65,6 +70,8 @@ export class Metrics {
                 WHERE one.instance_key = item.instance_key AND priority IS NOT NULL AND ended_at IS NULL LIMIT 1) AS run
               WHERE item.execution_id = 1 AND item.operation = ${taskOperation}) AS listed
             GROUP BY status) AS counted) AS others,
+          (SELECT count(*) FROM ${schema}.instances WHERE paused_at IS NOT NULL) AS "pausedInstances",
+          (SELECT count(*) FROM ${schema}.paused_definitions) AS "pausedDefinitions",
           (SELECT count(*) FROM ${schema}.executions) AS "finishedExecutions",
           (SELECT coalesce(sum(events), 0)::bigint FROM ${schema}.pending_reclaims) AS "pendingReclaims",
           coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS "storageBytes",
@@ -91,8 +98,8 @@ export class Metrics {
     const depthOf = (queue: DepthRow['queue']): QueueDepth => {
       const row = rows.find((one) => one.queue === queue);
       if (row === undefined) throw new Error(`Queue ${JSON.stringify(queue)} was not counted.`);
-      const { ready, delayed, claimed, oldestReadyAt } = row;
-      return { ready, delayed, claimed, oldestReadyAt };
+      const { ready, delayed, claimed, paused, oldestReadyAt } = row;
+      return { ready, delayed, claimed, paused, oldestReadyAt };
     };
     return {
       orchestrations: depthOf('orchestrations'),

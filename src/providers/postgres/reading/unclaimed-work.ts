@@ -93,7 +93,9 @@ function findUnclaimed(schema: string) {
         AND NOT (kind = 'activity' AND name = ANY (${activities})) AND NOT (kind = 'task' AND name = ANY (${tasks}))`;
       const candidates = (from: string) =>
         `(SELECT definition_key AS wanted_key, kind, name, version
-        FROM ${from} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${unknown}) AS wanted
+        FROM ${from} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${unknown}
+          AND (SELECT 1 FROM ${schema}.paused_definitions AS paused
+               WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NULL) AS wanted
        CROSS JOIN (VALUES (FALSE), (TRUE)) AS claimed (twice)`;
       const dueBefore = `${nowSql} - ${minWaitMs}`;
       const ofInstance = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND next_at IS NOT NULL`;

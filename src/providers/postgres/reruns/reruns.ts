@@ -19,6 +19,7 @@ import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { newInstanceRow, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
@@ -32,6 +33,7 @@ export interface RerunParts extends StoreAccess {
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly pauseRows: PauseRows;
   readonly rerunRows: RerunRows;
   readonly stopRows: StopRows;
   readonly taskRows: TaskRows;
@@ -169,7 +171,14 @@ async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Prom
     const existingName = definitions.get(existing.definitionKey).name;
     return existingFork({ ...existing, name: existingName }, { ...own, name });
   }
-  const created = newInstanceRow({ instanceKey, instanceId, incarnation, definitionKey });
+  const created = newInstanceRow({
+    instanceKey,
+    instanceId,
+    incarnation,
+    definitionKey,
+    // Matters only for turns that claim their work items, and this one claims none.
+    hasPausedDefinitions: false,
+  });
   const target: InstanceRow = {
     ...created,
     status: isStarted ? 'running' : 'pending',

@@ -8,6 +8,7 @@ import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { isAnyPaused } from '../tables/pause-rows.ts';
 import {
   newItemColumns,
   newItemTarget,
@@ -25,6 +26,8 @@ interface Start {
 
 interface Created {
   readonly now: number;
+  /** Whether none of the definitions is paused. Nothing was written otherwise. */
+  readonly ok: boolean;
   readonly instanceKeys: readonly string[];
   readonly itemKeys: readonly string[];
 }
@@ -32,7 +35,7 @@ interface Created {
 /**
  * Creates instances with their first turns in one statement, which is its own transaction. The turns may only record
  * events and schedule activities, and their names must be in the cache. If an id is taken, the statement fails as a
- * whole.
+ * whole. If a definition is paused, it writes nothing.
  */
 export class SingleStatementStarts {
   readonly #connections: Connections;
@@ -65,7 +68,8 @@ export class SingleStatementStarts {
     const rows = await undefinedIfRefused(
       this.#connections.statement<Created>('createInstances', ...statement),
     );
-    return rows?.[0] && toResult(starts, rows[0]);
+    const [created] = rows ?? [];
+    return created?.ok === true ? toResult(starts, created) : undefined;
   }
 
   /** Returns the starts, or `undefined` if one of them is not eligible. */
@@ -154,6 +158,7 @@ const itemRows = rowsOf<NewItem & { readonly index: number }>()({
 // much as an index entry.
 function startStatement(schema: string) {
   const now = '(SELECT now FROM drawn)';
+  const ifOk = 'WHERE (SELECT ok FROM drawn)';
   const instanceKey = '(SELECT instance_keys FROM drawn)[instance]';
   const drawKeys = (sequence: string, column: string) =>
     `ARRAY(SELECT nextval('${schema}.${sequence}') FROM generate_series(1, cardinality(${column})))`;
@@ -161,7 +166,10 @@ function startStatement(schema: string) {
     'perdure_start_plainly',
     { now: clock, starts: startRows, events: eventRows, items: itemRows },
     ({ starts, events, items }) => `WITH drawn AS MATERIALIZED (
-          SELECT ${nowSql} AS now,
+          SELECT ${nowSql} AS now, NOT ${isAnyPaused(
+            schema,
+            `${starts.column('definition_key')} || ${items.column('definition_key')}`,
+          )} AS ok,
             ${drawKeys('instances_instance_key_seq', starts.column('instance_id'))} AS instance_keys,
             ${drawKeys('worker_queue_item_key_seq', items.column('instance'))} AS item_keys
         ), created AS (
@@ -170,16 +178,16 @@ function startStatement(schema: string) {
           OVERRIDING SYSTEM VALUE
           SELECT (SELECT instance_keys FROM drawn)[place], instance_id, incarnation, definition_key, 'running', 1,
             history_length, turn_id, input_hash, ${now}, ${now}, ${now}
-          FROM ${starts.withPlace('new')}
+          FROM ${starts.withPlace('new')} ${ifOk}
         ), recorded AS (
           INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)
-          SELECT ${instanceKey}, 1, event_id, kind, at, data, payload FROM ${events.as('event')}
+          SELECT ${instanceKey}, 1, event_id, kind, at, data, payload FROM ${events.as('event')} ${ifOk}
         ), scheduled AS (
           INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
           OVERRIDING SYSTEM VALUE
           SELECT (SELECT item_keys FROM drawn)[place], ${instanceKey}, 1, ${newItemValues(now)}
-          FROM ${items.withPlace('item')}
+          FROM ${items.withPlace('item')} ${ifOk}
         )
-        SELECT now, instance_keys AS "instanceKeys", item_keys AS "itemKeys" FROM drawn`,
+        SELECT now, ok, instance_keys AS "instanceKeys", item_keys AS "itemKeys" FROM drawn`,
   );
 }

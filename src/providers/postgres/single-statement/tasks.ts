@@ -139,7 +139,7 @@ const ackRows = rowsOf<TokenAck>()({
  *
  * - Checks the token and the cancel flag on the rows that the DELETE returns: those are current even if another
  *   transaction changed the item after this statement began. If a check fails, 1/0 rolls the statement back. The status
- *   excludes runs that have ended, and so the items of on-fail handlers.
+ *   excludes runs that have ended, and so the items of on-fail handlers. Paused runs take the general path.
  * - Reads items and runs by one index scan each. FULL JOIN forces a hash join.
  * - Deletes by a list of keys, because a DELETE joined to a list searches the whole list for each row.
  */
@@ -166,7 +166,7 @@ function endStatement(schema: string) {
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
-          WHERE run.ctid = ack.row_id AND (run.status = 'pending') IS TRUE
+          WHERE run.ctid = ack.row_id AND (run.status = 'pending') IS TRUE AND run.paused_at IS NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key
         ), locked AS MATERIALIZED (
           SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted

@@ -9,6 +9,7 @@ import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { isAnyPaused } from '../tables/pause-rows.ts';
 import { eventRows, type EventRow } from '../tables/history.ts';
 import {
   newItemColumns,
@@ -278,7 +279,7 @@ const itemRows = rowsOf<TurnItem>()({
  *
  * The statement accepts only instances without a row in `instance_locks`. By invariant L1 of that table, such an instance
  * is not claimed and has no messages, not even one that becomes visible later. An instance with a pending timer has such
- * a message, so its turns always take the general path.
+ * a message, so its turns always take the general path. A paused instance has a row too.
  */
 function commitStatement(schema: string) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
@@ -290,7 +291,7 @@ function commitStatement(schema: string) {
       SELECT ${nowSql} AS now, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
         FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys
     ), turn AS MATERIALIZED (
-      SELECT turn.*, instance.row_id
+      SELECT turn.*, instance.row_id, instance.definition_key
       FROM ${turns.as('turn')}
       CROSS JOIN LATERAL (
         SELECT one.ctid AS row_id, one.definition_key, one.status, one.incarnation, one.execution_id, one.last_turn,
@@ -313,7 +314,10 @@ function commitStatement(schema: string) {
           FROM ${schema}.worker_queue AS one WHERE one.item_key = token.item_key LIMIT 1) AS item
         WHERE item.lock_token = token.secret AND item.locked_until > ${now} AND NOT item.cancel_requested
           AND item.instance_key = token.instance_key AND item.execution_id = token.execution_id
-      ) = cardinality(${tokens.column('item_key')}) AS ok
+      ) = cardinality(${tokens.column('item_key')}) AND NOT ${isAnyPaused(
+        schema,
+        `ARRAY(SELECT definition_key FROM turn) || ${items.column('definition_key')}`,
+      )} AS ok
     ), settled AS (
       DELETE FROM ${schema}.worker_queue ${ifOk} AND item_key = ANY (${tokens.column('item_key')})
     ), recorded AS (

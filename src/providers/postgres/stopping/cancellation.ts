@@ -221,6 +221,7 @@ export class InstanceStops {
       const row = instances.get(instanceKey);
       const plan = row === undefined ? 'none' : planCancel(row);
       if (row === undefined || plan === 'none') return false;
+      liftPause(batch, row);
       if (plan === 'end') cancelPending(batch, row, request);
       else if (plan === 'cancelRun') {
         runs.push(request);
@@ -305,6 +306,7 @@ export class InstanceStops {
     const closing: number[] = [];
     for (const { row, termination } of level) {
       const { instanceKey } = row;
+      liftPause(batch, row);
       if (planTerminate(row) === 'end') {
         // Event times never decrease within an execution, even if the clock is set back.
         const at = Math.max(scope.now, lastTimes.get(instanceKey) ?? 0);
@@ -443,6 +445,13 @@ function itemCancel(
   notifiedExecutionId: number | null = null,
 ) {
   return { instanceKey, reason, cancelScope, notifiedExecutionId };
+}
+
+/** A request to stop ends a pause: the code may clean up, and its work may end. */
+function liftPause({ instances, changes }: Batch, { instanceKey, isPaused }: InstanceRow): void {
+  if (!isPaused) return;
+  changes.liftedPauses.push(instanceKey);
+  instances.update(instanceKey, { isPaused: false });
 }
 
 function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: StopRequest): void {

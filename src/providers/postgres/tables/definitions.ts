@@ -1,8 +1,9 @@
+import type { DefinitionKind } from '../../contract/pausing.ts';
 import { keys, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
 
-export type DefinitionKind = 'orchestration' | 'activity' | 'task';
+export type { DefinitionKind };
 
 /** A definition whose key is requested. */
 export interface WantedDefinition {
@@ -66,14 +67,14 @@ export class Definitions {
     return this.#keys.get(cacheKeyOf({ kind, name, version }));
   }
 
-  /** Whether all of these keys are loaded. */
+  /** Whether all of these keys are loaded. As for `load` and `get`, rows of paused instances have negative keys. */
   knows(keys: readonly number[]): boolean {
-    return keys.every((key) => this.#definitions.has(key));
+    return keys.every((key) => this.#definitions.has(Math.abs(key)));
   }
 
   /** Loads the definitions of keys for `get`. */
   async load(tx: Transaction, keys: readonly number[]): Promise<void> {
-    const unknown = new Set(keys.filter((key) => !this.#definitions.has(key)));
+    const unknown = new Set(keys.map(Math.abs).filter((key) => !this.#definitions.has(key)));
     if (unknown.size === 0) return;
     const rows = await tx.query<Row>(...this.#sql.selectByKey({ keys: [...unknown] }));
     // Fills the cache by key only: the transaction may read its own definitions, which may never be committed. A key
@@ -84,7 +85,7 @@ export class Definitions {
   /** Returns a loaded definition. */
   get(definitionKey: number): WantedDefinition {
     // The row is missing only in a damaged database. No worker has this name, so other instances are not affected.
-    return this.#definitions.get(definitionKey) ?? missing;
+    return this.#definitions.get(Math.abs(definitionKey)) ?? missing;
   }
 
   #remember(rows: readonly Row[]): void {

@@ -1,5 +1,6 @@
 import type { Blocked } from '../../contract/orchestration-queue.ts';
 import { planHoldBack } from '../../rules/claims.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { clock, strings, keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -28,6 +29,10 @@ interface Release {
   readonly definitionKey: number;
 }
 
+interface TurnRelease extends Release {
+  readonly isPaused: boolean;
+}
+
 interface FreeHold extends Release {
   readonly delayMs: number;
   readonly blocked: Blocked;
@@ -48,6 +53,7 @@ interface Cleanup extends Release {
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
  * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From that time on any worker can claim the instance
  *     unless it is locked.
+ * L4. While an instance is paused it has a row, with or without messages, whose definition key is negative.
  */
 export class InstanceLocks {
   readonly #sql: ReturnType<typeof statements>;
@@ -100,15 +106,20 @@ export class InstanceLocks {
   /** Releases instances after committed turns. Returns when their next messages are visible. */
   async release(
     tx: Transaction,
-    rows: readonly Release[],
+    rows: readonly TurnRelease[],
   ): Promise<readonly { readonly nextAt: number }[]> {
     if (rows.length === 0) return [];
     const instanceKeys = rows.map(({ instanceKey }) => instanceKey);
+    const paused = rows.filter(({ isPaused }) => isPaused);
     const [, released] = await Promise.all([
       tx.execute(...this.#sql.deleteEmpty({ instanceKeys })),
-      tx.query<{ nextAt: number }>(...this.#sql.release({ rows })),
+      tx.query<{ nextAt: number; isPaused: boolean }>(...this.#sql.release({ rows })),
+      paused.length > 0 &&
+        tx.execute(
+          ...this.#sql.releaseEmpty({ instanceKeys: paused.map(({ instanceKey }) => instanceKey) }),
+        ),
     ]);
-    return released;
+    return released.filter(({ isPaused }) => !isPaused);
   }
 
   /** Releases claims without a turn. The instances can be claimed again after a delay. */
@@ -232,15 +243,24 @@ function statements(schema: string) {
       { instanceKeys },
       ({ instanceKeys }) => `DELETE FROM ${table} AS lock
         WHERE instance_key = ANY (${instanceKeys})
-          AND ${firstVisibleAt('lock.instance_key')} IS NULL`,
+          AND definition_key > 0 AND ${firstVisibleAt('lock.instance_key')} IS NULL`,
+    ),
+    // A paused instance keeps its row without messages.
+    releaseEmpty: prepare(
+      'perdure_release_empty_locks',
+      { instanceKeys },
+      ({ instanceKeys }) => `UPDATE ${table} AS lock
+        SET next_at = NULL, held_until = NULL, lock_token = NULL, locked_until = NULL, claims = 0,
+            blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL
+        WHERE instance_key = ANY (${instanceKeys}) AND ${firstVisibleAt('lock.instance_key')} IS NULL`,
     ),
     // Recomputes `cleanup_at`, so that an instance whose `cleanupExpired` message is gone is not claimable by every worker.
     release: prepare(
       'perdure_release_instances',
       {
-        rows: rowsOf<Release>()({
+        rows: rowsOf<TurnRelease>()({
           instance_key: ['bigint', (row) => row.instanceKey],
-          definition_key: ['int', (row) => row.definitionKey],
+          definition_key: ['int', (row) => queueKey(row.definitionKey, row.isPaused)],
         }),
       },
       ({ rows }) => `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, claims)
@@ -254,7 +274,7 @@ function statements(schema: string) {
               (SELECT min(visible_at) FROM ${messages} AS message
                WHERE message.instance_key = lock.instance_key AND kind = 'cleanupExpired') END,
             blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL, blocked_details = NULL
-        RETURNING next_at AS "nextAt"`,
+        RETURNING next_at AS "nextAt", definition_key < 0 AS "isPaused"`,
     ),
     hold: prepare(
       'perdure_hold_instances',

@@ -28,6 +28,9 @@ export interface InstanceRow {
   readonly isTask: boolean;
   /** Whether a task run was created with a dedupe key. */
   readonly hasKey: boolean;
+  readonly isPaused: boolean;
+  /** Whether any definition was paused when the row was read. */
+  readonly hasPausedDefinitions: boolean;
 }
 
 /** An instance before its first turn. */
@@ -72,12 +75,15 @@ interface NextExecution {
 }
 
 /** The columns of an `InstanceRow`. */
-export const instanceColumns = `instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
+export const instanceColumns = (
+  schema: string,
+) => `instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
   definition_key AS "definitionKey", status, execution_id AS "executionId", history_length AS "historyLength",
   last_turn AS "lastTurn", has_children AS "hasChildren", buffered_events AS "bufferedEvents",
   parent_instance_id AS "parentInstanceId", parent_execution_id AS "parentExecutionId",
   parent_operation AS "parentOperation", cancel_reason AS "cancelReason", closing_reason AS "closingReason",
-  priority IS NOT NULL AS "isTask", dedupe_key IS NOT NULL AS "hasKey"`;
+  priority IS NOT NULL AS "isTask", dedupe_key IS NOT NULL AS "hasKey",
+  paused_at IS NOT NULL AS "isPaused", EXISTS (SELECT FROM ${schema}.paused_definitions) AS "hasPausedDefinitions"`;
 
 /** The table `instances`: starts and turns. No write changes a terminal state. */
 export class InstanceRows {
@@ -101,17 +107,17 @@ export class InstanceRows {
     return tx.query(...this.#sql.selectStarts({ instanceIds }));
   }
 
-  /** Inserts pending instances. Returns the keys of those whose ids were free, by id. */
+  /** Inserts pending instances. Returns those whose ids were free, by id. */
   async insertPending(
     tx: Transaction,
     rows: readonly PendingRow[],
     now: number,
-  ): Promise<ReadonlyMap<string, number>> {
+  ): Promise<ReadonlyMap<string, Pick<InstanceRow, 'instanceKey' | 'hasPausedDefinitions'>>> {
     if (rows.length === 0) return new Map();
-    const inserted = await tx.query<{ instanceKey: number; instanceId: string }>(
-      ...this.#sql.insertPending({ rows, now }),
-    );
-    return new Map(inserted.map(({ instanceId, instanceKey }) => [instanceId, instanceKey]));
+    const inserted = await tx.query<
+      Pick<InstanceRow, 'instanceKey' | 'instanceId' | 'hasPausedDefinitions'>
+    >(...this.#sql.insertPending({ rows, now }));
+    return new Map(inserted.map((row) => [row.instanceId, row]));
   }
 
   /** Writes the state in which turns leave their instances. */
@@ -166,7 +172,7 @@ function statements(schema: string) {
       'perdure_select_instances',
       { instanceKeys: keys() },
       ({ instanceKeys }) =>
-        `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY (${instanceKeys})`,
+        `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_key = ANY (${instanceKeys})`,
     ),
     selectStarts: prepare(
       'perdure_select_starts',
@@ -184,7 +190,8 @@ function statements(schema: string) {
         FROM ${rows.withPlace('new')}
         ORDER BY place
         ON CONFLICT (instance_id) DO NOTHING
-        RETURNING instance_key AS "instanceKey", instance_id AS "instanceId"`,
+        RETURNING instance_key AS "instanceKey", instance_id AS "instanceId",
+          EXISTS (SELECT FROM ${schema}.paused_definitions) AS "hasPausedDefinitions"`,
     ),
     // A turn does not change 'canceling' back to 'running': the cancel request may have arrived during the turn.
     commitTurns: prepare(
@@ -240,8 +247,12 @@ export function newInstanceRow({
   instanceId,
   incarnation,
   definitionKey,
+  hasPausedDefinitions,
   parent = null,
-}: Pick<InstanceRow, 'instanceKey' | 'instanceId' | 'incarnation' | 'definitionKey'> & {
+}: Pick<
+  InstanceRow,
+  'instanceKey' | 'instanceId' | 'incarnation' | 'definitionKey' | 'hasPausedDefinitions'
+> & {
   readonly parent?: ParentRef | null;
 }): InstanceRow {
   return {
@@ -262,6 +273,8 @@ export function newInstanceRow({
     closingReason: null,
     isTask: false,
     hasKey: false,
+    isPaused: false,
+    hasPausedDefinitions,
   };
 }
 

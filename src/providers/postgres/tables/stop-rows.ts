@@ -188,7 +188,10 @@ function statements(schema: string) {
         parents: rowsOf<Parent>()({ instance_id: 'text', execution_id: 'int' }),
         ended: one<boolean>('boolean'),
       },
-      ({ parents, ended }) => `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY
+      ({
+        parents,
+        ended,
+      }) => `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_key = ANY
           (ARRAY(
           SELECT child.instance_key
           FROM ${parents.as('parent')}

@@ -276,7 +276,8 @@ function statements(schema: string) {
         ), freed AS (
           DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         )
-        UPDATE ${runs} SET status = 'expired', ended_at = ${nowSql}, expired_at = ${nowSql}
+        UPDATE ${runs} SET status = 'expired', ended_at = ${nowSql}, expired_at = ${nowSql}, paused_at = NULL,
+          paused_reason = NULL, paused_actor = NULL, paused_tree = NULL
         WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         RETURNING instance_id AS "instanceId"`,
     ),

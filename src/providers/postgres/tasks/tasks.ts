@@ -219,6 +219,7 @@ export function settleRun(
   // A flagged item ends as canceled, whatever its outcome.
   const end = toEnd(item.cancelRequested ? { kind: 'canceled', leaked: false } : outcome);
   changes.tasks.end(scope, run, { ...end, startedAt: item.startedAt });
+  if (run.isPaused) changes.liftedPauses.push(instanceKey);
   instances.update(instanceKey, { status: end.status });
   return end.status;
 }

@@ -112,6 +112,7 @@ function selectDueTimes(schema: string) {
           ${firstInstance(runnable)},
           (SELECT ${cleanupDue} FROM ${schema}.instance_locks WHERE cleanup_at IS NOT NULL
            ORDER BY ${cleanupDue} LIMIT 1),
+          (SELECT min(next_at) FROM ${cancelingOfPaused(schema, runnable)}),
           CASE WHEN ${buildId} IS NOT NULL
             AND (${isBlocked('<', runnable, buildId)} OR ${isBlocked('>', runnable, buildId)}) THEN ${nowSql} END
         ) AS "orchestrations",
@@ -163,23 +164,47 @@ export function unique<T extends string | Runnable>(
   return list && [...new Map(list.map((entry) => [keyOf(entry), entry])).values()];
 }
 
-/** A table of the definition keys of orchestrations, as `wanted_key`. */
-export function orchestrationKeys(schema: string, runnable: RunnableText): string {
-  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
-      WHERE ${runnable.column('name')} IS NULL AND kind = 'orchestration'
+/** The condition that `definition` is paused. A subquery per name, so that no plan reads a whole table. */
+function isPaused(schema: string): string {
+  return `(SELECT 1 FROM ${schema}.paused_definitions AS paused
+      WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NOT NULL`;
+}
+
+/** A table of the definition keys of orchestrations that are not paused, or only the paused ones, as `wanted_key`. */
+export function orchestrationKeys(
+  schema: string,
+  runnable: RunnableText,
+  which: 'claimable' | 'paused' = 'claimable',
+): string {
+  const isWanted = `${which === 'claimable' ? 'NOT ' : ''}(${isPaused(schema)})`;
+  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions AS definition
+      WHERE ${runnable.column('name')} IS NULL AND kind = 'orchestration' AND ${isWanted}
     UNION ALL
     SELECT definition_key FROM ${runnable.as('runnable')}
     JOIN ${schema}.definitions AS definition ON definition.kind = 'orchestration'
-      AND definition.name = runnable.name AND definition.version = runnable.version)`;
+      AND definition.name = runnable.name AND definition.version = runnable.version
+    WHERE ${isWanted})`;
 }
 
-/** A table of the definition keys of activities and tasks, as `wanted_key`. */
+/**
+ * Due canceling instances of paused definitions: a cancel passes a pause. Reads the index of all canceling instances,
+ * and none while no definition is paused.
+ */
+export function cancelingOfPaused(schema: string, runnable: RunnableText): string {
+  return `${schema}.instance_locks AS lock
+    WHERE (SELECT 1 FROM ${schema}.paused_definitions LIMIT 1) IS NOT NULL AND cleanup_at IS NOT NULL
+      AND next_at IS NOT NULL AND lock.definition_key = ANY (ARRAY(
+        SELECT wanted_key FROM ${orchestrationKeys(schema, runnable, 'paused')} AS wanted))`;
+}
+
+/** A table of the definition keys of activities and tasks that are not paused, as `wanted_key`. */
 export function workKeys(schema: string, { names, tasks }: WorkNames): string {
   const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
     FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
-      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''`;
-  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions
-      WHERE ${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task'
+      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''
+    WHERE NOT (${isPaused(schema)})`;
+  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions AS definition
+      WHERE (${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task') AND NOT (${isPaused(schema)})
     UNION ALL ${named('activity', names)}
     UNION ALL ${named('task', tasks)})`;
 }

@@ -24,6 +24,7 @@ import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PausedDefinitions } from '../tables/pause-rows.ts';
 import type { Turns } from './turns.ts';
 
 /** The parts of the store that create and read instances. */
@@ -34,6 +35,7 @@ export interface InstanceParts extends StoreAccess {
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly pausedDefinitions: PausedDefinitions;
   readonly turns: Turns;
   readonly instanceTags: InstanceTags;
   readonly instanceList: {
@@ -127,7 +129,16 @@ function createStarted(
   }
   const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
   const { now } = scope;
-  const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
+  const start = { instance, definitionKey, turn, now };
+  let instanceKey = store.instances.insertStarted({ ...start, isChecked: false });
+  const hasPausedDefinitions = instanceKey === undefined && store.pausedDefinitions.any();
+  if (hasPausedDefinitions) {
+    if (store.pausedDefinitions.has('orchestration', instance.name)) {
+      const created = createPending(store, scope, instance);
+      return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
+    }
+    instanceKey = store.instances.insertStarted({ ...start, isChecked: true });
+  }
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
   const { instanceId, incarnation } = instance;
@@ -140,6 +151,8 @@ function createStarted(
     status: 'running',
     historyLength: 0,
     hasChildren: 0,
+    isPaused: 0,
+    hasPausedDefinitions: hasPausedDefinitions ? 1 : 0,
     hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);

@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import {
   customStatusVersions,
   isScheduledTooLate,
@@ -21,6 +22,7 @@ import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PausedDefinitions, PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 
@@ -34,6 +36,8 @@ export class Turns {
   readonly #messages: Messages;
   readonly #workItems: WorkItems;
   readonly #itemCancels: ItemCancels;
+  readonly #pauseRows: PauseRows;
+  readonly #pausedDefinitions: PausedDefinitions;
   readonly #stopRows: StopRows;
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
@@ -47,6 +51,8 @@ export class Turns {
     readonly messages: Messages;
     readonly workItems: WorkItems;
     readonly itemCancels: ItemCancels;
+    readonly pauseRows: PauseRows;
+    readonly pausedDefinitions: PausedDefinitions;
     readonly stopRows: StopRows;
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
@@ -59,6 +65,8 @@ export class Turns {
     this.#messages = parts.messages;
     this.#workItems = parts.workItems;
     this.#itemCancels = parts.itemCancels;
+    this.#pauseRows = parts.pauseRows;
+    this.#pausedDefinitions = parts.pausedDefinitions;
     this.#stopRows = parts.stopRows;
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
@@ -161,15 +169,19 @@ export class Turns {
         continue;
       }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
-      const { instanceKey, executionId } = target;
+      const { instanceKey, executionId, isPaused } = target;
+      const isClaimable =
+        isPaused === 0 &&
+        (target.hasPausedDefinitions === 0 || !this.#pausedDefinitions.has('activity', item.name));
       const lockToken = this.#workItems.insert({
         instanceKey,
         executionId,
-        definitionKey,
+        definitionKey: queueKey(definitionKey, isPaused),
         item,
         now: scope.now,
+        isClaimable,
       });
-      scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+      scope.effects.due('work', scope.now + (lockToken === undefined ? 0 : (item.claimMs ?? 0)));
       if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });
     }
     return claimed;
@@ -201,11 +213,22 @@ export class Turns {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);
-      if (parentOperation === null || !isScheduledTooLate(parent, child)) return;
+      if (parentOperation === null) return;
+      if (parent.isPaused === 1) this.#pauseChild(parent, { instanceKey, definitionKey });
+      if (!isScheduledTooLate(parent, child)) return;
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
       if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
     }
+  }
+
+  /** Pauses a child that a turn under way starts, if its parent was paused with its tree. */
+  #pauseChild(
+    parent: TurnTarget,
+    child: { readonly instanceKey: number; readonly definitionKey: number },
+  ): void {
+    const pause = this.#pauseRows.get(parent.instanceKey);
+    if (pause?.tree === 1) this.#pauseRows.pause({ ...child, isTask: 0 }, pause);
   }
 
   #messageForTakenId(child: NewChild): StoredMessage | null {
@@ -268,6 +291,7 @@ export class Turns {
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
+    if (target.isPaused === 1) this.#pauseRows.lift(target.instanceKey);
     if (mayHaveMessages(target, turn)) this.#deferred.clear(target.instanceKey);
     this.#endOutstanding(scope, target, turn, why);
   }
@@ -279,8 +303,9 @@ export class Turns {
     this.#stops.requestChildren(scope, target, { reason: why.children, actor: null, cleanupMs });
   }
 
-  #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
-    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey));
+  #release(scope: Scope, target: TurnTarget, definitionKey: number): void {
+    const { instanceKey, isPaused } = target;
+    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey, isPaused));
   }
 }
 

@@ -14,6 +14,7 @@ import { inspection } from './0005-inspection.ts';
 import { reruns } from './0006-reruns.ts';
 import { audit } from './0007-audit.ts';
 import { schedules } from './0008-schedules.ts';
+import { pause } from './0009-pause.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -25,6 +26,7 @@ export const migrations: readonly Migration[] = [
   reruns,
   audit,
   schedules,
+  pause,
 ];
 
 /**

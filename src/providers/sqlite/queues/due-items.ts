@@ -49,7 +49,7 @@ export class DueItems {
       .raw();
     // Before all priorities: ending an item is fast, and its instance waits for it.
     this.#selectFlagged = db.prepare<[number, number], Omit<DueItem, 'isExpired'>>(
-      `SELECT item_key AS itemKey, definition_key AS definitionKey, next_at AS nextAt, ${aboveAll} AS priority
+      `SELECT item_key AS itemKey, abs(definition_key) AS definitionKey, next_at AS nextAt, ${aboveAll} AS priority
        FROM worker_queue
        WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, cancel_requested_at LIMIT +?`,
     );

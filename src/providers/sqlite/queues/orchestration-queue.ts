@@ -8,7 +8,6 @@ import type {
   OrchestrationAck,
   OrchestrationItem,
   OrchestrationQueue,
-  Runnable,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import { chooseDue, isClaimed } from '../../rules/claims.ts';
@@ -126,8 +125,9 @@ function nextAt(
   now: number,
 ): number {
   const { runnable, buildId } = params;
-  let next = store.locks.firstCleanupAt();
-  for (const definitionKey of definitionKeys(store, runnable)) {
+  const { claimable, paused } = store.definitions.findByPause('orchestration', runnable);
+  let next = Math.min(store.locks.firstCleanupAt(), store.locks.firstCancelingAt(paused));
+  for (const definitionKey of claimable) {
     next = Math.min(next, store.locks.firstNextAt(definitionKey));
     if (buildId !== undefined && next > now) {
       const blocked = store.locks.selectBlocked({ definitionKey, buildId, now, max: 1 });
@@ -188,7 +188,7 @@ function selectDue(
 ) {
   const { max, runnable, buildId } = params;
   const { now } = scope;
-  const keys = definitionKeys(store, runnable);
+  const { claimable: keys, paused } = store.definitions.findByPause('orchestration', runnable);
   const select = (suspect: boolean, max: number): DueInstance[] =>
     keys.flatMap((definitionKey) => store.locks.selectDue({ definitionKey, suspect, now, max }));
   const blocked =
@@ -197,15 +197,17 @@ function selectDue(
       : keys.flatMap((definitionKey) =>
           store.locks.selectBlocked({ definitionKey, buildId, now, max }),
         );
+  // A cancel passes the pause of a definition, so that the code can clean up.
+  const others = [...blocked, ...store.locks.selectCanceling(paused, now, max)];
   return chooseDue({
     max,
     // An instance with an expired clean-up limit is ended without running its code, so it cannot crash the process.
     trusted: [
       ...select(false, max),
-      ...blocked.filter(({ claims }) => claims < 2),
+      ...others.filter(({ claims }) => claims < 2),
       ...store.locks.selectCleanupDue(now, max),
     ],
-    suspects: [...select(true, 1), ...blocked.filter(({ claims }) => claims >= 2)],
+    suspects: [...select(true, 1), ...others.filter(({ claims }) => claims >= 2)],
     keyOf: ({ instanceKey }) => instanceKey,
   });
 }
@@ -281,13 +283,4 @@ function withStart(
   if (historyLength > 0 || messages.some(({ kind }) => kind === 'start')) return messages;
   const start = store.messages.readStart(instanceKey);
   return start === undefined ? messages : [start, ...messages.slice(0, max - 1)];
-}
-
-function definitionKeys(
-  { definitions }: OrchestrationQueueParts,
-  runnable: readonly Runnable[] | undefined,
-): readonly number[] {
-  return runnable === undefined
-    ? definitions.keysOf(['orchestration'])
-    : definitions.findAll('orchestration', runnable);
 }

@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import { processIdLength, type Secrets } from '../../shared/lock-token.ts';
 import type { NewProcess, ProcessRecord, ProcessStore } from '../../contract/processes.ts';
 import { registrationMs } from '../../rules/claims.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { DueItems } from './due-items.ts';
@@ -123,10 +124,10 @@ export class Processes {
     let ended = 0;
     for (const suspect of [0, 1] as const) {
       const range = { suspect, now, until: now + leaseMs, processIds: ids };
-      for (const definitionKey of definitions.keysOf(['orchestration'])) {
+      for (const definitionKey of ofPausedToo(definitions.keysOf(['orchestration']))) {
         ended += this.#endLocks.run({ ...range, definitionKey }).changes;
       }
-      for (const definitionKey of definitions.keysOf(['activity', 'task'])) {
+      for (const definitionKey of ofPausedToo(definitions.keysOf(['activity', 'task']))) {
         for (const priority of dueItems.priorities(definitionKey, suspect)) {
           ended += this.#endItems.run({ ...range, definitionKey, priority }).changes;
         }
@@ -140,4 +141,9 @@ export class Processes {
     }
     return ended;
   }
+}
+
+/** The keys of queue rows with these definitions, including rows of paused instances. */
+function ofPausedToo(definitionKeys: readonly number[]): readonly number[] {
+  return definitionKeys.flatMap((key) => [key, queueKey(key, true)]);
 }

@@ -19,9 +19,10 @@ import type { DueItem, DueItems } from './due-items.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { HeldItem, WorkItems } from '../tables/work-items.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PausedDefinitions } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
@@ -36,6 +37,7 @@ interface WorkQueueParts extends StoreAccess {
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly pausedDefinitions: PausedDefinitions;
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly taskRuns: TaskRuns;
@@ -107,6 +109,7 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
     const items = ack.lockTokens.map((token) => store.workItems.heldBy(token, now));
     const breach = fenceBreach(ack, {
       instance: row,
+      isPaused: row !== undefined && isPaused(store, row),
       isClaimed: isClaimed(lock, now),
       hasVisible: visible.length > 0,
       visible,
@@ -127,6 +130,13 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
+}
+
+function isPaused(store: WorkQueueParts, row: InstanceRow): boolean {
+  if (row.isPaused === 1) return true;
+  if (row.hasPausedDefinitions === 0) return false;
+  const { name } = store.definitions.get(row.definitionKey);
+  return store.pausedDefinitions.has('orchestration', name);
 }
 
 function lost(operation: string): CommitResult {
@@ -243,17 +253,15 @@ function claimOne(
   };
 }
 
-/** The keys of the definitions that a worker can run. */
+/** The keys of the definitions that a worker can run and that are not paused. */
 function definitionKeys(
   { definitions }: WorkQueueParts,
   { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
 ): readonly number[] {
   const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>
-    named === undefined
-      ? definitions.keysOf([kind])
-      : definitions.findAll(
-          kind,
-          named.map((name) => ({ name, version: null })),
-        );
+    definitions.findByPause(
+      kind,
+      named?.map((name) => ({ name, version: null })),
+    ).claimable;
   return [...keysOf('activity', names), ...keysOf('task', tasks)];
 }

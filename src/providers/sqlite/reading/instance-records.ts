@@ -33,7 +33,8 @@ const columns = (
   cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
   cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,
   terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt,
-  blocked_build AS blockedBuild, blocked_details AS blockedDetails, tags, priority,
+  blocked_build AS blockedBuild, blocked_details AS blockedDetails, tags,
+  paused_at AS pausedAt, paused_reason AS pausedReason, paused_actor AS pausedActor, priority,
   ${payload('input')} AS input, options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
   on_fail_failure AS onFailFailure, forked_from AS forkedFrom`;
 

@@ -20,21 +20,28 @@ export class Metrics {
   readonly #instance;
 
   constructor(db: Database.Database) {
-    const depth = (dueAt: string) =>
-      `count(*) FILTER (WHERE ${dueAt} <= :now) AS ready,
-       count(*) FILTER (WHERE ${dueAt} > :now AND lock_token IS NULL) AS delayed,
+    // Canceling instances of a paused definition can be claimed.
+    const isPaused = (orPassing: string) =>
+      `(definition_key < 0 OR definition_key IN (
+         SELECT definition_key FROM paused_definitions JOIN definitions USING (kind, name)) ${orPassing})`;
+    const depth = (dueAt: string, paused: string) =>
+      `count(*) FILTER (WHERE ${dueAt} <= :now AND NOT ${paused}) AS ready,
+       count(*) FILTER (WHERE ${dueAt} > :now AND lock_token IS NULL AND NOT ${paused}) AS delayed,
        count(*) FILTER (WHERE locked_until > :now) AS claimed,
-       min(${dueAt}) FILTER (WHERE ${dueAt} <= :now) AS oldestReadyAt`;
+       count(*) FILTER (WHERE ${paused} AND ${dueAt} IS NOT NULL AND coalesce(locked_until, 0) <= :now) AS paused,
+       min(${dueAt}) FILTER (WHERE ${dueAt} <= :now AND NOT ${paused}) AS oldestReadyAt`;
     // After its clean-up limit an instance can be claimed although it is held back, unless it is locked.
     const dueAt = `min(next_at, coalesce(max(cleanup_at, coalesce(locked_until, 0)), next_at))`;
     this.#orchestrations = db.prepare<[{ now: number }], QueueDepth>(
-      `SELECT ${depth(dueAt)} FROM instance_locks`,
+      `SELECT ${depth(dueAt, isPaused('AND cleanup_at IS NULL'))} FROM instance_locks`,
     );
+    const isOfKind = (kind: string) =>
+      `abs(definition_key) IN (SELECT definition_key FROM definitions WHERE kind = '${kind}')`;
     this.#activities = db.prepare<[{ now: number }], QueueDepth>(
-      `SELECT ${depth('next_at')} FROM worker_queue JOIN definitions USING (definition_key) WHERE kind = 'activity'`,
+      `SELECT ${depth('next_at', isPaused(''))} FROM worker_queue WHERE ${isOfKind('activity')}`,
     );
     this.#tasks = db.prepare<[{ now: number }], QueueDepth>(
-      `SELECT ${depth('next_at')} FROM worker_queue JOIN definitions USING (definition_key) WHERE kind = 'task'`,
+      `SELECT ${depth('next_at', isPaused(''))} FROM worker_queue WHERE ${isOfKind('task')}`,
     );
     this.#messages = db.prepare<[], number>('SELECT count(*) FROM orchestrator_queue').pluck();
     // The partial index has these statuses. Completed instances are the difference.
@@ -43,6 +50,8 @@ export class Metrics {
     );
     this.#whole = db.prepare<[], Whole>(
       `SELECT (SELECT count(*) FROM instances) AS instances,
+              (SELECT count(*) FROM instances WHERE paused_at IS NOT NULL) AS pausedInstances,
+              (SELECT count(*) FROM paused_definitions) AS pausedDefinitions,
               (SELECT count(*) FROM executions) AS finishedExecutions,
               (SELECT coalesce(sum(events), 0) FROM pending_reclaims) AS pendingReclaims,
               page_count * page_size AS storageBytes, freelist_count * page_size AS reclaimableBytes
@@ -83,10 +92,12 @@ export class Metrics {
   }
 }
 
-const empty: QueueDepth = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null };
+const empty: QueueDepth = { ready: 0, delayed: 0, claimed: 0, paused: 0, oldestReadyAt: null };
 
 const nothing: Whole = {
   instances: 0,
+  pausedInstances: 0,
+  pausedDefinitions: 0,
   finishedExecutions: 0,
   storageBytes: 0,
   reclaimableBytes: 0,

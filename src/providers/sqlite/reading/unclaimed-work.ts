@@ -105,6 +105,7 @@ export class UnclaimedWorkFinder {
       ...this.#definitions.findAll('orchestration', runnable),
       ...this.#definitions.findAll('activity', named(activities)),
       ...this.#definitions.findAll('task', named(tasks)),
+      ...this.#definitions.pausedKeys(),
     ]);
   }
 
@@ -119,7 +120,7 @@ export class UnclaimedWorkFinder {
   }
 }
 
-/** The keys that occur in a queue, except the known ones. */
+/** The keys that occur in a queue, except the known ones and those of paused instances. */
 function* keysOf(
   nextKey: Database.Statement<[number], number | null>,
   known: ReadonlySet<number>,

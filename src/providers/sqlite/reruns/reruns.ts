@@ -150,7 +150,15 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
       { ...own, name },
     );
   }
-  const target = { instanceKey, instanceId, incarnation, definitionKey, hasChildren: 0 } as const;
+  const target = {
+    instanceKey,
+    instanceId,
+    incarnation,
+    definitionKey,
+    hasChildren: 0,
+    isPaused: 0,
+    hasPausedDefinitions: 0,
+  } as const;
   begin(store, scope, {
     start,
     source: { instanceKey: row.instanceKey, executionId: source.executionId },

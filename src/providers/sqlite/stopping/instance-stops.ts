@@ -13,6 +13,7 @@ import {
 } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
 
@@ -35,6 +36,7 @@ export class InstanceStops {
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
   readonly #itemCancels: ItemCancels;
+  readonly #pauseRows: PauseRows;
   readonly #taskRuns: TaskRuns;
 
   constructor(parts: {
@@ -44,6 +46,7 @@ export class InstanceStops {
     readonly locks: InstanceLocks;
     readonly messages: Messages;
     readonly itemCancels: ItemCancels;
+    readonly pauseRows: PauseRows;
     readonly taskRuns: TaskRuns;
   }) {
     this.#history = parts.history;
@@ -52,12 +55,14 @@ export class InstanceStops {
     this.#locks = parts.locks;
     this.#messages = parts.messages;
     this.#itemCancels = parts.itemCancels;
+    this.#pauseRows = parts.pauseRows;
     this.#taskRuns = parts.taskRuns;
   }
 
   /** Cancels an instance. Returns whether that changed anything. */
   request(scope: Scope, row: FullRow, request: StopRequest): boolean {
     const plan = planCancel(row);
+    if (plan !== 'none') this.#liftPause(row);
     if (plan === 'cancelRun') this.#taskRuns.cancel(scope, row, request);
     else if (plan === 'end') this.#cancelPending(scope, row, request);
     else if (plan === 'request') this.#requestCancel(scope, row, request);
@@ -71,6 +76,7 @@ export class InstanceStops {
   terminate(scope: Scope, row: FullRow, request: TerminateRequest): boolean {
     if (planTerminate(row) === 'none') return false;
     if (row.isTask === 1) {
+      this.#liftPause(row);
       this.#taskRuns.terminate(scope, row, request);
       return true;
     }
@@ -117,6 +123,11 @@ export class InstanceStops {
     return true;
   }
 
+  /** A request to stop ends a pause: the code may clean up, and its work may end. */
+  #liftPause({ instanceKey, isPaused }: FullRow): void {
+    if (isPaused === 1) this.#pauseRows.lift(instanceKey);
+  }
+
   #cancelPending(scope: Scope, row: FullRow, { reason, actor }: StopRequest): void {
     const { now, effects } = scope;
     this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
@@ -145,6 +156,7 @@ export class InstanceStops {
     const { instanceKey, instanceId, executionId, historyLength } = row;
     const plan = planTerminate(row);
     if (plan === 'none') return false;
+    this.#liftPause(row);
     if (plan === 'cancelItems') {
       const changed = this.#cancelItems(scope, 'terminate', row, reason) > 0;
       this.finishClosing(scope, instanceKey);

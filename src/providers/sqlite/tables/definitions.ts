@@ -1,6 +1,8 @@
 import type Database from 'better-sqlite3';
 
-export type DefinitionKind = 'orchestration' | 'activity' | 'task';
+import type { DefinitionKind } from '../../contract/pausing.ts';
+
+export type { DefinitionKind };
 
 export interface Definition {
   readonly name: string;
@@ -12,11 +14,14 @@ export interface Definition {
  * Maps names and versions to integer keys.
  * Rows are never changed or deleted, so they are cached forever. Rows that a transaction reads or inserts are
  * unconfirmed until it commits. Keys only grow, so one query above the newest known key finds additions of others.
+ * The same query reads which names are paused, because another process can change that at any time.
  */
 export class Definitions {
   readonly #db: Database.Database;
   readonly #keys = new Map<string, number>();
   readonly #definitions = new Map<number, Definition & { readonly kind: DefinitionKind }>();
+  /** Names that are paused, as of the last query. Only valid directly after it. */
+  #paused: ReadonlySet<string> = none;
   #knownUpTo = 0;
   #confirmedUpTo = 0;
   #unconfirmed: Row[] = [];
@@ -26,8 +31,8 @@ export class Definitions {
   constructor(db: Database.Database) {
     this.#db = db;
     this.#selectNewer = db.prepare<[number], Row>(
-      `SELECT definition_key AS definitionKey, kind, name, version FROM definitions
-       WHERE definition_key > ? ORDER BY definition_key`,
+      `SELECT definition_key AS definitionKey, kind, name, version FROM definitions WHERE definition_key > ?
+       UNION ALL SELECT ${pausedKey}, kind, name, '' FROM paused_definitions`,
     );
     this.#insert = db.prepare<[string, string, string]>(
       'INSERT INTO definitions (kind, name, version) VALUES (?, ?, ?)',
@@ -63,7 +68,28 @@ export class Definitions {
     return [...keys];
   }
 
-  get(definitionKey: number): Definition & { readonly kind: DefinitionKind } {
+  /** Returns the keys of the given definitions that are in the store, apart if paused. `undefined` means all. */
+  findByPause(
+    kind: DefinitionKind,
+    definitions: readonly Definition[] | undefined,
+  ): { readonly claimable: readonly number[]; readonly paused: readonly number[] } {
+    const keys = definitions === undefined ? this.keysOf([kind]) : this.findAll(kind, definitions);
+    if (this.#paused.size === 0) return { claimable: keys, paused: [] };
+    const [claimable, paused]: [number[], number[]] = [[], []];
+    for (const key of keys) (this.#isPaused(key) ? paused : claimable).push(key);
+    return { claimable, paused };
+  }
+
+  /** Returns the keys of paused definitions. */
+  pausedKeys(): readonly number[] {
+    this.#refresh();
+    if (this.#paused.size === 0) return [];
+    return [...this.#definitions.keys()].filter((key) => this.#isPaused(key));
+  }
+
+  /** Returns a definition by its key, or by the negative key that rows of paused instances have. */
+  get(queueKey: number): Definition & { readonly kind: DefinitionKind } {
+    const definitionKey = Math.abs(queueKey);
     if (!this.#definitions.has(definitionKey)) this.#refresh();
     // In a damaged store a definition can be missing. Its rows get a name that no worker runs.
     return this.#definitions.get(definitionKey) ?? missing;
@@ -105,11 +131,22 @@ export class Definitions {
   }
 
   #refresh(): void {
+    let paused: Set<string> | undefined;
     for (const row of this.#selectNewer.all(this.#knownUpTo)) {
-      this.#remember(row);
-      this.#knownUpTo = row.definitionKey;
+      const { definitionKey, kind, name } = row;
+      if (definitionKey === pausedKey) (paused ??= new Set()).add(pausedNameOf(kind, name));
+      else {
+        this.#remember(row);
+        this.#knownUpTo = Math.max(this.#knownUpTo, definitionKey);
+      }
     }
+    this.#paused = paused ?? none;
     if (!this.#db.inTransaction) this.#confirmedUpTo = this.#knownUpTo;
+  }
+
+  #isPaused(definitionKey: number): boolean {
+    const { kind, name } = this.get(definitionKey);
+    return this.#paused.has(pausedNameOf(kind, name));
   }
 
   #remember(row: Row): void {
@@ -119,6 +156,15 @@ export class Definitions {
     this.#definitions.set(definitionKey, { kind, name, version });
     if (this.#db.inTransaction) this.#unconfirmed.push(row);
   }
+}
+
+const none: ReadonlySet<string> = new Set();
+
+// Marks the rows of paused definitions: no definition has this key.
+const pausedKey = 0;
+
+function pausedNameOf(kind: DefinitionKind, name: string): string {
+  return `${kind} ${name}`;
 }
 
 const missing = { kind: 'activity', name: '(missing)', version: null } as const;

@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../../contract/orchestration-queue.ts';
 import { isHeldBy, planHoldBack, type FenceOptions } from '../../rules/claims.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import { parseToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Messages } from './messages.ts';
 
@@ -25,6 +26,7 @@ export interface DueInstance {
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
  * L3. `cleanup_at` is set while there is a `cleanupExpired` message. From that time any worker can claim the instance,
  *     unless it is locked.
+ * L4. While an instance is paused it has a row, with or without messages, whose definition key is negative.
  */
 export class InstanceLocks {
   readonly #messages: Messages;
@@ -35,6 +37,8 @@ export class InstanceLocks {
   readonly #firstNextAt;
   readonly #selectCleanupDue;
   readonly #firstCleanupAt;
+  readonly #selectCanceling;
+  readonly #firstCancelingAt;
   readonly #selectBlocked;
   readonly #claim;
   readonly #setNextAt;
@@ -81,6 +85,19 @@ export class InstanceLocks {
         `SELECT min(${cleanupDue}) FROM instance_locks WHERE cleanup_at IS NOT NULL`,
       )
       .pluck();
+    // `+` keeps the planner from the index of all due instances of the definitions.
+    this.#selectCanceling = db.prepare<[{ now: number; keys: string; max: number }], DueInstance>(
+      `SELECT instance_key AS instanceKey, next_at AS nextAt, claims FROM instance_locks
+       WHERE cleanup_at IS NOT NULL AND ${cleanupDue} > :now AND next_at <= :now
+         AND +definition_key IN (SELECT value FROM json_each(:keys))
+       ORDER BY ${cleanupDue}, instance_key LIMIT +:max`,
+    );
+    this.#firstCancelingAt = db
+      .prepare<[string], number | null>(
+        `SELECT min(next_at) FROM instance_locks
+         WHERE cleanup_at IS NOT NULL AND +definition_key IN (SELECT value FROM json_each(?))`,
+      )
+      .pluck();
     const blockedBy = (comparison: '<' | '>') =>
       `SELECT instance_key, next_at, claims FROM instance_locks AS lock
        WHERE definition_key = :definitionKey AND blocked_build ${comparison} :buildId AND lock_token IS NULL
@@ -115,7 +132,7 @@ export class InstanceLocks {
                       WHERE instance_key = instance_locks.instance_key)
        WHERE instance_key = ? AND lock_token IS NULL`,
     );
-    this.#release = db.prepare<[number, number, number]>(
+    this.#release = db.prepare<[number, number, number | null]>(
       `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims) VALUES (?, ?, ?, 0)
        ON CONFLICT (instance_key) DO UPDATE
        SET definition_key = excluded.definition_key, next_at = excluded.next_at, held_until = NULL,
@@ -230,6 +247,21 @@ export class InstanceLocks {
     return this.#selectCleanupDue.all(now, max);
   }
 
+  /**
+   * Due canceling instances of definitions whose clean-up limit has not passed. Reads the index of all canceling instances, so use it only for definitions
+   * that are paused: a cancel passes a pause.
+   */
+  selectCanceling(definitionKeys: readonly number[], now: number, max: number): DueInstance[] {
+    if (definitionKeys.length === 0) return [];
+    return this.#selectCanceling.all({ now, keys: JSON.stringify(definitionKeys), max });
+  }
+
+  /** When the first canceling instance of definitions is due. */
+  firstCancelingAt(definitionKeys: readonly number[]): number {
+    if (definitionKeys.length === 0) return Infinity;
+    return this.#firstCancelingAt.get(JSON.stringify(definitionKeys)) ?? Infinity;
+  }
+
   firstCleanupAt(): number {
     return this.#firstCleanupAt.get() ?? Infinity;
   }
@@ -261,12 +293,12 @@ export class InstanceLocks {
     this.#refresh.run(instanceKey);
   }
 
-  /** Releases after a committed turn. Returns when the next message is visible, or Infinity. */
-  release(instanceKey: number, definitionKey: number): number {
+  /** Releases after a committed turn. Returns when the instance can be claimed, or Infinity. */
+  release(instanceKey: number, definitionKey: number, isPaused: 0 | 1): number {
     const nextAt = this.#messages.firstVisibleAt(instanceKey);
-    if (nextAt === null) this.#delete.run(instanceKey);
-    else this.#release.run(instanceKey, definitionKey, nextAt);
-    return nextAt ?? Infinity;
+    if (nextAt === null && isPaused === 0) this.#delete.run(instanceKey);
+    else this.#release.run(instanceKey, queueKey(definitionKey, isPaused), nextAt);
+    return isPaused === 1 ? Infinity : (nextAt ?? Infinity);
   }
 
   /** Releases a claim without a turn, and holds the instance back. Returns when it can be claimed. */

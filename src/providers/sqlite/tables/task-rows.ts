@@ -206,6 +206,7 @@ export interface ExpiredItem {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly definitionKey: number;
+  readonly isPaused: 0 | 1;
 }
 
 /** The item of a task run, or of its `onFail` handler. */
@@ -240,8 +241,9 @@ export class TaskItems {
       'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
     );
     this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
-      `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
-       WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, abs(definition_key) AS definitionKey,
+              definition_key < 0 AS isPaused
+       FROM worker_queue WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
     );
     this.#selectInstance = db
       .prepare<[number], number>('SELECT instance_key FROM worker_queue WHERE item_key = ?')

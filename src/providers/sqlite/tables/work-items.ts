@@ -17,6 +17,8 @@ export interface HeldItem {
   readonly claims: number;
   readonly claimedAt: number | null;
   readonly cancelRequested: 0 | 1;
+  /** Whether the instance is paused. */
+  readonly isPaused: 0 | 1;
 }
 
 /** A claimed item, with the columns of its instance that a handler needs. */
@@ -112,7 +114,8 @@ export class WorkItems {
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
       `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation,
-              definition_key AS definitionKey, claims, claimed_at AS claimedAt, cancel_requested AS cancelRequested
+              abs(definition_key) AS definitionKey, claims, claimed_at AS claimedAt,
+              cancel_requested AS cancelRequested, definition_key < 0 AS isPaused
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
     const claim = (assignment: string) =>
@@ -182,9 +185,12 @@ export class WorkItems {
     readonly definitionKey: number;
     readonly item: NewWorkItem;
     readonly now: number;
+    /** Whether `claimMs` applies. It does not if the instance or the activity is paused. */
+    readonly isClaimable: boolean;
   }): string | undefined {
     const { instanceKey, executionId, definitionKey, item, now } = options;
-    const { operation, claimMs } = item;
+    const { operation } = item;
+    const claimMs = options.isClaimable ? item.claimMs : undefined;
     const secret = claimMs === undefined ? null : this.#secrets.next();
     const lockedUntil = claimMs === undefined ? null : now + Math.ceil(claimMs);
     const { lastInsertRowid } = this.#insert.run(
@@ -196,7 +202,7 @@ export class WorkItems {
       lockedUntil ?? now,
       secret,
       lockedUntil,
-      item.claimedBy ?? null,
+      secret === null ? null : (item.claimedBy ?? null),
       secret === null ? 0 : 1,
       now,
       item.options,

@@ -16,6 +16,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
@@ -50,6 +51,7 @@ export class TaskRuns {
   readonly #workItems: WorkItems;
   readonly #items: TaskItems;
   readonly #itemCancels: ItemCancels;
+  readonly #pauseRows: PauseRows;
   readonly #stopRows: StopRows;
   readonly #tags: InstanceTags;
 
@@ -61,6 +63,7 @@ export class TaskRuns {
     readonly workItems: WorkItems;
     readonly taskItems: TaskItems;
     readonly itemCancels: ItemCancels;
+    readonly pauseRows: PauseRows;
     readonly stopRows: StopRows;
     readonly instanceTags: InstanceTags;
   }) {
@@ -71,6 +74,7 @@ export class TaskRuns {
     this.#workItems = parts.workItems;
     this.#items = parts.taskItems;
     this.#itemCancels = parts.itemCancels;
+    this.#pauseRows = parts.pauseRows;
     this.#stopRows = parts.stopRows;
     this.#tags = parts.instanceTags;
   }
@@ -136,6 +140,7 @@ export class TaskRuns {
     // A run that was asked to stop ends as canceled, whatever the outcome.
     const isStopped = item.cancelRequested === 1 || outcome.kind === 'canceled';
     const ended = isStopped ? this.#cancelEnd(scope, item) : this.#end(scope, item, outcome);
+    if (ended !== undefined && item.isPaused === 1) this.#pauseRows.lift(instanceKey);
     if (ended !== undefined) return isStopped ? 'canceled' : outcome.kind;
     // The run was terminated before. Only its key is left.
     this.#keys.free({ ...item, dedupeKey: this.#rows.keyOf(instanceKey) });
@@ -175,13 +180,19 @@ export class TaskRuns {
   }
 
   /** Ends one expired run. */
-  expire(scope: Scope, { itemKey, definitionKey }: Omit<ExpiredItem, 'instanceKey'>): void {
+  expire(
+    scope: Scope,
+    { itemKey, definitionKey }: Pick<ExpiredItem, 'itemKey' | 'definitionKey'>,
+  ): void {
     const instanceKey = this.#items.instanceOf(itemKey);
-    if (instanceKey !== undefined) this.#expire(scope, { itemKey, definitionKey, instanceKey });
+    if (instanceKey === undefined) return;
+    // A claim does not find the item of a paused run.
+    this.#expire(scope, { itemKey, definitionKey, instanceKey, isPaused: 0 });
   }
 
   #expire(scope: Scope, item: ExpiredItem): void {
     this.#workItems.delete(item.itemKey);
+    if (item.isPaused === 1) this.#pauseRows.lift(item.instanceKey);
     this.#ended(scope, item, this.#rows.expire(item.instanceKey, scope.now));
   }
 
