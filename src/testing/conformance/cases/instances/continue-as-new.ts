@@ -46,6 +46,8 @@ export const continueAsNewCases: Capability = {
           startedAt: null,
           endedAt: null,
           historyLength: 0,
+          failure: null,
+          reason: null,
         });
         await expectUnchanged();
       },
@@ -69,6 +71,8 @@ export const continueAsNewCases: Capability = {
             startedAt,
             endedAt,
             historyLength: 3,
+            failure: null,
+            reason: null,
           },
           {
             executionId: 2,
@@ -77,6 +81,8 @@ export const continueAsNewCases: Capability = {
             startedAt: endedAt + 10,
             endedAt: null,
             historyLength: 1,
+            failure: null,
+            reason: null,
           },
         ]);
         assert.deepEqual(await store.historyLabels('a', 1), ['one', 'two', 'continued']);

@@ -38,6 +38,8 @@ export const creation: Capability = {
           terminated: null,
           blocked: null,
           tags: {},
+          forkedFrom: null,
+          paused: null,
           task: null,
         });
       },

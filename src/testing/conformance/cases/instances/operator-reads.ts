@@ -58,7 +58,7 @@ export const operatorReads: Capability = {
       title: 'queueDepths() counts ready, delayed and claimed entries with the oldest ready time',
       async run(store) {
         const { provider, clock } = store;
-        const none = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null };
+        const none = { ready: 0, delayed: 0, claimed: 0, paused: 0, oldestReadyAt: null };
         const empty = { orchestrations: none, activities: none, tasks: none, messages: 0 };
         assert.deepEqual(await provider.queueDepths(), empty);
         const fireAt = clock.now() + 10 * lockMs;
@@ -75,8 +75,8 @@ export const operatorReads: Capability = {
         await store.raise('ready', 'x');
         const oldestReadyAt = since;
         assert.deepEqual(await provider.queueDepths(), {
-          orchestrations: { ready: 1, delayed: 1, claimed: 1, oldestReadyAt: since + 1 },
-          activities: { ready: 2, delayed: 1, claimed: 1, oldestReadyAt },
+          orchestrations: { ready: 1, delayed: 1, claimed: 1, paused: 0, oldestReadyAt: since + 1 },
+          activities: { ready: 2, delayed: 1, claimed: 1, paused: 0, oldestReadyAt },
           tasks: none,
           messages: 4,
         });

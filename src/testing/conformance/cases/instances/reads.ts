@@ -342,6 +342,8 @@ export const reads: Capability = {
             startedAt: null,
             endedAt: null,
             historyLength: 0,
+            failure: null,
+            reason: null,
           },
         ]);
         assert.deepEqual(await store.executions('nobody'), []);

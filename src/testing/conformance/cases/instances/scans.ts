@@ -60,6 +60,7 @@ export const scans: Capability = {
               name: 'sample',
               status: 'completed',
               endedAt: store.clock.now(),
+              tags: {},
             },
           ],
           nextKey: null,

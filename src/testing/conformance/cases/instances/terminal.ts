@@ -118,7 +118,16 @@ export const terminal: Capability = {
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'ended']);
         const endedAt = startedAt + 9;
         assert.deepEqual(await store.executions('a'), [
-          { executionId: 1, status: 'failed', version: '1', startedAt, endedAt, historyLength: 2 },
+          {
+            executionId: 1,
+            status: 'failed',
+            version: '1',
+            startedAt,
+            endedAt,
+            historyLength: 2,
+            failure: null,
+            reason: null,
+          },
         ]);
       },
     },

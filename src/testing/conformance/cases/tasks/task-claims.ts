@@ -132,8 +132,20 @@ export const taskClaims: Capability = {
         await createTasks(store, [newTask('a'), newTask('b', { runAt: now + 9 })]);
         await startTask(store, 'c', { name: 'held' }, { tasks: ['held'], names: [] });
         const { activities, tasks } = await store.provider.queueDepths();
-        assert.deepEqual(activities, { ready: 1, delayed: 0, claimed: 0, oldestReadyAt: now });
-        assert.deepEqual(tasks, { ready: 1, delayed: 1, claimed: 1, oldestReadyAt: now });
+        assert.deepEqual(activities, {
+          ready: 1,
+          delayed: 0,
+          claimed: 0,
+          paused: 0,
+          oldestReadyAt: now,
+        });
+        assert.deepEqual(tasks, {
+          ready: 1,
+          delayed: 1,
+          claimed: 1,
+          paused: 0,
+          oldestReadyAt: now,
+        });
         const size = await store.provider.measureInstance('a');
         assert.deepEqual(
           [size?.activities, size?.executions, size?.events, size?.messages],

@@ -95,6 +95,8 @@ export const taskCreation: Capability = {
           terminated: null,
           blocked: null,
           tags: {},
+          forkedFrom: null,
+          paused: null,
           task: {
             priority: 7,
             input: '{"to":1}',
