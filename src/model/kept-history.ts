@@ -13,7 +13,7 @@ import type { Message } from './message.ts';
 import type { Payload } from './values/payload.ts';
 
 /** An operation whose answer is not among the kept events. */
-export type OpenOperation = ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted;
+type OpenOperation = ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted;
 
 /** The state of an execution after its first `events` events, computed without its code. */
 export interface KeptHistory {

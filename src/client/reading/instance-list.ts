@@ -102,7 +102,7 @@ export const maxPageBytes = 8 * 1024 * 1024;
 export const maxPageLimit = 1_000;
 
 /** A page of a list, checked. */
-export interface PageCall {
+interface PageCall {
   readonly limit: number;
   readonly beforeKey?: number;
 }
@@ -132,7 +132,7 @@ export function readListArguments(filter: unknown, page: unknown, nowMs: number)
 }
 
 /** Checks which page of a list to read. */
-export function readPage(page: unknown, call: string): PageCall {
+function readPage(page: unknown, call: string): PageCall {
   const keys = ['limit', 'cursor'] as const;
   const { limit, cursor } = readFields(page, `the page of ${call}`, keys);
   const beforeKey = readCursor(cursor);

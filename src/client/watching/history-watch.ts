@@ -31,7 +31,7 @@ export interface WatchHistoryCall extends Required<PayloadOptions> {
 }
 
 /** A position in the history of an instance. */
-export interface Position {
+interface Position {
   readonly executionId: number;
   readonly id: number;
 }
@@ -49,7 +49,7 @@ export function readWatchHistoryOptions(options: unknown): WatchHistoryCall & {
 }
 
 /** Parses a position. */
-export function readPosition(value: unknown): Position {
+function readPosition(value: unknown): Position {
   const [, execution, id] =
     (typeof value === 'string' && /^([1-9]\d{0,8})\.(\d{1,9})$/.exec(value)) || [];
   if (execution === undefined || id === undefined) {

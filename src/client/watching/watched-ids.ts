@@ -16,7 +16,7 @@ export interface InstanceChange {
 }
 
 /** Maximum ids of one watch. */
-export const maxWatchedIds = 200;
+const maxWatchedIds = 200;
 
 /** Checks the ids of a watch. */
 export function readWatchedIds(ids: unknown): readonly string[] {

@@ -12,11 +12,11 @@ export type TagChanges = Readonly<Record<string, string | null | undefined>>;
 export type RecordedTagChanges = Readonly<Record<string, string | null>>;
 
 /** Maximum tags of an instance. */
-export const maxTags = 16;
+const maxTags = 16;
 /** Maximum length of the name of a tag, in bytes. */
-export const maxTagNameBytes = 64;
+const maxTagNameBytes = 64;
 /** Maximum length of the value of a tag, in bytes. */
-export const maxTagValueBytes = 256;
+const maxTagValueBytes = 256;
 
 /** Checks tags, and sorts them by name. Throws `INVALID_OPTION`. `undefined` if there are none. */
 export function checkTags(tags: unknown, what = 'tags'): Tags | undefined {

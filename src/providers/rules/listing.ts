@@ -75,7 +75,7 @@ export function failureNeedles({
 }
 
 /** Whether a stored failure matches. The store has only searched its text. */
-export function matchesFailure(
+function matchesFailure(
   failure: string | null,
   { failureCode, failureText }: InstanceConditions,
 ): boolean {

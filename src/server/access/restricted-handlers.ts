@@ -288,7 +288,7 @@ function forNamedBulk<Name extends BulkRoute>(name: Name): Handlers<Routes>[Name
   return guarded(name, async ({ body, caller }: CallOf<BulkRoute>) => {
     const wanted = body.filter?.name;
     if (wanted !== undefined) {
-      for (const one of wanted) assertAllowed(caller, one);
+      for (const one of [wanted].flat()) assertAllowed(caller, one);
       return undefined;
     }
     throw new HttpError(

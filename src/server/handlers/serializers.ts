@@ -25,7 +25,7 @@ export function toInstanceResponse<Info extends InstanceInfo>(
 }
 
 /** Removes the location, which is a frame of a stack. */
-export function toBlockedResponse<Blocked extends BlockedDetails>(
+function toBlockedResponse<Blocked extends BlockedDetails>(
   blocked: Blocked,
   showStacks: boolean,
 ): Blocked {

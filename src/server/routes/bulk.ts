@@ -8,7 +8,7 @@ import { route } from './route.ts';
 const filter = z.strictObject({
   status: z.array(status).min(1).max(20).optional(),
   kind: z.enum(['orchestration', 'task', 'flow']).optional(),
-  name: z.array(name).min(1).max(20).optional(),
+  name: z.union([name, z.array(name).min(1).max(20)]).optional(),
   version: version.optional(),
   idPrefix: id.optional(),
   parentId: id.optional(),

@@ -100,7 +100,7 @@ const eventSummary = z.strictObject({
 }) as unknown as z.ZodType<EventSummary>;
 
 /** The fields of a blocked instance. */
-export const blockedFields = {
+const blockedFields = {
   reason: z.string(),
   at: time,
   buildId: z.string(),

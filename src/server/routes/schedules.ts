@@ -5,7 +5,23 @@ import type {
   ScheduleInfo,
   SchedulePage,
 } from '../../client/managing/schedules.ts';
-import { actor, byName, done, duration, headers, id, integer, json, limit, name, reason, status, tags, time, version } from './fields.ts';
+import {
+  actor,
+  byName,
+  done,
+  duration,
+  headers,
+  id,
+  integer,
+  json,
+  limit,
+  name,
+  reason,
+  status,
+  tags,
+  time,
+  version,
+} from './fields.ts';
 import { route } from './route.ts';
 
 const catchUp = z.enum(['skip', 'one', 'all']);

@@ -138,9 +138,10 @@ function statements(schema: string) {
           EXISTS (SELECT 1 FROM ${schema}.worker_queue AS item
                   WHERE item.instance_key = run.instance_key) AS "hasItems",
           priority,
-          (SELECT other.instance_id FROM ${schema}.dedupe_keys AS held JOIN ${table} AS other
-             ON other.instance_key = held.instance_key
-           WHERE held.definition_key = run.definition_key AND held.dedupe_key = run.dedupe_key) AS holder
+          (SELECT (SELECT other.instance_id FROM ${table} AS other
+                   WHERE other.instance_key = held.instance_key LIMIT 1)
+           FROM ${schema}.dedupe_keys AS held
+           WHERE held.definition_key = run.definition_key AND held.dedupe_key = run.dedupe_key LIMIT 1) AS holder
         FROM ${table} AS run WHERE run.instance_key = ${instanceKey}`,
     ),
     archive: prepare(
@@ -200,7 +201,7 @@ function statements(schema: string) {
       'perdure_hold_fork_source',
       { instanceId: one<string>('text') },
       ({ instanceId }) =>
-        `SELECT ${instanceColumns} FROM ${table} WHERE instance_id = ${instanceId} FOR KEY SHARE`,
+        `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_id = ${instanceId} FOR KEY SHARE`,
     ),
     selectLength: prepare(
       'perdure_select_history_length',

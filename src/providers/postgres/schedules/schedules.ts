@@ -139,7 +139,11 @@ async function startScheduledRuns(
   }
   const created = started.filter((run) => run.created).length;
   if (created > 0) {
-    await store.audit.record(scope.tx, [{ entry: audit, counts: { instances: created } }], scope.now);
+    await store.audit.record(
+      scope.tx,
+      [{ entry: audit, counts: { instances: created } }],
+      scope.now,
+    );
   }
   return started;
 }

@@ -85,6 +85,10 @@ function entriesOf({ instanceKey }: { readonly instanceKey: number }, tags: Tags
 function statements(schema: string) {
   const table = `${schema}.instances`;
   const entries = rowsOf<TagRow>()({ name: 'text', value: 'text', instance_key: 'bigint' });
+  const isGone = rowIdOf(
+    `${schema}.instance_tags`,
+    'one.name = gone.name AND one.value = gone.value AND one.instance_key = gone.instance_key',
+  );
   return {
     select: prepare(
       'perdure_select_tags',
@@ -108,18 +112,19 @@ function statements(schema: string) {
     delete: prepare(
       'perdure_delete_tags',
       { entries },
-      ({ entries }) => `DELETE FROM ${schema}.instance_tags AS tag USING ${entries.as('gone')}
-        WHERE tag.name = gone.name AND tag.value = gone.value AND tag.instance_key = gone.instance_key`,
+      ({ entries }) => `DELETE FROM ${schema}.instance_tags
+        WHERE ctid = ANY (ARRAY(SELECT row_id FROM ${entries.as('gone')} ${isGone}))`,
     ),
     // The column names the entries, so that the index needs no second index by instance.
     deleteOfInstances: prepare(
       'perdure_delete_tags_of_instances',
       { keys: keys() },
-      ({ keys }) => `DELETE FROM ${schema}.instance_tags AS tag USING (
+      ({
+        keys,
+      }) => `DELETE FROM ${schema}.instance_tags WHERE ctid = ANY (ARRAY(SELECT row_id FROM (
           SELECT instance_key, entry.key AS name, entry.value FROM ${table}
           CROSS JOIN LATERAL json_each_text(tags::json) AS entry
-          WHERE instance_key = ANY (${keys}) AND tags IS NOT NULL) AS gone
-        WHERE tag.name = gone.name AND tag.value = gone.value AND tag.instance_key = gone.instance_key`,
+          WHERE instance_key = ANY (${keys}) AND tags IS NOT NULL) AS gone ${isGone}))`,
     ),
   };
 }

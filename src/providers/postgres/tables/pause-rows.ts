@@ -4,7 +4,7 @@ import type {
   PausedDefinition,
   ResumeDefinition,
 } from '../../contract/pausing.ts';
-import { keys, one, prepare, rowsOf } from '../driver/columns.ts';
+import { keys, one, prepare, rowIdOf, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 
 /** An instance to pause. */
@@ -129,8 +129,8 @@ function statements(schema: string) {
       },
       ({ pauses, now }) => `UPDATE ${instances} AS instance
         SET paused_at = ${now}, paused_reason = pause.reason, paused_actor = pause.actor, paused_tree = pause.tree
-        FROM ${pauses.as('pause')}
-        WHERE instance.instance_key = pause.instance_key AND ended_at IS NULL AND paused_at IS NULL`,
+        FROM ${pauses.as('pause')} ${rowIdOf(instances, 'one.instance_key = pause.instance_key')}
+        WHERE instance.ctid = found.row_id AND (ended_at IS NULL) IS TRUE AND (paused_at IS NULL) IS TRUE`,
     ),
     parkLocks: prepare(
       'perdure_park_locks',
