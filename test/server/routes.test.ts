@@ -156,6 +156,34 @@ describeServer('routes', (open) => {
     });
   });
 
+  it('routes of operators count, explain, pause, retry and fork', async () => {
+    const { ask, send, perdure } = await open({ worker: workload });
+    const { id } = await perdure.client.start('hello', 'x');
+    await perdure.client.wait(id);
+    const params = { id };
+    const status = ['completed' as const];
+    expect(await ask('countInstances', { query: { status } })).toEqual({ count: 1, capped: false });
+    const definitions = await ask('listDefinitions', {});
+    expect(definitions).toMatchObject({
+      items: [{ kind: 'orchestration', name: 'hello', counts: { completed: { count: 1 } } }],
+    });
+    expect(await ask('explainInstance', { params })).toMatchObject({ id, status: 'completed' });
+    const retried = await send('retryInstance', { params, body: { from: 'start' } });
+    expect([retried.status, codeOf(retried)]).toEqual([409, 'INSTANCE_NOT_RETRYABLE']);
+    const fork = await ask('forkInstance', { params, body: { from: 'start', id: 'copy' } });
+    expect(fork).toEqual({ id: 'copy' });
+    expect(await perdure.client.wait('copy')).toMatchObject({ forkedFrom: { id } });
+    const ended = { found: true, changed: false, status: 'completed' };
+    expect(await ask('pauseInstance', { params, body: {} })).toMatchObject(ended);
+    expect(await ask('resumeInstance', { params, body: {} })).toMatchObject(ended);
+    const body = { name: 'hello', kind: 'orchestration' as const };
+    expect(await ask('pauseDefinition', { body })).toMatchObject({ changed: true });
+    expect(await ask('listPausedDefinitions', {})).toMatchObject({ items: [body] });
+    expect(await ask('resumeDefinition', { body })).toMatchObject({ changed: true });
+    expect(await ask('listWorkers', {})).toMatchObject({ items: [{ status: 'live' }] });
+    expect(await ask('listUnclaimedWork', {})).toEqual({ items: [] });
+  });
+
   it('retention routes return, pause, resume and run retention', async () => {
     const { ask } = await openServer();
     await ask('pauseRetention', { body: {} });
