@@ -563,6 +563,30 @@ const states: readonly State[] = [
     text: 'Activity `charge` was paused now. Resume it with `client.resume({ kind: "activity", name: "charge" })`. Waiting for activity `charge`: attempt 1 of 10 is paused.',
   },
   {
+    state: 'activities of 5 paused definitions',
+    arrange: async (store) => {
+      const names = ['a1', 'a2', 'a3', 'a4', 'a5'];
+      await begin(
+        store,
+        names.map((name, index) => scheduled(index + 1, name)),
+        { workItems: names.map((name, index) => workItem(index + 1, { name })) },
+      );
+      await store.provider.pauseDefinitions(names.map((name) => definition('activity', name)));
+    },
+    waits: [
+      ...Array.from({ length: 5 }, () => ({ kind: 'paused', target: 'activity' })),
+      ...Array.from({ length: 5 }, () => ({ kind: 'activity', unclaimed: 'paused' })),
+    ],
+    text: [
+      ...['a1', 'a2', 'a3'].map(
+        (name) =>
+          `Activity \`${name}\` was paused now. Resume it with \`client.resume({ kind: "activity", name: "${name}" })\`.`,
+      ),
+      '2 more of its definitions are paused.',
+      'Waiting for 5 operations: activity `a1` (attempt 1 is paused); activity `a2` (attempt 1 is paused); activity `a3` (attempt 1 is paused); and 2 more.',
+    ].join(' '),
+  },
+  {
     state: 'a timer that is past due',
     arrange: async (store) => {
       await begin(store, [timer(1, store.clock.now() + 1_000)]);
