@@ -73,6 +73,18 @@ export function tagged(field: string, tag: unknown, check: Check): Check {
     isObject(value) && value[field] === tag ? check(value, path) : `${path}.${field}`;
 }
 
+/** An object whose text field selects the check. Other texts pass: a newer server may send more variants. */
+export function variants<Tag extends string>(
+  field: string,
+  checks: Readonly<Record<Tag, Check>>,
+): Check {
+  const byTag = new Map<unknown, Check>(Object.entries(checks));
+  return (value, path) => {
+    if (!isObject(value) || typeof value[field] !== 'string') return `${path}.${field}`;
+    return byTag.get(value[field])?.(value, path);
+  };
+}
+
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

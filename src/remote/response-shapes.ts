@@ -10,7 +10,24 @@ import type {
 import type { PauseResult } from '../client/managing/pause-request.ts';
 import type { PausedDefinition } from '../providers/contract/pausing.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
-import type { Why } from '../client/reading/why.ts';
+import type {
+  ActivityWait,
+  BlockedWait,
+  CancelWait,
+  ChildWait,
+  DelayWait,
+  DetachedWait,
+  EndedWait,
+  EventWait,
+  JobWait,
+  PausedWait,
+  TaskWait,
+  TimerWait,
+  TurnWait,
+  Wait,
+  Why,
+  WorkerWait,
+} from '../client/reading/why.ts';
 import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
 import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
 import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
@@ -46,6 +63,7 @@ import {
   record,
   tagged,
   text,
+  variants,
   type Check,
 } from './response-checks.ts';
 import type { ResponseBody, Operation } from './operations.ts';
@@ -87,11 +105,8 @@ export const wireError: Check = fields<WireError>({
   retryable: optional(flag),
 });
 
-const cancel: Check = fields<CancelRequest>({
-  reason: text,
-  actor: nullable(text),
-  requestedAt: number,
-});
+const cancelFields = { reason: text, actor: nullable(text), requestedAt: number };
+const cancel: Check = fields<CancelRequest>(cancelFields);
 
 const running: Check = fields<RunningItem>({
   operation: number,
@@ -103,27 +118,34 @@ const running: Check = fields<RunningItem>({
   cancel: nullable(fields<NonNullable<RunningItem['cancel']>>({ reason: text, trigger: text })),
 });
 
-const pending: Check = fields<PendingWork>({
+const expiredClaim: Check = fields<NonNullable<PendingWork['expired']>>({
+  worker: optional(text),
+  at: number,
+});
+const failureSummary: Check = fields<FailureSummary>({
+  name: text,
+  message: text,
+  code: optional(text),
+});
+
+const pendingFields = {
   kind: text,
   operation: number,
   name: text,
   state: text,
   attempt: number,
   maxAttempts: optional(number),
-  lastFailure: optional(
-    fields<FailureSummary>({ name: text, message: text, code: optional(text) }),
-  ),
+  lastFailure: optional(failureSummary),
   nextTryAt: optional(number),
   heartbeatAt: optional(number),
-  expired: optional(
-    fields<{ worker?: string; at: number }>({ worker: optional(text), at: number }),
-  ),
+  expired: optional(expiredClaim),
   pointOfNoReturn: optional(flag),
   worker: optional(text),
   claimedAt: optional(number),
   lockedUntil: optional(number),
   cancel: optional(fields<NonNullable<PendingWork['cancel']>>({ reason: text, trigger: text })),
-});
+};
+const pending: Check = fields<PendingWork>(pendingFields);
 
 const task: Check = fields<TaskInfo>({
   priority: number,
@@ -194,11 +216,96 @@ const instanceFields = {
   undecodable: optional(list(text)),
 };
 const instance: Check = fields<InstanceInfo>(instanceFields);
+const work: Check = fields<ActivityWait>({
+  ...pendingFields,
+  unclaimed: optional(text),
+  step: optional(text),
+});
+const wait: Check = variants<Wait['kind']>('kind', {
+  paused: fields<PausedWait>({
+    kind: text,
+    target: text,
+    name: optional(text),
+    at: number,
+    reason: optional(text),
+    actor: optional(text),
+  }),
+  worker: fields<WorkerWait>({
+    kind: text,
+    reason: text,
+    name: text,
+    version: optional(text),
+    nearestVersion: optional(text),
+    dueAt: number,
+    claims: number,
+    expired: optional(expiredClaim),
+  }),
+  turn: fields<TurnWait>({
+    kind: text,
+    worker: optional(text),
+    claimedAt: optional(number),
+    lockedUntil: number,
+  }),
+  delay: fields<DelayWait>({ kind: text, until: number }),
+  activity: work,
+  onFail: work,
+  task: fields<TaskWait>({
+    ...pendingFields,
+    unclaimed: optional(text),
+    priority: number,
+    expiresAt: optional(number),
+    dedupeKey: optional(text),
+  }),
+  timer: fields<TimerWait>({ kind: text, operation: number, fireAt: number }),
+  event: fields<EventWait>({
+    kind: text,
+    operation: number,
+    name: text,
+    signal: optional(text),
+    step: optional(text),
+  }),
+  child: fields<ChildWait>({
+    kind: text,
+    operation: number,
+    name: optional(text),
+    id: text,
+    status: optional(text),
+    isStopping: optional(flag),
+    text: optional(text),
+  }),
+  detached: fields<DetachedWait>({ kind: text, operation: number, name: optional(text), id: text }),
+  cancel: fields<CancelWait>({
+    ...cancelFields,
+    kind: text,
+    phase: text,
+    cleanupUntil: optional(number),
+  }),
+  blocked: fields<BlockedWait>({ ...blockedFields, kind: text, retryAt: optional(number) }),
+  job: fields<JobWait>({
+    kind: text,
+    sessionId: text,
+    sessionState: text,
+    expiresAt: number,
+    abandonedAt: optional(number),
+  }),
+  ended: fields<EndedWait>({
+    kind: text,
+    status: text,
+    at: number,
+    failure: optional(failureSummary),
+    reason: optional(text),
+    actor: optional(text),
+    cleanupSkipped: optional(flag),
+    leaked: optional(number),
+    onFail: optional(text),
+  }),
+});
 const why: Check = fields<Why>({
   id: text,
   status: text,
   text,
-  waits: list(fields<{ kind: string }>({ kind: text })),
+  waits: list(wait),
+  more: number,
   incomplete: optional(flag),
 });
 const size: Check = fields<InstanceSize>({

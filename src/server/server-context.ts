@@ -1,11 +1,14 @@
 import { LocalClient } from '../client/local-client.ts';
+import { explainInstance } from '../client/reading/explain-instance.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
+import type { Why } from '../client/reading/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
 import { checkInstanceId } from '../model/values/names.ts';
+import { allows } from './access/allowed-definitions.ts';
 import { JobBindings, SessionOwners } from './access/session-access.ts';
 import type { Caller } from './access/tokens.ts';
 import type { CheckedOptions } from './handler.ts';
@@ -27,6 +30,8 @@ export interface ServerContext {
   readonly bindings: JobBindings;
   /** Returns the definition name of each instance, or `undefined` for an unknown id. */
   readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
+  /** Explains an instance to a caller. Names and states of children that the caller must not see are left out. */
+  readonly explain: (id: string, caller: Caller) => Promise<Why>;
   readonly payloadLimitBytes: number;
   /** Opens the history of an execution, to be read page by page. */
   readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
@@ -94,6 +99,8 @@ export function createServerContext(
     owners: new SessionOwners(jobs),
     bindings: new JobBindings(provider),
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),
+    explain: (id, caller) =>
+      explainInstance({ provider, maySee: (name) => allows(caller, name) }, checkInstanceId(id)),
     payloadLimitBytes,
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,

@@ -3,7 +3,9 @@ import { LocalClient } from '../../src/client/local-client.ts';
 import type { Why } from '../../src/client/reading/why.ts';
 import { encodeEvent, type HistoryEvent } from '../../src/model/event.ts';
 import { encodeBlockedDetails } from '../../src/model/failures/blocked.ts';
+import type { DefinitionKind, PauseDefinition } from '../../src/providers/contract/pausing.ts';
 import type { Turn } from '../../src/providers/contract/turn.ts';
+import type { NewWorker } from '../../src/providers/contract/workers.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import {
   abandon,
@@ -12,7 +14,7 @@ import {
   submitAll,
   taskJob,
 } from '../../src/testing/conformance/job-helpers.ts';
-import { child, workItem } from '../../src/testing/conformance/sample-data.ts';
+import { child, newWorker, workItem } from '../../src/testing/conformance/sample-data.ts';
 import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';
 import { createTask, startTask } from '../../src/testing/conformance/task-helpers.ts';
 import { engineStores } from '../engine/engine-store.ts';
@@ -71,13 +73,50 @@ async function fail(store: StoreUnderTest, delayMs: number): Promise<void> {
   await store.provider.retryWorkItems([{ lockToken, delayMs, failure }]);
 }
 
+async function block(store: StoreUnderTest, code: string, reason: string): Promise<void> {
+  await store.create('a');
+  const { lockToken } = await store.claimOne();
+  const blocked = { reason, buildId: 'b1', details: encodeBlockedDetails({ code, worker: 'w1' }) };
+  await store.provider.abandonOrchestrationItems([
+    { lockToken, delayMs: 8_000, giveBackClaim: true, blocked },
+  ]);
+}
+
+async function pause(store: StoreUnderTest, reason: string): Promise<void> {
+  await store.provider.pauseInstances([{ instanceId: 'a', tree: false, reason, actor: 'ada' }]);
+}
+
+function definition(kind: DefinitionKind, name: string): PauseDefinition {
+  return { kind, name, reason: null, actor: null };
+}
+
+/** A live worker with the definitions of the states. */
+const liveWorker = newWorker('live', {
+  orchestrations: ['sample', 'ship'].map((name) => ({ name, version: '1' })),
+  activities: ['charge'],
+  tasks: ['mail'],
+  heartbeatMs: 3_600_000,
+});
+
 interface State {
   readonly state: string;
+  /** Default: `liveWorker`. */
+  readonly workers?: readonly NewWorker[];
   /** Brings instance `a` into the state. */
   readonly arrange: (store: StoreUnderTest) => Promise<unknown>;
   readonly waits: readonly object[];
   readonly text: string;
 }
+
+const childScheduled: HistoryEvent = {
+  kind: 'childScheduled',
+  at: 1,
+  operation: 1,
+  name: 'ship',
+  version: null,
+  childId: 'c',
+  payload: null,
+};
 
 const charge = workItem(1, { name: 'charge', options: retry });
 
@@ -88,7 +127,7 @@ const states: readonly State[] = [
       await store.create('a');
       await store.clock.advance(5_000);
     },
-    waits: [{ kind: 'worker', name: 'sample', claims: 0 }],
+    waits: [{ kind: 'worker', reason: 'queued', name: 'sample', claims: 0 }],
     text: 'Waiting for a worker with orchestration `sample`: due for 5 s.',
   },
   {
@@ -195,15 +234,6 @@ const states: readonly State[] = [
   {
     state: 'a child',
     arrange: async (store) => {
-      const childScheduled: HistoryEvent = {
-        kind: 'childScheduled',
-        at: 1,
-        operation: 1,
-        name: 'ship',
-        version: null,
-        childId: 'c',
-        payload: null,
-      };
       await begin(store, [childScheduled], { children: [child('c', 1, { name: 'ship' })] });
       await store.clock.advance(1_000);
     },
@@ -411,6 +441,206 @@ const states: readonly State[] = [
     waits: [{ kind: 'ended', status: 'canceled', leaked: 1, cleanupSkipped: true }],
     text: 'Canceled 5 s ago: stop. Its clean-up did not finish within its limit. 1 handler still ran after the grace.',
   },
+  {
+    state: 'pending, without a live worker',
+    workers: [],
+    arrange: async (store) => {
+      await store.create('a');
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'worker', reason: 'noWorker', name: 'sample' }],
+    text: 'No live worker has orchestration `sample`, due for 5 s. Start a worker that registers it.',
+  },
+  {
+    state: 'pending, with a stale worker',
+    workers: [{ ...liveWorker, heartbeatMs: 1_000 }],
+    arrange: async (store) => {
+      await store.create('a');
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'worker', reason: 'noWorker' }],
+    text: 'No live worker has orchestration `sample`, due for 5 s. Start a worker that registers it.',
+  },
+  {
+    state: 'due, with workers of other versions',
+    workers: ['1', '9', '11', '12'].map((version) =>
+      newWorker(version, { orchestrations: [{ name: 'sample', version }] }),
+    ),
+    arrange: (store) => store.create('a', { version: '10' }),
+    waits: [{ kind: 'worker', reason: 'noWorker', version: '10', nearestVersion: '9' }],
+    text: 'No live worker has orchestration `sample` version `10`, due for 0 ms. The nearest version that a live worker has is `9`. Start a worker that registers it.',
+  },
+  {
+    state: 'a turn whose lease expired, without a live worker',
+    workers: [],
+    arrange: async (store) => {
+      await store.create('a');
+      await store.claim({ worker: 'w1' });
+      await store.clock.advance(14_000);
+    },
+    waits: [{ kind: 'worker', reason: 'noWorker', expired: { worker: 'w1' } }],
+    text: 'The lease of worker `w1` expired 4 s ago during a turn (claim 1). No live worker has orchestration `sample`, due for 4 s. Start a worker that registers it.',
+  },
+  {
+    state: 'a queued activity that no live worker has',
+    workers: [{ ...liveWorker, activities: ['other'] }],
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await store.clock.advance(3_000);
+    },
+    waits: [{ kind: 'activity', state: 'queued', unclaimed: 'noWorker' }],
+    text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and no live worker has its code. Start a worker that registers activity `charge`.',
+  },
+  {
+    state: 'a retrying activity that no live worker has',
+    workers: [],
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await fail(store, 12_000);
+    },
+    waits: [{ kind: 'activity', state: 'retrying', unclaimed: 'noWorker' }],
+    text: 'Waiting for activity `charge`: attempt 2 of 10 starts in 12 s, and no live worker has its code. Last error: card declined (CARD_DECLINED). Start a worker that registers activity `charge`.',
+  },
+  {
+    state: 'a queued activity while all workers are busy',
+    workers: [{ ...liveWorker, slots: { activities: 2, orchestrations: 1, inUse: 2 } }],
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await store.clock.advance(3_000);
+    },
+    waits: [{ kind: 'activity', state: 'queued', unclaimed: 'busy' }],
+    text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and all live workers that have its code are busy.',
+  },
+  {
+    state: 'a task run that no live worker has',
+    workers: [{ ...liveWorker, tasks: [], activities: ['mail'] }],
+    arrange: async (store) => {
+      await createTask(store, 'a', { name: 'mail', priority: 5 });
+      await store.clock.advance(2_000);
+    },
+    waits: [{ kind: 'task', unclaimed: 'noWorker' }],
+    text: 'Waiting for task `mail`: attempt 1 has been due for 2 s, and no live worker has its code. Start a worker that registers task `mail`. Its priority is 5.',
+  },
+  {
+    state: 'paused',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await pause(store, 'bad deploy');
+      await store.raise('a', 'x');
+      await store.clock.advance(5_000);
+    },
+    waits: [
+      { kind: 'paused', target: 'instance', reason: 'bad deploy', actor: 'ada' },
+      { kind: 'activity', unclaimed: 'paused' },
+    ],
+    text: 'Paused by `ada` 5 s ago: bad deploy. Resume it with `client.resume(id)`. Waiting for activity `charge`: attempt 1 of 10 is paused.',
+  },
+  {
+    state: 'pending, with a paused definition',
+    workers: [],
+    arrange: async (store) => {
+      await store.provider.pauseDefinitions([definition('orchestration', 'sample')]);
+      await store.create('a');
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'paused', target: 'orchestration', name: 'sample' }],
+    text: 'Orchestration `sample` was paused 5 s ago. Resume it with `client.resume({ kind: "orchestration", name: "sample" })`.',
+  },
+  {
+    state: 'a queued activity with a paused definition',
+    arrange: async (store) => {
+      await begin(store, [scheduled(1, 'charge')], { workItems: [charge] });
+      await store.provider.pauseDefinitions([
+        definition('activity', 'charge'),
+        definition('activity', 'other'),
+        definition('task', 'charge'),
+      ]);
+    },
+    waits: [
+      { kind: 'paused', target: 'activity', name: 'charge' },
+      { kind: 'activity', unclaimed: 'paused' },
+    ],
+    text: 'Activity `charge` was paused now. Resume it with `client.resume({ kind: "activity", name: "charge" })`. Waiting for activity `charge`: attempt 1 of 10 is paused.',
+  },
+  {
+    state: 'activities of 5 paused definitions',
+    arrange: async (store) => {
+      const names = ['a1', 'a2', 'a3', 'a4', 'a5'];
+      await begin(
+        store,
+        names.map((name, index) => scheduled(index + 1, name)),
+        { workItems: names.map((name, index) => workItem(index + 1, { name })) },
+      );
+      await store.provider.pauseDefinitions(names.map((name) => definition('activity', name)));
+    },
+    waits: [
+      ...Array.from({ length: 5 }, () => ({ kind: 'paused', target: 'activity' })),
+      ...Array.from({ length: 5 }, () => ({ kind: 'activity', unclaimed: 'paused' })),
+    ],
+    text: [
+      ...['a1', 'a2', 'a3'].map(
+        (name) =>
+          `Activity \`${name}\` was paused now. Resume it with \`client.resume({ kind: "activity", name: "${name}" })\`.`,
+      ),
+      '2 more of its definitions are paused.',
+      'Waiting for 5 operations: activity `a1` (attempt 1 is paused); activity `a2` (attempt 1 is paused); activity `a3` (attempt 1 is paused); and 2 more.',
+    ].join(' '),
+  },
+  {
+    state: 'a timer that is past due',
+    arrange: async (store) => {
+      await begin(store, [timer(1, store.clock.now() + 1_000)]);
+      await store.clock.advance(3_000);
+    },
+    waits: [{ kind: 'timer', operation: 1 }],
+    text: 'Waiting for a timer: was due 2 s ago.',
+  },
+  {
+    state: 'a child that stops',
+    arrange: async (store) => {
+      const withdrawn: HistoryEvent = {
+        kind: 'operationWithdrawn',
+        at: 1,
+        target: 1,
+        targetKind: 'child',
+        trigger: 'race_lost',
+        reason: 'lost',
+        childId: 'c',
+      };
+      const awaitedChild: HistoryEvent = { ...childScheduled, cancellation: 'wait' };
+      const children = [child('c', 1, { name: 'ship' })];
+      await begin(store, [awaitedChild, withdrawn], { children });
+      await store.commit(await store.claimOne(), {
+        events: [{ ...started, name: 'ship' }, awaited(1, 'x')].map(encodeEvent),
+      });
+      await store.cancel('c', { reason: 'stop', actor: null, cleanupMs: 60_000 });
+      await store.commit(await store.claimOne());
+    },
+    waits: [{ kind: 'child', id: 'c', isStopping: true, status: 'canceling' }],
+    text: 'Waiting for child `c` of `ship` to stop: canceling. Child: Canceling (stop): its code may clean up for 60 s more. Waiting for event `x`.',
+  },
+  {
+    state: 'blocked by undecodable data',
+    arrange: (store) => block(store, 'UNDECODABLE', 'Event 2 cannot be decoded.'),
+    waits: [{ kind: 'blocked', code: 'UNDECODABLE', reason: 'Event 2 cannot be decoded.' }],
+    text: 'Blocked for 0 ms (UNDECODABLE): Event 2 cannot be decoded. Build `b1` retries it in 8 s; another build retries it immediately.',
+  },
+  {
+    state: 'blocked by an unregistered version',
+    arrange: (store) => block(store, 'UNREGISTERED', 'Version 2 is not registered'),
+    waits: [{ kind: 'blocked', code: 'UNREGISTERED', worker: 'w1' }],
+    text: 'Blocked for 0 ms (UNREGISTERED): Version 2 is not registered. Build `b1` retries it in 8 s; another build retries it immediately.',
+  },
+  {
+    state: 'a task run that was skipped',
+    arrange: async (store) => {
+      const { lockToken } = await startTask(store, 'a', { name: 'mail' });
+      await store.ackWork(lockToken, { kind: 'skipped' });
+      await store.clock.advance(5_000);
+    },
+    waits: [{ kind: 'ended', status: 'skipped' }],
+    text: 'Skipped 5 s ago: its condition did not hold.',
+  },
 ];
 
 describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
@@ -430,15 +660,19 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
     return { store, client };
   }
 
-  it.each(states)('explains an instance that is: $state', async ({ arrange, waits, text }) => {
-    const { store, client } = await open();
-    await arrange(store);
-    const why = await client.why('a');
-    expect(why.text).toBe(text);
-    expect(why.waits).toHaveLength(waits.length);
-    expect(why.waits).toMatchObject(waits);
-    expect(why.status).toBe((await client.get('a'))?.status);
-  });
+  it.each(states)(
+    'explains an instance that is: $state',
+    async ({ arrange, waits, text, workers = [liveWorker] }) => {
+      const { store, client } = await open();
+      await store.provider.registerWorkers(workers);
+      await arrange(store);
+      const why = await client.why('a');
+      expect(why.text).toBe(text);
+      expect(why.waits).toHaveLength(waits.length);
+      expect(why.waits).toMatchObject(waits);
+      expect(why.status).toBe((await client.get('a'))?.status);
+    },
+  );
 
   it('rejects an unknown id with INSTANCE_NOT_FOUND and a bad one with INVALID_ID', async () => {
     const { client } = await open();
@@ -452,7 +686,9 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
     await begin(store, events);
     const why: Why = await client.why('a');
     expect(why.incomplete).toBe(true);
-    expect(why.waits).toHaveLength(5_000);
+    expect(why.waits).toHaveLength(100);
+    expect(why.more).toBe(4_900);
+    expect(why.text).toMatch(/^Waiting for 5000 operations: event `e\d+`; .*; and 4997 more\. /);
     expect(why.text).toMatch(
       / Its history is too long or damaged, so some waits may be missing\.$/,
     );

@@ -132,7 +132,7 @@ describeEngine(
       await expect(unknown.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringContaining(
-          'Waiting for a worker with orchestration `nobody has this`',
+          'No live worker has orchestration `nobody has this`',
         ) as string,
       });
     });

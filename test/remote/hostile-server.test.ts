@@ -40,6 +40,7 @@ const calls: Readonly<Partial<Record<Operation, (client: RemoteClient) => Promis
   startInstance: (client) => client.start('x'),
   listInstances: (client) => client.list(),
   getInstance: (client) => client.get('x'),
+  explainInstance: (client) => client.why('x'),
   measureInstance: (client) => client.getInstanceInfo('x'),
   waitForInstances: (client) => client.wait('x'),
   getInstanceTree: (client) => client.getInstanceTree('x'),
@@ -134,6 +135,20 @@ describe('invalid server responses', () => {
       });
       await expect(client.list()).rejects.toMatchObject({ code: 'PROVIDER', retryable: false });
     }
+  });
+
+  test('why() rejects a wait with a missing field of its kind, and passes a wait of an unknown kind', () => {
+    const check = (wait: unknown) =>
+      responseShapes.explainInstance(
+        { id: 'x', status: 'running', text: '', more: 0, waits: [wait] },
+        'answer',
+      );
+    expect(check({ kind: 'timer', operation: 1, fireAt: 5 })).toBeUndefined();
+    expect(check({ kind: 'timer', operation: 1 })).toBe('answer.waits[0].fireAt');
+    expect(check({ kind: 'paused', target: 'instance', at: 'x' })).toBe('answer.waits[0].at');
+    expect(check({ kind: 'constructor' })).toBeUndefined();
+    expect(check({ kind: 5 })).toBe('answer.waits[0].kind');
+    expect(check(null)).toBe('answer.waits[0].kind');
   });
 
   test('every response shape rejects a value that is not an object', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { orchestration } from 'perdure';
+import { orchestration, type Why } from 'perdure';
 import { createToken } from 'perdure/server';
 import { FakeClock } from 'perdure/testing';
 import type { RouteShape } from '../../src/server/routes/route.ts';
@@ -315,6 +315,35 @@ describe('a token restricted to definitions', () => {
     expect(await perdure.client.schedules.get('theirs')).toMatchObject({ paused: false });
     expect(await perdure.client.get('new')).toBeUndefined();
     expect(await perdure.client.sessions.get('theirs')).toMatchObject({ state: 'open' });
+  });
+
+  it('why() shows a restricted token no name and state of a child of another definition', async () => {
+    const payroll = orchestration('payroll', (ctx) => ctx.waitFor('paid'));
+    const family = orchestration('waits-for-family', (ctx) =>
+      ctx.all([
+        ctx.child(payroll, undefined, { id: 'c1' }),
+        ctx.child('waits', undefined, { id: 'c2' }),
+      ]),
+    );
+    const middle = orchestration('waits', (ctx) => ctx.child(payroll, undefined, { id: 'g1' }));
+    const worker = { orchestrations: [payroll, family, middle] };
+    const { send, perdure } = await openServer({ tokens, worker });
+    await perdure.client.start(family, undefined, { id: 'family' });
+    await expect.poll(async () => (await perdure.client.get('g1'))?.status).toBe('running');
+    const request = { params: { id: 'family' } };
+    await expect
+      .poll(async () => (await send('explainInstance', request, theirs)).text)
+      .toContain('`payroll`');
+    const answer = await send('explainInstance', request, mine);
+    expect(answer.status).toBe(200);
+    expect(answer.text).not.toContain('payroll');
+    const { waits } = answer.json as Why;
+    expect(waits).toMatchObject([
+      { kind: 'child', id: 'c1' },
+      { kind: 'child', id: 'c2', name: 'waits', text: 'Waiting for child `g1`.' },
+    ]);
+    expect(waits[0]).not.toHaveProperty('status');
+    expect(waits[0]).not.toHaveProperty('name');
   });
 
   it('a restricted token can use every definition that its patterns match', async () => {

@@ -1,64 +1,118 @@
+import { flowVersion } from '../../model/definition.ts';
 import { decodeEvent } from '../../model/event.ts';
 import { notFound } from '../../model/failures/errors.ts';
 import { decodeFailure } from '../../model/failures/failure.ts';
 import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { TurnState } from '../../providers/contract/inspection.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
-import type { Provider } from '../../providers/contract/provider.ts';
+import type { PausedDefinition } from '../../providers/contract/pausing.ts';
+import {
+  ExplainContext,
+  nearestVersion,
+  unclaimedReason,
+  type ExplainParams,
+} from './explain-context.ts';
+import { flowEventOf, stepOfActivity } from './flow-operations.ts';
 import { summarizeFailure, toPendingWork, type PendingWork } from './inspect-instance.ts';
-import { toBlockedInfo } from './instance-info.ts';
+import { toBlockedInfo, toPauseInfo } from './instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
-import type { Wait, Why } from './why.ts';
+import type { ActivityWait, PausedWait, TaskWait, Wait, Why } from './why.ts';
 import { explainWaits } from './why-text.ts';
-
-export interface ExplainParams {
-  readonly provider: Provider;
-}
 
 // Events of a history that are read: the last ones, because most open operations are recent.
 const maxEvents = 5_000;
 const pageEvents = 1_000;
 const maxPageBytes = 8 * 1024 * 1024;
-// Activities that are listed.
-const maxPending = 100;
+// Waits that are listed, and activities that are read.
+const maxWaits = 100;
 // Children whose own waits are read, one level deep.
 const maxChildren = 3;
 
 /** Explains the state of an instance from the store alone. Throws `INSTANCE_NOT_FOUND`. */
 export async function explainInstance(params: ExplainParams, id: string): Promise<Why> {
-  return explain(params, id, maxChildren);
+  return explain(new ExplainContext(params), id, maxChildren);
 }
 
-async function explain(params: ExplainParams, id: string, childLimit: number): Promise<Why> {
-  const { provider } = params;
+async function explain(context: ExplainContext, id: string, childLimit: number): Promise<Why> {
+  const { provider } = context;
   const [[record], turn, details] = await Promise.all([
     provider.getInstances([id]),
     provider.inspectTurn(id),
-    provider.inspectInstance({ instanceId: id, maxPending }),
+    provider.inspectInstance({ instanceId: id, maxPending: maxWaits }),
   ]);
   if (record === undefined || turn === undefined) throw notFound(id);
   const { status } = record;
   const pending = (details?.pending ?? []).map(toPendingWork);
   const { nowMs } = turn;
-  if (isTerminal(status)) {
-    const waits = [...endedWaits(record, status, pending), ...jobWaits(turn)];
-    return { id, status, waits, text: explainWaits(waits, { nowMs }) };
-  }
-  const { open, incomplete } = await openOperations(params, record, turn);
-  const waits = [
-    ...stateWaits(record, turn),
-    ...workWaits(record, pending),
-    ...(await operationWaits(params, open, pending, childLimit)),
-    ...jobWaits(turn),
+  const hasEnded = isTerminal(status);
+  const { open, incomplete } = hasEnded
+    ? { open: [], incomplete: false }
+    : await openOperations(context, record, turn);
+  const paused =
+    hasEnded && pending.length === 0
+      ? []
+      : pausedWaits(record, pending, await context.pausedDefinitions());
+  const state = [
+    ...(hasEnded ? endedWaits(record, status) : []),
+    ...paused,
+    ...(hasEnded ? [] : await stateWaits(context, record, turn, paused)),
   ];
-  const text = explainWaits(waits, { nowMs, incomplete });
-  return { id, status, waits, text, ...(incomplete && { incomplete }) };
+  // Work of an instance that has ended: what has not stopped, and the failure handler of a task.
+  const operations = [
+    ...(await workWaits(context, record, { pending, paused, nowMs })),
+    ...(await operationWaits(context, record, { open, pending, childLimit })),
+  ];
+  const job = jobWaits(turn);
+  const listed = operations.slice(0, Math.max(0, maxWaits - state.length - job.length));
+  const text = explainWaits([...state, ...operations, ...job], { nowMs, incomplete });
+  return {
+    id,
+    status,
+    text,
+    waits: [...state, ...listed, ...job],
+    more: operations.length - listed.length,
+    ...(incomplete && { incomplete }),
+  };
+}
+
+/** The pauses of the instance, and of the definitions whose code runs next. */
+function pausedWaits(
+  { paused, name, status, kind }: InstanceRecord,
+  pending: readonly PendingWork[],
+  definitions: readonly PausedDefinition[],
+): readonly PausedWait[] {
+  // A paused orchestration still runs the turns of a cancel.
+  const runsTurns = kind === 'orchestration' && status !== 'canceling' && !isTerminal(status);
+  const isNeeded = (one: PausedDefinition): boolean =>
+    one.kind === 'orchestration'
+      ? runsTurns && one.name === name
+      : pending.some(
+          (work) => work.state !== 'running' && work.name === one.name && kindOf(work) === one.kind,
+        );
+  return [
+    ...(paused === null
+      ? []
+      : [{ kind: 'paused', target: 'instance', ...toPauseInfo(paused) } as const]),
+    ...definitions.filter(isNeeded).map((one): PausedWait => {
+      return { kind: 'paused', target: one.kind, name: one.name, ...toPauseInfo(one) };
+    }),
+  ];
+}
+
+/** The kind of the definition that work needs. */
+function kindOf({ kind }: PendingWork): 'activity' | 'task' {
+  return kind === 'activity' ? 'activity' : 'task';
 }
 
 /** Why no turn runs: the request to cancel, a block, a worker that is missing, or one that runs it. */
-function stateWaits(record: InstanceRecord, turn: TurnState): readonly Wait[] {
-  const { cancel, blocked, name, version, status } = record;
-  const { held, heldUntil, dueAt, nowMs, claims } = turn;
+async function stateWaits(
+  context: ExplainContext,
+  record: InstanceRecord,
+  turn: TurnState,
+  paused: readonly PausedWait[],
+): Promise<readonly Wait[]> {
+  const { cancel, blocked, status } = record;
+  const { held, heldUntil, dueAt, nowMs } = turn;
   const waits: Wait[] = [];
   if (status === 'canceling' && cancel !== null) {
     const cleanup = turn.cleanupAt === null ? {} : { cleanupUntil: turn.cleanupAt };
@@ -69,6 +123,9 @@ function stateWaits(record: InstanceRecord, turn: TurnState): readonly Wait[] {
     const retry = heldUntil === null ? {} : { retryAt: heldUntil };
     waits.push({ kind: 'blocked', ...toBlockedInfo(blocked), ...retry });
   }
+  const runsNoTurn = paused.some(
+    ({ target }) => target === 'instance' || target === 'orchestration',
+  );
   if (held !== null) {
     const { worker, claimedAt, lockedUntil } = held;
     waits.push({
@@ -77,30 +134,74 @@ function stateWaits(record: InstanceRecord, turn: TurnState): readonly Wait[] {
       ...(claimedAt !== null && { claimedAt }),
       lockedUntil,
     });
-  } else if (blocked !== null || record.kind === 'task') return waits;
+  } else if (blocked !== null || record.kind === 'task' || runsNoTurn) return waits;
   else if (heldUntil !== null) waits.push({ kind: 'delay', until: heldUntil });
   else if (dueAt !== null && dueAt <= nowMs) {
-    const { expired } = turn;
-    const { worker = null, at = 0 } = expired ?? {};
-    waits.push({
-      kind: 'worker',
-      name,
-      ...(version !== null && { version }),
-      dueAt,
-      claims,
-      ...(expired !== null && { expired: { at, ...(worker !== null && { worker }) } }),
-    });
+    waits.push(await workerWait(context, record, { ...turn, dueAt }));
   }
   return waits;
 }
 
-function workWaits(record: InstanceRecord, pending: readonly PendingWork[]): readonly Wait[] {
+async function workerWait(
+  context: ExplainContext,
+  { name, version }: InstanceRecord,
+  { dueAt, claims, expired, cleanupAt, nowMs }: TurnState & { readonly dueAt: number },
+): Promise<Wait> {
+  const workers = await context.liveWorkers();
+  // Any worker may end an instance whose clean-up limit has expired.
+  const needsCode = cleanupAt === null || cleanupAt > nowMs;
+  const canClaim = needsCode
+    ? unclaimedReason(workers, { kind: 'orchestration', name, version }) === 'queued'
+    : workers.length > 0;
+  const nearest = canClaim || version === null ? undefined : nearestVersion(workers, name, version);
+  const { worker = null, at = 0 } = expired ?? {};
+  return {
+    kind: 'worker',
+    reason: canClaim ? 'queued' : 'noWorker',
+    name,
+    ...(version !== null && { version }),
+    ...(nearest !== undefined && { nearestVersion: nearest }),
+    dueAt,
+    claims,
+    ...(expired !== null && { expired: { at, ...(worker !== null && { worker }) } }),
+  };
+}
+
+async function workWaits(
+  context: ExplainContext,
+  record: InstanceRecord,
+  {
+    pending,
+    paused,
+    nowMs,
+  }: {
+    readonly pending: readonly PendingWork[];
+    readonly paused: readonly PausedWait[];
+    readonly nowMs: number;
+  },
+): Promise<readonly Wait[]> {
   const { task } = record;
+  const isIdle = pending.some(({ state }) => state !== 'running');
+  const workers = isIdle ? await context.liveWorkers() : [];
+  const unclaimedOf = (work: PendingWork): Pick<ActivityWait | TaskWait, 'unclaimed'> => {
+    if (work.state === 'running') return {};
+    const kind = kindOf(work);
+    const isPaused = paused.some(
+      ({ target, name }) => target === 'instance' || (target === kind && name === work.name),
+    );
+    if (isPaused) return { unclaimed: 'paused' };
+    const unclaimed = unclaimedReason(workers, { kind, name: work.name, version: null });
+    const isDue = (work.nextTryAt ?? nowMs) <= nowMs;
+    return isDue || unclaimed === 'noWorker' ? { unclaimed } : {};
+  };
   return pending.map((work): Wait => {
-    if (work.kind !== 'task') return { ...work, kind: work.kind };
+    const unclaimed = unclaimedOf(work);
+    if (work.kind !== 'task')
+      return { ...work, kind: work.kind, ...unclaimed, ...stepOf(record, work.name) };
     return {
       ...work,
       kind: 'task',
+      ...unclaimed,
       priority: task?.priority ?? 0,
       ...(task?.expiresAt != null && work.state === 'queued' && { expiresAt: task.expiresAt }),
       ...(task?.dedupeKey != null && { dedupeKey: task.dedupeKey }),
@@ -108,36 +209,54 @@ function workWaits(record: InstanceRecord, pending: readonly PendingWork[]): rea
   });
 }
 
+/** The step of a flow whose handler an activity runs. */
+function stepOf(record: InstanceRecord, activity: string): { readonly step?: string } {
+  const step = isFlow(record) ? stepOfActivity(record.name, activity) : undefined;
+  return step === undefined ? {} : { step };
+}
+
+function isFlow({ kind, version }: InstanceRecord): boolean {
+  return kind === 'orchestration' && version === flowVersion;
+}
+
 async function operationWaits(
-  params: ExplainParams,
-  open: readonly OpenOperation[],
-  pending: readonly PendingWork[],
-  childLimit: number,
+  context: ExplainContext,
+  record: InstanceRecord,
+  {
+    open,
+    pending,
+    childLimit,
+  }: {
+    readonly open: readonly OpenOperation[];
+    readonly pending: readonly PendingWork[];
+    readonly childLimit: number;
+  },
 ): Promise<readonly Wait[]> {
   const listed = new Set(pending.map(({ operation }) => operation));
-  const childIds = open.flatMap(({ kind, childId }) =>
-    kind === 'child' && childId !== undefined ? [childId] : [],
+  const childIds = open.flatMap(({ kind, childId, name = '' }) =>
+    kind === 'child' && childId !== undefined && context.maySee(name) ? [childId] : [],
   );
   const shown = childIds.slice(0, childLimit);
   const children = new Map(
-    await Promise.all(shown.map(async (id) => [id, await tryExplain(params, id)] as const)),
+    await Promise.all(shown.map(async (id) => [id, await tryExplain(context, id)] as const)),
   );
   return open.flatMap((one): Wait[] => {
     const { kind, operation, name = '', childId: id = '', fireAt = 0, isStopping } = one;
+    const shownName = context.maySee(name) ? { name } : {};
     switch (kind) {
       case 'timer':
         return [{ kind, operation, fireAt }];
       case 'event':
-        return [{ kind, operation, name }];
+        return [{ kind, operation, name, ...(isFlow(record) && flowEventOf(name)) }];
       case 'detached':
-        return [{ kind, operation, name, id }];
+        return [{ kind, operation, ...shownName, id }];
       case 'child': {
         const child = children.get(id);
         return [
           {
             kind,
             operation,
-            name,
+            ...shownName,
             id,
             ...(child !== undefined && { status: child.status, text: child.text }),
             ...(isStopping === true && { isStopping }),
@@ -146,22 +265,25 @@ async function operationWaits(
       }
       case 'activity': {
         // Beyond the listed work: its state is not read. Its outcome may wait for the next turn.
-        const isBeyond = pending.length === maxPending && !listed.has(operation);
-        return isBeyond ? [{ kind, operation, name, state: 'queued', attempt: 1 }] : [];
+        const isBeyond = pending.length === maxWaits && !listed.has(operation);
+        const step = stepOf(record, name);
+        return isBeyond ? [{ kind, operation, name, state: 'queued', attempt: 1, ...step }] : [];
       }
     }
   });
 }
 
 /** Explains a child, without its children. Resolves with `undefined` if it does not exist. */
-async function tryExplain(params: ExplainParams, id: string): Promise<Why | undefined> {
-  const [record] = await params.provider.getInstances([id]);
-  return record === undefined ? undefined : explain(params, id, 0).catch(() => undefined);
+async function tryExplain(context: ExplainContext, id: string): Promise<Why | undefined> {
+  const [record] = await context.provider.getInstances([id]);
+  // The id may belong to another instance than the child.
+  if (record === undefined || !context.maySee(record.name)) return undefined;
+  return explain(context, id, 0).catch(() => undefined);
 }
 
 /** Reads the operations without an outcome from the end of the history. */
 async function openOperations(
-  { provider }: ExplainParams,
+  { provider }: ExplainContext,
   { instanceId, executionId, kind }: InstanceRecord,
   { historyLength, isClosing }: TurnState,
 ): Promise<{ readonly open: readonly OpenOperation[]; readonly incomplete: boolean }> {
@@ -194,11 +316,7 @@ function jobWaits({ job }: TurnState): readonly Wait[] {
   return [{ kind: 'job', ...session, ...(abandonedAt !== null && { abandonedAt }) }];
 }
 
-function endedWaits(
-  record: InstanceRecord,
-  status: TerminalStatus,
-  pending: readonly PendingWork[],
-): readonly Wait[] {
+function endedWaits(record: InstanceRecord, status: TerminalStatus): readonly Wait[] {
   const { endedAt, failure, cancel, terminated, cleanupSkipped, leaked, task } = record;
   const stop = status === 'terminated' ? terminated : status === 'canceled' ? cancel : null;
   return [
@@ -213,7 +331,5 @@ function endedWaits(
       ...(leaked > 0 && { leaked }),
       ...(task?.onFail != null && { onFail: task.onFail }),
     },
-    // Work that has not stopped, and the failure handler of a task.
-    ...workWaits(record, pending),
   ];
 }

@@ -136,7 +136,8 @@ export function toBlockedInfo({ reason, at, buildId, details }: BlockedRecord): 
   return { reason, at, buildId, ...decodeBlockedDetails(details) };
 }
 
-function toPauseInfo({ at, reason, actor }: Pause): NonNullable<InstanceInfo['paused']> {
+/** Decodes when, why and by whom something was paused. */
+export function toPauseInfo({ at, reason, actor }: Pause): NonNullable<InstanceInfo['paused']> {
   return { at, ...(reason !== null && { reason }), ...(actor !== null && { actor }) };
 }
 

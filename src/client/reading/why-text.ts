@@ -4,7 +4,10 @@ import type {
   CancelWait,
   ChildWait,
   EndedWait,
+  EventWait,
   JobWait,
+  PausedWait,
+  ActivityWait,
   TaskWait,
   TurnWait,
   Wait,
@@ -28,10 +31,14 @@ export function explainWaits(
   const sentences: string[] = [];
   const clauses: Clause[] = [];
   const notes: string[] = [];
+  const paused = waits.filter((wait) => wait.kind === 'paused');
   for (const wait of waits) {
     switch (wait.kind) {
       case 'ended':
         sentences.push(...endedText(wait, nowMs));
+        break;
+      case 'paused':
+        if (wait === paused[0]) sentences.push(...pausedText(paused, nowMs));
         break;
       case 'cancel':
         sentences.push(cancelText(wait, nowMs));
@@ -83,7 +90,7 @@ function join(clauses: readonly Clause[]): string {
 function clauseOf(
   wait: Exclude<
     Wait,
-    { kind: 'ended' | 'cancel' | 'blocked' | 'turn' | 'worker' | 'delay' | 'job' }
+    { kind: 'ended' | 'paused' | 'cancel' | 'blocked' | 'turn' | 'worker' | 'delay' | 'job' }
   >,
   nowMs: number,
 ): Clause {
@@ -97,40 +104,58 @@ function clauseOf(
             : `was due ${ago(wait.fireAt, nowMs)}`,
       };
     case 'event':
-      return { subject: `event ${code(wait.name)}` };
+      return { subject: eventSubject(wait) };
     case 'child':
       return childClause(wait);
     case 'detached':
       return { subject: `the start of detached instance ${code(wait.id)}` };
-    case 'task':
-      return { ...workClause(wait, nowMs), ...taskNote(wait, nowMs) };
+    case 'task': {
+      const clause = workClause(wait, nowMs);
+      return { ...clause, more: sentencesOf(clause.more, taskNote(wait, nowMs)) };
+    }
     case 'activity':
     case 'onFail':
       return workClause(wait, nowMs);
   }
 }
 
-function workClause(work: PendingWork, nowMs: number): Clause {
-  const what = { activity: 'activity', task: 'task', onFail: 'the failure handler of task' };
-  const { lastFailure } = work;
+function eventSubject({ name, signal, step }: EventWait): string {
+  if (signal !== undefined) return `signal ${code(signal)}`;
+  return step === undefined ? `event ${code(name)}` : `items of step ${code(step)}`;
+}
+
+function workClause(work: ActivityWait | TaskWait, nowMs: number): Clause {
+  const { lastFailure, unclaimed } = work;
+  const step = work.kind === 'activity' ? work.step : undefined;
+  const kind = work.kind === 'activity' ? 'activity' : 'task';
+  const what = work.kind === 'onFail' ? 'the failure handler of task' : kind;
   return {
-    subject: `${what[work.kind]} ${code(work.name)}`,
+    subject: step === undefined ? `${what} ${code(work.name)}` : `step ${code(step)}`,
     state: workState(work, nowMs),
-    more: lastFailure && `Last error: ${end(failureText(lastFailure))}`,
+    more: sentencesOf(
+      lastFailure && `Last error: ${end(failureText(lastFailure))}`,
+      unclaimed === 'noWorker'
+        ? `Start a worker that registers ${kind} ${code(work.name)}.`
+        : undefined,
+    ),
   };
 }
 
-function workState(work: PendingWork, nowMs: number): string {
-  const { state, attempt, maxAttempts, nextTryAt = nowMs, expired } = work;
+function workState(work: ActivityWait | TaskWait, nowMs: number): string {
+  const { state, attempt, maxAttempts, nextTryAt = nowMs, expired, unclaimed } = work;
   const limit = maxAttempts !== undefined && maxAttempts > 1 ? ` of ${maxAttempts}` : '';
   const attempts = `attempt ${attempt}${limit}`;
   if (state === 'running') return runningState(work, attempts, nowMs);
+  if (unclaimed === 'paused') return `${attempts} is paused`;
+  const noWorker = unclaimed === 'noWorker' ? ', and no live worker has its code' : '';
   if (expired !== undefined) {
-    return `the lease of ${workerName(expired.worker)} expired ${ago(expired.at, nowMs)}, and ${attempts} waits for another worker`;
+    const lease = `the lease of ${workerName(expired.worker)} expired ${ago(expired.at, nowMs)}`;
+    return `${lease}${noWorker === '' ? `, and ${attempts} waits for another worker` : noWorker}`;
   }
-  if (nextTryAt > nowMs) return `${attempts} starts ${inTime(nextTryAt, nowMs)}`;
-  const waited = nowMs - nextTryAt;
-  return `${attempts} has been due for ${formatMs(waited)}, and no worker has claimed it`;
+  if (nextTryAt > nowMs) return `${attempts} starts ${inTime(nextTryAt, nowMs)}${noWorker}`;
+  const due = `${attempts} has been due for ${formatMs(nowMs - nextTryAt)}`;
+  if (unclaimed === 'busy') return `${due}, and all live workers that have its code are busy`;
+  return `${due}${noWorker === '' ? ', and no worker has claimed it' : noWorker}`;
 }
 
 function runningState(work: PendingWork, attempts: string, nowMs: number): string {
@@ -142,17 +167,23 @@ function runningState(work: PendingWork, attempts: string, nowMs: number): strin
   return cancel === undefined ? running : `${running}, asked to stop`;
 }
 
-function taskNote({ expiresAt, priority, state }: TaskWait, nowMs: number): Partial<Clause> {
-  if (state !== 'queued') return {};
-  const notes = [
-    ...(priority === 0 ? [] : [`Its priority is ${priority}.`]),
-    ...(expiresAt === undefined ? [] : [`Unclaimed, it expires ${inTime(expiresAt, nowMs)}.`]),
-  ];
-  return notes.length === 0 ? {} : { more: notes.join(' ') };
+function taskNote({ expiresAt, priority, state }: TaskWait, nowMs: number): string | undefined {
+  if (state !== 'queued') return undefined;
+  return sentencesOf(
+    priority === 0 ? undefined : `Its priority is ${priority}.`,
+    expiresAt === undefined ? undefined : `Unclaimed, it expires ${inTime(expiresAt, nowMs)}.`,
+  );
+}
+
+/** Joins sentences; `undefined` if there are none. */
+function sentencesOf(...sentences: readonly (string | undefined)[]): string | undefined {
+  const all = sentences.filter((sentence) => sentence !== undefined);
+  return all.length === 0 ? undefined : all.join(' ');
 }
 
 function childClause({ id, name, status, isStopping, text }: ChildWait): Clause {
-  const subject = `child ${code(id)} of ${code(name)}${isStopping === true ? ' to stop' : ''}`;
+  const subject = `child ${code(id)}${name === undefined ? '' : ` of ${code(name)}`}${isStopping === true ? ' to stop' : ''}`;
+  if (name === undefined) return { subject };
   if (status === undefined) return { subject, state: 'it does not exist yet' };
   if (text === undefined) return { subject, state: status };
   return { subject, state: status, more: `Child: ${text}` };
@@ -163,12 +194,40 @@ function turnText({ worker, claimedAt, lockedUntil }: TurnWait, nowMs: number): 
   return `A turn has been running on ${workerName(worker)}${since}; its lease ends ${inTime(lockedUntil, nowMs)}.`;
 }
 
-function workerText({ name, version, dueAt, expired, claims }: WorkerWait, nowMs: number): string {
+function workerText(wait: WorkerWait, nowMs: number): string {
+  const { reason, name, version, nearestVersion, dueAt, expired, claims } = wait;
   const needed = `orchestration ${code(name)}${version === undefined ? '' : ` version ${code(version)}`}`;
-  if (expired !== undefined) {
-    return `The lease of ${workerName(expired.worker)} expired ${ago(expired.at, nowMs)} during a turn (claim ${claims}). Waiting for another worker with ${needed}.`;
+  const lease =
+    expired &&
+    `The lease of ${workerName(expired.worker)} expired ${ago(expired.at, nowMs)} during a turn (claim ${claims}).`;
+  if (reason === 'queued') {
+    return lease === undefined
+      ? `Waiting for a worker with ${needed}: due for ${formatMs(nowMs - dueAt)}.`
+      : `${lease} Waiting for another worker with ${needed}.`;
   }
-  return `Waiting for a worker with ${needed}: due for ${formatMs(nowMs - dueAt)}.`;
+  const nearest =
+    nearestVersion && `The nearest version that a live worker has is ${code(nearestVersion)}.`;
+  return [
+    ...(lease === undefined ? [] : [lease]),
+    `No live worker has ${needed}, due for ${formatMs(nowMs - dueAt)}.`,
+    ...(nearest === undefined ? [] : [nearest]),
+    'Start a worker that registers it.',
+  ].join(' ');
+}
+
+function pausedText(waits: readonly PausedWait[], nowMs: number): readonly string[] {
+  const named = waits.slice(0, maxNamed).map(({ target, name = '', at, reason, actor }) => {
+    const by = actor === undefined ? '' : ` by ${code(actor)}`;
+    const why = reason === undefined ? '' : `: ${clip(reason)}`;
+    const since = `${by} ${ago(at, nowMs)}${why}`;
+    if (target === 'instance')
+      return `${end(`Paused${since}`)} Resume it with \`client.resume(id)\`.`;
+    const definition = `{ kind: ${JSON.stringify(target)}, name: ${JSON.stringify(name)} }`;
+    const what = `${target.slice(0, 1).toUpperCase()}${target.slice(1)} ${code(name)}`;
+    return `${end(`${what} was paused${since}`)} Resume it with \`client.resume(${definition})\`.`;
+  });
+  const more = waits.length - named.length;
+  return more > 0 ? [...named, `${more} more of its definitions are paused.`] : named;
 }
 
 function blockedText(wait: BlockedWait, nowMs: number): readonly string[] {

@@ -1,5 +1,6 @@
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { InstanceStatus, TerminalStatus } from '../../model/status.ts';
+import type { DefinitionKind } from '../../providers/contract/pausing.ts';
 import type { SessionState } from '../../providers/contract/sessions.ts';
 import type { OnFailState } from '../../providers/contract/tasks.ts';
 import type { FailureSummary, PendingWork } from './inspect-instance.ts';
@@ -11,14 +12,17 @@ export interface Why {
   readonly status: InstanceStatus;
   /** The explanation in plain words, by the store's clock. */
   readonly text: string;
-  /** Everything that it waits for. One entry of kind `ended` if it has ended. */
+  /** What it waits for, at most 100 entries. One entry of kind `ended` if it has ended. */
   readonly waits: readonly Wait[];
+  /** The number of waits beyond those in `waits`. */
+  readonly more: number;
   /** The history is too long or damaged, so waits for events, timers and children may be missing. */
   readonly incomplete?: true;
 }
 
 /** One thing that an instance waits for. */
 export type Wait =
+  | PausedWait
   | WorkerWait
   | TurnWait
   | DelayWait
@@ -33,12 +37,34 @@ export type Wait =
   | JobWait
   | EndedWait;
 
+/**
+ * Why no worker has claimed work. `noWorker`: no live worker has its definition. `busy`: by their last heartbeats, all live
+ * workers that have it run as many activities and tasks as they may. `queued`: a live worker can claim it. `paused`: its
+ * instance or definition is paused.
+ */
+export type UnclaimedReason = 'noWorker' | 'busy' | 'queued' | 'paused';
+
+/** The instance is paused, or a definition that it needs. */
+export interface PausedWait {
+  readonly kind: 'paused';
+  /** What is paused. */
+  readonly target: 'instance' | DefinitionKind;
+  /** The name of the paused definition. */
+  readonly name?: string;
+  readonly at: number;
+  readonly reason?: string;
+  readonly actor?: string;
+}
+
 /** A worker must claim the instance to run its next turn. */
 export interface WorkerWait {
   readonly kind: 'worker';
+  readonly reason: Extract<UnclaimedReason, 'noWorker' | 'queued'>;
   /** The name and version of the orchestration that the worker needs. No version: any. */
   readonly name: string;
   readonly version?: string;
+  /** With `noWorker`: a version that live workers have, the next lower one if it exists. */
+  readonly nearestVersion?: string;
   /** Since when a worker may claim it. */
   readonly dueAt: number;
   /** Claims without a committed turn. Too many fail the instance with `POISON`. */
@@ -64,11 +90,17 @@ export interface DelayWait {
 /** An activity, or the failure handler of a task, without an outcome. */
 export interface ActivityWait extends PendingWork {
   readonly kind: 'activity' | 'onFail';
+  /** Why no worker has claimed it. Set if it is due, paused, or if no live worker has it. */
+  readonly unclaimed?: UnclaimedReason;
+  /** In a run of a flow: the step whose handler it runs. */
+  readonly step?: string;
 }
 
 /** The task run itself. */
 export interface TaskWait extends PendingWork {
   readonly kind: 'task';
+  /** Why no worker has claimed it. Set if it is due, paused, or if no live worker has it. */
+  readonly unclaimed?: UnclaimedReason;
   readonly priority: number;
   /** If no worker has claimed it by then, it ends as `expired`. */
   readonly expiresAt?: number;
@@ -87,15 +119,20 @@ export interface EventWait {
   readonly kind: 'event';
   readonly operation: number;
   readonly name: string;
+  /** In a run of a flow: the signal. */
+  readonly signal?: string;
+  /** In a run of a flow: the step that waits for items of its generator. */
+  readonly step?: string;
 }
 
 /** A child. */
 export interface ChildWait {
   readonly kind: 'child';
   readonly operation: number;
-  readonly name: string;
+  /** Absent if the caller must not see its definition. */
+  readonly name?: string;
   readonly id: string;
-  /** Absent if the child does not exist yet. */
+  /** Absent if the child does not exist yet, beyond the first 3 children, and without `name`. */
   readonly status?: InstanceStatus;
   /** The code no longer needs it, but waits until it has stopped. */
   readonly isStopping?: true;
@@ -107,7 +144,8 @@ export interface ChildWait {
 export interface DetachedWait {
   readonly kind: 'detached';
   readonly operation: number;
-  readonly name: string;
+  /** Absent if the caller must not see its definition. */
+  readonly name?: string;
   readonly id: string;
 }
 

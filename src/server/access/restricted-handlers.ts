@@ -104,10 +104,7 @@ export const restrictedHandlers: Handlers<Routes> = {
   exportHistory: forInstance('exportHistory'),
   listExecutions: forInstance('listExecutions'),
   listRunning: forInstance('listRunning'),
-  async explainInstance(call, context) {
-    await assertVisible(call, context);
-    return hideChildren(call.caller, await handlers.explainInstance(call, context));
-  },
+  explainInstance: forInstance('explainInstance'),
   async watchInstance(call, context) {
     await assertVisible(call, context);
     return watchAllowed(call, await handlers.watchInstance(call, context));
@@ -343,21 +340,6 @@ async function hiddenIds(
     const name = names[index];
     return name === undefined || !allows(caller, name);
   });
-}
-
-/** Removes the state of children whose definition the caller must not use. */
-function hideChildren(
-  caller: Caller,
-  why: ResponseOf<Routes['explainInstance']>,
-): ResponseOf<Routes['explainInstance']> {
-  let { text } = why;
-  const waits = why.waits.map((wait) => {
-    if (wait.kind !== 'child' || allows(caller, wait.name)) return wait;
-    const { status: _, text: hidden, ...shown } = wait;
-    if (hidden !== undefined) text = text.replace(` Child: ${hidden}`, () => '');
-    return shown;
-  });
-  return { ...why, text, waits };
 }
 
 function toMissing(id: string) {

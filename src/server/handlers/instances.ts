@@ -113,8 +113,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async listRunning({ params }, { client }) {
     return { items: [...(await client.running(params.id))] };
   },
-  async explainInstance({ params }, { client, showStacks }) {
-    return toWhyResponse(await client.why(params.id), showStacks);
+  async explainInstance({ params, caller }, { explain, showStacks }) {
+    return toWhyResponse(await explain(params.id, caller), showStacks);
   },
   async watchInstance({ params, signal }, context) {
     // Checked before the stream starts, so that an unknown id gets 404.

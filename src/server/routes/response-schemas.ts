@@ -38,11 +38,14 @@ export const failure: z.ZodType<Failure> = z
   })
   .meta({ id: 'Failure', description: 'A failure of user code.' });
 
-const cancelRequest: z.ZodType<CancelRequest> = z.strictObject({
+/** The fields of a request to cancel. */
+export const cancelFields = {
   reason: z.string(),
   actor: z.string().nullable(),
   requestedAt: time,
-});
+};
+
+const cancelRequest: z.ZodType<CancelRequest> = z.strictObject(cancelFields);
 
 /** An activity claimed by a worker. */
 const runningItem: z.ZodType<RunningItem> = z.strictObject({
@@ -55,29 +58,38 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
-const expiredClaim = z.strictObject({ worker: z.string().exactOptional(), at: time });
+/** A failure without stack, details and causes. */
+export const failureSummary = z.strictObject({
+  name: z.string(),
+  message: z.string(),
+  code: z.string().exactOptional(),
+});
+
+/** A claim whose lease expired. */
+export const expiredClaim = z.strictObject({ worker: z.string().exactOptional(), at: time });
+
+/** The fields of an activity or task run without an outcome. */
+export const pendingWorkFields = {
+  kind: z.enum(['activity', 'task', 'onFail']),
+  operation: z.number(),
+  name: z.string(),
+  state: z.enum(['queued', 'running', 'retrying']),
+  attempt: z.number(),
+  maxAttempts: z.number().exactOptional(),
+  lastFailure: failureSummary.exactOptional(),
+  nextTryAt: time.exactOptional(),
+  heartbeat: json.exactOptional(),
+  heartbeatAt: time.exactOptional(),
+  expired: expiredClaim.exactOptional(),
+  pointOfNoReturn: z.literal(true).exactOptional(),
+  worker: z.string().exactOptional(),
+  claimedAt: time.exactOptional(),
+  lockedUntil: time.exactOptional(),
+  cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
+};
 
 export const pendingWork: z.ZodType<PendingWork> = z
-  .strictObject({
-    kind: z.enum(['activity', 'task', 'onFail']),
-    operation: z.number(),
-    name: z.string(),
-    state: z.enum(['queued', 'running', 'retrying']),
-    attempt: z.number(),
-    maxAttempts: z.number().exactOptional(),
-    lastFailure: z
-      .strictObject({ name: z.string(), message: z.string(), code: z.string().exactOptional() })
-      .exactOptional(),
-    nextTryAt: time.exactOptional(),
-    heartbeat: json.exactOptional(),
-    heartbeatAt: time.exactOptional(),
-    expired: expiredClaim.exactOptional(),
-    pointOfNoReturn: z.literal(true).exactOptional(),
-    worker: z.string().exactOptional(),
-    claimedAt: time.exactOptional(),
-    lockedUntil: time.exactOptional(),
-    cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
-  })
+  .strictObject(pendingWorkFields)
   .meta({ id: 'PendingWork', description: 'An activity or task run without an outcome.' });
 
 const taskInfo: z.ZodType<TaskInfo> = z.strictObject({

@@ -92,7 +92,7 @@ export const brokenInspection: readonly BrokenProvider[] = [
       })),
   },
   {
-    fault: 'a claim of an instance does not store its worker',
+    fault: 'a claim of an instance stores another worker',
     rejectedBy: 'inspect/shows-who-runs-a-turn',
     override: ({ provider }) => ({
       fetchOrchestrationItems: (params) =>
