@@ -112,7 +112,7 @@ const eventSummary = z.strictObject({
 }) as unknown as z.ZodType<EventSummary>;
 
 /** The fields of a blocked instance. */
-const blockedFields = {
+export const blockedFields = {
   reason: z.string(),
   at: time,
   buildId: z.string(),
