@@ -154,7 +154,7 @@ describeServer('routes', (open) => {
       'bulkPrune',
     ] as const;
     for (const route of names) {
-      const answer = await send(route, { body: { ...given[route] } as never });
+      const answer = await send(route, { body: { ...given[route] } });
       expect([answer.status, codeOf(answer)]).toEqual([400, 'INVALID_OPTION']);
       const body = { ...given[route], all: true, dryRun: true } as never;
       const preview = await ask(route, { body });
