@@ -159,8 +159,10 @@ export type {
   BulkCancelOptions,
   BulkEventOptions,
   BulkOptions,
+  BulkPauseOptions,
   BulkProgress,
   BulkPruneByFilterOptions,
+  BulkRetryOptions,
   BulkTerminateOptions,
 } from './client/managing/bulk.ts';
 export type { BulkPreview, BulkRefusal, BulkResult } from './management/bulk-call.ts';

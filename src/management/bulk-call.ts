@@ -44,6 +44,9 @@ export interface BulkResult {
 export type BulkAction =
   | { readonly kind: 'cancel'; readonly cleanupMs: number }
   | { readonly kind: 'terminate'; readonly tree: boolean }
+  | { readonly kind: 'retry'; readonly from: 'failure' | 'start' }
+  | { readonly kind: 'pause'; readonly tree: boolean }
+  | { readonly kind: 'resume'; readonly tree: boolean }
   | { readonly kind: 'raiseEvent'; readonly name: string; readonly payload: Payload | null }
   | { readonly kind: 'delete' }
   | { readonly kind: 'prune'; readonly conditions: CheckedPrune };

@@ -3,14 +3,15 @@
  *
  * K1. It visits matching instances from the newest to the oldest, in the order of their keys. Each is visited once, and
  *     instances created after the first page are not visited.
- * K2. Each batch is one transaction, which also adds to the audit record of the operation. A prune may need several.
- * K3. Repeating a part changes nothing twice: a cancel, termination, deletion or prune finds nothing left to change, and
- *     an event is fenced by the progress in the audit record.
+ * K2. Each batch is one transaction, which also adds to the audit record of the operation. A prune may need several, and
+ *     each retry is one.
+ * K3. Repeating a part changes nothing twice: a cancel, termination, deletion or prune finds nothing left to change, as
+ *     does a pause or resume. Events and retries are fenced by the progress in the audit record.
  * K4. The id of the audit record depends on the operation, the actor, the action and the filter. A cursor of another
  *     caller, or with another filter, starts a record of its own.
  */
 import { createHash } from 'node:crypto';
-import type { ErrorCode } from '../model/failures/errors.ts';
+import { PerdureError, type ErrorCode } from '../model/failures/errors.ts';
 import { encodeMessage } from '../model/message.ts';
 import { isTerminal, type InstanceStatus } from '../model/status.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
@@ -20,6 +21,7 @@ import type {
   ListInstancesResult,
 } from '../providers/contract/instances.ts';
 import type { AuditEntry, TreeDeletionResult } from '../providers/contract/management.ts';
+import type { PauseResult } from '../providers/contract/pausing.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import {
   readBulkCursor,
@@ -34,6 +36,7 @@ import { deleteTreesOf } from './delete-selected.ts';
 import { pruneShape } from './management-options.ts';
 import { Pacer, reclaim } from './pacer.ts';
 import { pruneBatch } from './prune-selected.ts';
+import { retryForBulk } from './rerun.ts';
 
 /** The bounds of one part. */
 export interface SliceBounds {
@@ -112,6 +115,48 @@ const actions: {
     },
     shape: ({ tree }) => ({ ...(tree && { tree }) }),
   },
+  retry: {
+    audited: 'retryBulk',
+    rootsOnly: true,
+    async apply({ store, instances, audit }, { from }) {
+      const outcomes: Outcome[] = [];
+      // One after the other: the progress in the audit record requires descending keys.
+      for (const record of instances.slice(0, retriedPerBatch)) {
+        const isRoot = record.parentInstanceId === null;
+        outcomes.push(isRoot ? await retryOne(store, record, { from, audit }) : 'ignored');
+      }
+      return outcomes;
+    },
+    shape: ({ from }) => ({ from }),
+  },
+  pause: {
+    audited: 'pauseBulk',
+    async apply({ store, instances, call, audit }, { tree }) {
+      const { reason, actor } = call;
+      const results = await store.pauseInstances(
+        instances.map(({ instanceId, incarnation }) => ({
+          instanceId,
+          incarnation,
+          reason,
+          actor,
+          tree,
+          audit,
+        })),
+      );
+      return results.map(toPauseOutcome);
+    },
+    shape: ({ tree }) => ({ ...(tree && { tree }) }),
+  },
+  resume: {
+    audited: 'resumeBulk',
+    async apply({ store, instances, audit }, { tree }) {
+      const results = await store.resumeInstances(
+        instances.map(({ instanceId, incarnation }) => ({ instanceId, incarnation, tree, audit })),
+      );
+      return results.map(toResumeOutcome);
+    },
+    shape: ({ tree }) => ({ ...(tree && { tree }) }),
+  },
   raiseEvent: {
     audited: 'raiseEventBulk',
     async apply({ store, instances, audit, maxPendingEvents: maxPending }, { name, payload }) {
@@ -167,6 +212,8 @@ const actions: {
 };
 
 const prunedPerBatch = 16;
+// A retry reads the history.
+const retriedPerBatch = 16;
 
 /** Runs a part of a bulk operation: until its bounds are reached, or all matching instances were visited. */
 export async function runBulkSlice(
@@ -317,11 +364,42 @@ async function preview(store: Provider, call: BulkCall): Promise<BulkResult> {
   return { matched, changed: 0, refused: [], refusedMore: 0, done: true, preview: found };
 }
 
-function toStopOutcome({ found, changed, status }: StopResult): Outcome {
+function toStopOutcome({
+  found,
+  changed,
+  status,
+}: Pick<StopResult, 'found' | 'changed' | 'status'>): Outcome {
   if (changed) return 'changed';
   if (!found || status === null) return refuse('INSTANCE_NOT_FOUND', 'It was deleted.');
   if (isTerminal(status)) return refuse('INSTANCE_OVER', `It is ${status}.`);
   return 'unchanged';
+}
+
+async function retryOne(
+  store: Provider,
+  record: InstanceRecord,
+  options: { readonly from: 'failure' | 'start'; readonly audit: AuditEntry },
+): Promise<Outcome> {
+  try {
+    const result = await retryForBulk(store, record, options);
+    return result === 'retried' ? 'changed' : 'unchanged';
+  } catch (error) {
+    if (error instanceof PerdureError) return refuse(error.code, error.message);
+    throw error;
+  }
+}
+
+function toPauseOutcome(result: PauseResult): Outcome {
+  if (result.status === 'canceling' && !result.changed && !result.paused) {
+    return refuse('INSTANCE_OVER', 'It is canceling.');
+  }
+  return toStopOutcome(result);
+}
+
+function toResumeOutcome(result: PauseResult): Outcome {
+  // An instance that has ended is not paused.
+  if (!result.changed && result.found) return 'unchanged';
+  return toStopOutcome(result);
 }
 
 function toEventOutcome(result: EnqueueResult): Outcome {

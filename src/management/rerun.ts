@@ -24,7 +24,13 @@ import { randomToken } from '../model/values/random-id.ts';
 import type { ExecutionRecord, InstanceRecord } from '../providers/contract/instances.ts';
 import type { AuditEntry } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import type { RerunRefusal, RerunStart } from '../providers/contract/reruns.ts';
+import type {
+  InstanceRetry,
+  RerunRefusal,
+  RerunSource,
+  RerunStart,
+  RetryResult,
+} from '../providers/contract/reruns.ts';
 import { toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
 import type { NewChild, NewTimer, NewWorkItem, Turn } from '../providers/contract/turn.ts';
 
@@ -71,10 +77,7 @@ export async function retryInstance(provider: Provider, call: RetryCall): Promis
   for (let tries = 1; ; tries++) {
     const record = await readRecord(provider, call.id);
     assertRetryable(record);
-    const plan =
-      record.kind === 'task'
-        ? { keptEvents: 0, retry: planTaskRetry(record, call) }
-        : await planRetry(provider, record, call);
+    const plan = await planRetry(provider, record, call);
     const audit = auditOf('retry', call, call.from);
     const [result] = await provider.retryInstances([{ ...plan.retry, audit }]);
     if (result?.kind === 'retried') {
@@ -82,8 +85,40 @@ export async function retryInstance(provider: Provider, call: RetryCall): Promis
     }
     // Another retry or a new start came first: the next round reads it and rejects for the right reason.
     if (result?.kind === 'changed' && tries < maxTries) continue;
-    throw refused(call.id, 'retried', result);
+    throw refused(call.id, 'retried', toRefusal(result));
   }
+}
+
+/**
+ * Retries a root for a bulk operation. Returns `repeated` if the operation has already retried it. Throws a
+ * `PerdureError` if it cannot be retried.
+ */
+export async function retryForBulk(
+  provider: Provider,
+  record: InstanceRecord,
+  { from, audit }: { readonly from: RetryCall['from']; readonly audit: AuditEntry },
+): Promise<'retried' | 'repeated'> {
+  const { instanceId: id, instanceKey: bulkKey } = record;
+  // The plan of an instance that this operation has retried may fail: the store decides first.
+  const plan = await planRetry(provider, record, { id, from }).catch((error: unknown) => {
+    if (error instanceof PerdureError) return error;
+    throw error;
+  });
+  const isPlanned = !(plan instanceof PerdureError) && isRetryable(record);
+  const retry = isPlanned ? plan.retry : { source: impossible(record), version: null };
+  const [result] = await provider.retryInstances([{ ...retry, audit, bulkKey }]);
+  if (result?.kind === 'retried' || result?.kind === 'repeated') return result.kind;
+  if (plan instanceof PerdureError && result?.kind === 'changed') throw plan;
+  throw refused(id, 'retried', toRefusal(result));
+}
+
+/** A source that no instance has, so that the store retries nothing. */
+function impossible(record: InstanceRecord): RerunSource {
+  return { ...sourceOf(record), historyLength: -1 };
+}
+
+function toRefusal(result: RetryResult | undefined): RerunRefusal | undefined {
+  return result?.kind === 'retried' || result?.kind === 'repeated' ? undefined : result;
 }
 
 /** Creates an instance with a copy of the first events of an execution. */
@@ -139,13 +174,30 @@ async function readRecord(provider: Provider, id: string): Promise<InstanceRecor
   return record;
 }
 
-function assertRetryable({ instanceId, status }: InstanceRecord): void {
-  const isRetryable =
-    status === 'failed' || status === 'canceled' || status === 'terminated' || status === 'expired';
-  if (!isRetryable) throw refused(instanceId, 'retried', { kind: 'status', status });
+function assertRetryable(record: InstanceRecord): void {
+  const { instanceId, status } = record;
+  if (!isRetryable(record)) throw refused(instanceId, 'retried', { kind: 'status', status });
 }
 
-function planTaskRetry(record: InstanceRecord, { payload }: RetryCall) {
+function isRetryable({ status }: InstanceRecord): boolean {
+  return (
+    status === 'failed' || status === 'canceled' || status === 'terminated' || status === 'expired'
+  );
+}
+
+type PlannedCall = Pick<RetryCall, 'id' | 'from' | 'payload'>;
+
+async function planRetry(
+  provider: Provider,
+  record: InstanceRecord,
+  call: PlannedCall,
+): Promise<{ readonly keptEvents: number; readonly retry: InstanceRetry }> {
+  return record.kind === 'task'
+    ? { keptEvents: 0, retry: planTaskRetry(record, call) }
+    : planOrchestrationRetry(provider, record, call);
+}
+
+function planTaskRetry(record: InstanceRecord, { payload }: PlannedCall) {
   return {
     source: { ...sourceOf(record), historyLength: 0 },
     version: null,
@@ -157,7 +209,11 @@ function sourceOf({ instanceId, incarnation, executionId }: InstanceRecord): His
   return { instanceId, incarnation, executionId };
 }
 
-async function planRetry(provider: Provider, record: InstanceRecord, call: RetryCall) {
+async function planOrchestrationRetry(
+  provider: Provider,
+  record: InstanceRecord,
+  call: PlannedCall,
+) {
   const execution = await readExecution(provider, record, undefined);
   const { keep, takenBack, events } = await readCut(provider, execution, call);
   const source = sourceOf(record);

@@ -26,6 +26,18 @@ export class HttpBulk implements BulkBackend {
         const body = { ...common, tree: action.tree };
         return this.#transport.call('bulkTerminate', { body }, repeatable);
       }
+      case 'retry': {
+        const body = { ...common, from: action.from };
+        return this.#transport.call('bulkRetry', { body }, repeatable);
+      }
+      case 'pause': {
+        const body = { ...common, tree: action.tree };
+        return this.#transport.call('bulkPause', { body }, repeatable);
+      }
+      case 'resume': {
+        const body = { ...common, tree: action.tree };
+        return this.#transport.call('bulkResume', { body }, repeatable);
+      }
       case 'raiseEvent': {
         const { name, payload } = action;
         const value = payload === null ? {} : { payload: decodePayload(payload) };

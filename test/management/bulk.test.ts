@@ -1,7 +1,15 @@
 /** Actions on all instances that match a filter, through the client, and their audit. */
 import { expect, it } from 'vitest';
 import type { BulkProgress, Client, Provider } from 'perdure';
-import { complete, describeManaged, quick, runExecutions, until, waits } from './managed-store.ts';
+import {
+  complete,
+  describeManaged,
+  fails,
+  quick,
+  runExecutions,
+  until,
+  waits,
+} from './managed-store.ts';
 
 const ids = (prefix: string, count: number): readonly string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}${index}`);
@@ -102,6 +110,102 @@ describeManaged('bulk operations', ({ openManaged }) => {
     });
     const { items } = await client.listAudit({ action: 'pruneBulk' });
     expect(items).toMatchObject([{ instances: 1, executionsDeleted: 40 }]);
+  });
+
+  it('bulk.retry() retries failed roots, refuses others, and writes one audit record', async () => {
+    const { client } = await openManaged();
+    for (const id of ids('f', 20)) await client.start(fails, undefined, { id });
+    await complete(client, ['done']);
+    await until(async () => (await client.count({ status: 'failed' })).count === 20);
+    await startWaiting(client, ['w']);
+    const options = { from: 'start', actor: 'ann', reason: 'fixed' } as const;
+    const { refused, ...rest } = await client.bulk.retry({ kind: 'orchestration' }, options);
+    expect(rest).toEqual({ matched: 22, changed: 20, refusedMore: 0, done: true });
+    expect(refused).toMatchObject([
+      { id: 'w', code: 'INSTANCE_STILL_RUNNING' },
+      { id: 'done', code: 'INSTANCE_NOT_RETRYABLE' },
+    ]);
+    const { items } = await client.list({ name: 'fails' });
+    expect(new Set(items.map(({ executionId }) => executionId))).toEqual(new Set([2]));
+    expect((await client.listAudit()).items).toMatchObject([
+      {
+        action: 'retryBulk',
+        actor: 'ann',
+        reason: 'fixed',
+        instances: 20,
+        filter: '{"kind":"orchestration","from":"start"}',
+      },
+    ]);
+  });
+
+  it('a repeated part of bulk.retry() retries none twice, even if all have failed again', async () => {
+    const { client } = await openManaged();
+    for (const id of ids('f', 9)) await client.start(fails, undefined, { id });
+    const allFailed = () =>
+      until(async () => (await client.count({ status: 'failed' })).count === 9);
+    await allFailed();
+    const options = { from: 'failure', limit: 3, actor: 'ann' } as const;
+    const { cursor } = await client.bulk.retry({ name: 'fails' }, options);
+    await client.bulk.retry({ name: 'fails' }, { ...options, cursor });
+    await allFailed();
+    // The result of the second part was lost, so its caller continues from the first.
+    const again = { from: 'failure', actor: 'ann', cursor } as const;
+    const rest = await client.bulk.retry({ name: 'fails' }, again);
+    expect(rest).toMatchObject({ matched: 9, changed: 9, refused: [], done: true });
+    await allFailed();
+    for (const id of ids('f', 9)) expect((await client.get(id))?.executionId).toBe(2);
+    expect((await client.listAudit()).items).toMatchObject([{ instances: 9 }]);
+  });
+
+  it('bulk.pause() and bulk.resume() change each matching instance once, with typed refusals', async () => {
+    const { client } = await openManaged();
+    await complete(client, ['done']);
+    await startWaiting(client, ids('a', 120));
+    await until(async () => (await client.count({ status: 'running' })).count === 120);
+    const by = { actor: 'ann', reason: 'deploy' };
+    const all = { kind: 'orchestration' } as const;
+    const { refused, ...paused } = await client.bulk.pause(all, by);
+    expect(paused).toEqual({ matched: 121, changed: 120, refusedMore: 0, done: true });
+    expect(refused).toEqual([{ id: 'done', code: 'INSTANCE_OVER', reason: 'It is completed.' }]);
+    expect((await client.get('a7'))?.paused).toMatchObject(by);
+    expect(await client.count({ paused: true })).toEqual({ count: 120, capped: false });
+    expect(await client.bulk.pause({ idPrefix: 'a' }, by)).toMatchObject({ changed: 0 });
+    expect(await client.bulk.resume({ paused: true }, by)).toMatchObject({
+      matched: 120,
+      changed: 120,
+      refused: [],
+      done: true,
+    });
+    expect(await client.bulk.resume({ idPrefix: 'a' }, by)).toMatchObject({ changed: 0 });
+    expect((await client.list({ paused: true })).items).toEqual([]);
+    await client.raiseEvent('a7', 'go', 'now');
+    expect(await client.handle('a7').result()).toBe('now');
+    const { items } = await client.listAudit();
+    expect(items).toMatchObject([
+      { action: 'resumeBulk', instances: 120, filter: '{"paused":true}', ...by },
+      { action: 'pauseBulk', instances: 120, ...by },
+    ]);
+  });
+
+  it('a paused instance that is terminated and retried runs again', async () => {
+    const { client } = await openManaged();
+    await startWaiting(client, ['w']);
+    await until(async () => (await client.get('w'))?.status === 'running');
+    await client.pause('w');
+    await client.terminate('w');
+    expect(await client.get('w')).not.toHaveProperty('paused');
+    await client.retry('w', { from: 'start' });
+    await client.raiseEvent('w', 'go', 'again');
+    expect(await client.handle('w').result()).toBe('again');
+  });
+
+  it('bulk.retry() without a valid `from` rejects with INVALID_OPTION', async () => {
+    const { client } = await openManaged(null);
+    for (const options of [undefined, {}, { from: 'end' }, { from: 3 }]) {
+      await expect(client.bulk.retry({ name: 'fails' }, options as never)).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+    }
   });
 
   it('a dry run counts by status with a sample and changes nothing', async () => {

@@ -37,6 +37,37 @@ describeRemote('bulk operations over HTTP', (open) => {
     expect(await client.bulk.delete({ status: 'canceled' })).toMatchObject({ changed: 150 });
   });
 
+  test('the remote client pauses, resumes and retries by filter, and lists paused instances', async () => {
+    const { perdure, client } = await open();
+    const ids = ['a0', 'a1', 'a2'];
+    for (const id of ids) await perdure.client.start(waits, undefined, { id });
+    const filter = { name: 'waits' };
+    expect(await client.bulk.pause(filter, { reason: 'why' })).toMatchObject({ changed: 3 });
+    const { items } = await client.list({ paused: true });
+    expect(items.map(({ id }) => id)).toEqual(ids.toReversed());
+    expect(items[0]?.paused).toMatchObject({ reason: 'why', actor: 'tester' });
+    expect(await client.count({ paused: false })).toMatchObject({ count: 0 });
+    expect(await client.bulk.resume({ paused: true }, { tree: true })).toMatchObject({
+      changed: 3,
+      done: true,
+    });
+    expect(await client.bulk.retry(filter, { from: 'failure' })).toMatchObject({
+      changed: 0,
+      refused: ids.map(() => ({ code: 'INSTANCE_STILL_RUNNING' })),
+    });
+    await client.bulk.terminate(filter);
+    expect(await client.bulk.retry(filter, { from: 'start' })).toMatchObject({
+      refused: ids.map(() => ({ code: 'INVALID_INPUT' })),
+    });
+    const audited = await client.listAudit({ action: ['pauseBulk', 'resumeBulk', 'retryBulk'] });
+    expect(audited.items.map(({ action, actor, instances }) => [action, actor, instances])).toEqual(
+      [
+        ['resumeBulk', 'tester', 3],
+        ['pauseBulk', 'tester', 3],
+      ],
+    );
+  });
+
   test('a part whose response is lost is repeated, and raises no event twice', async () => {
     const { perdure, client, proxy } = await open();
     const ids = Array.from({ length: 40 }, (_, index) => `a${index}`);

@@ -143,10 +143,21 @@ describeServer('routes', (open) => {
     const { ask, send, perdure } = await open({ worker: workload });
     const { id } = await perdure.client.start('hello', 'x');
     await perdure.client.wait(id);
-    for (const route of ['bulkCancel', 'bulkTerminate', 'bulkDelete', 'bulkPrune'] as const) {
-      const answer = await send(route, { body: {} });
+    const given = { bulkRetry: { from: 'start' } } as Readonly<Record<string, object>>;
+    const names = [
+      'bulkCancel',
+      'bulkTerminate',
+      'bulkRetry',
+      'bulkPause',
+      'bulkResume',
+      'bulkDelete',
+      'bulkPrune',
+    ] as const;
+    for (const route of names) {
+      const answer = await send(route, { body: { ...given[route] } });
       expect([answer.status, codeOf(answer)]).toEqual([400, 'INVALID_OPTION']);
-      const preview = await ask(route, { body: { all: true, dryRun: true } });
+      const body = { ...given[route], all: true, dryRun: true } as never;
+      const preview = await ask(route, { body });
       expect(preview).toMatchObject({ matched: 1, preview: { byStatus: { completed: 1 } } });
     }
     const filter = { status: ['completed' as const] };

@@ -149,7 +149,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT, forked_from TEXT,
+  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -178,6 +178,8 @@ CREATE INDEX instances_ended_otherwise ON instances (status, definition_key)
   WHERE ended_at IS NOT NULL AND status <> 'completed';
 
 CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
+
+CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,
@@ -223,6 +225,15 @@ CREATE INDEX orchestrator_queue_by_instance ON orchestrator_queue (instance_key,
 
 CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_key, execution_id, operation)
   WHERE kind = 'timerFired';
+
+CREATE TABLE paused_definitions (
+  kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
+  name TEXT NOT NULL,
+  paused_at INTEGER NOT NULL,
+  reason TEXT,
+  actor TEXT,
+  PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE pending_reclaims (
   instance_key INTEGER NOT NULL,

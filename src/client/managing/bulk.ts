@@ -22,6 +22,7 @@ import { invalidOption, readFields } from '../../model/option-fields.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import { readListFilter, type ListFilter } from '../reading/instance-list.ts';
 import { readEventCall } from '../starting/start-request.ts';
+import { readRetryPoint } from './rerun-request.ts';
 
 /** The progress of a bulk operation. The numbers include earlier calls that its `cursor` continued. */
 export interface BulkProgress {
@@ -46,7 +47,7 @@ export interface BulkOptions {
   readonly onProgress?: ((progress: BulkProgress) => void) | undefined;
   /** Ends the operation after its current transactions. The result has a `cursor`. */
   readonly signal?: AbortSignal | undefined;
-  /** Why. Recorded in the audit; of a cancel or termination also in the instances. */
+  /** Why. Recorded in the audit; of a cancel, termination or pause also in the instances. */
   readonly reason?: string | undefined;
   /** The actor in the audit. */
   readonly actor?: string | undefined;
@@ -61,6 +62,18 @@ export interface BulkCancelOptions extends BulkOptions {
 /** Options of `bulk.terminate`. */
 export interface BulkTerminateOptions extends BulkOptions {
   /** Also terminate all descendants. Default: false, they are canceled. */
+  readonly tree?: boolean | undefined;
+}
+
+/** Options of `bulk.retry`. */
+export interface BulkRetryOptions extends BulkOptions {
+  /** `failure`: keep the history up to the point of failure. `start`: run again from the beginning. */
+  readonly from: 'failure' | 'start';
+}
+
+/** Options of `bulk.pause` and `bulk.resume`. */
+export interface BulkPauseOptions extends BulkOptions {
+  /** Also pause or resume all descendants. Default: false. */
   readonly tree?: boolean | undefined;
 }
 
@@ -116,6 +129,27 @@ export class Bulk {
   async terminate(filter: ListFilter, options?: BulkTerminateOptions): Promise<BulkResult> {
     const given = readFields(options, 'bulk.terminate()', [...optionKeys, 'tree'] as const);
     return this.#run({ kind: 'terminate', tree: readFlag('tree', given.tree) }, filter, given);
+  }
+
+  /**
+   * Retries the matching roots, each once: also if the operation is resumed or a response is lost. Live, completed and
+   * skipped ones are refused; children do not match.
+   */
+  async retry(filter: ListFilter, options: BulkRetryOptions): Promise<BulkResult> {
+    const given = readFields(options, 'bulk.retry()', [...optionKeys, 'from'] as const);
+    return this.#run({ kind: 'retry', from: readRetryPoint(given.from) }, filter, given);
+  }
+
+  /** Pauses the matching instances. Ended and canceling ones are refused; paused ones stay as they are. */
+  async pause(filter: ListFilter, options?: BulkPauseOptions): Promise<BulkResult> {
+    const given = readFields(options, 'bulk.pause()', [...optionKeys, 'tree'] as const);
+    return this.#run({ kind: 'pause', tree: readFlag('tree', given.tree) }, filter, given);
+  }
+
+  /** Resumes the matching instances. Instances that are not paused stay as they are. */
+  async resume(filter: ListFilter, options?: BulkPauseOptions): Promise<BulkResult> {
+    const given = readFields(options, 'bulk.resume()', [...optionKeys, 'tree'] as const);
+    return this.#run({ kind: 'resume', tree: readFlag('tree', given.tree) }, filter, given);
   }
 
   /**

@@ -40,10 +40,14 @@ export interface ForkOptions {
 export function readRetry(id: unknown, options: unknown, limitBytes: number): RetryCall {
   const keys = ['from', 'input', 'actor', 'reason'] as const;
   const given = readFields(options, 'retry()', keys);
-  const from = given.from;
-  if (from !== 'failure' && from !== 'start')
-    throw invalidOption('from', from, `'failure' or 'start'`);
+  const from = readRetryPoint(given.from);
   return { id: checkInstanceId(id), from, ...readShared(given, from, limitBytes) };
+}
+
+/** Checks where a retry begins. */
+export function readRetryPoint(from: unknown): RetryCall['from'] {
+  if (from === 'failure' || from === 'start') return from;
+  throw invalidOption('from', from, `'failure' or 'start'`);
 }
 
 /** Checks and encodes a fork. */

@@ -48,6 +48,8 @@ export interface ListFilter {
   readonly blocked?: boolean | undefined;
   /** Whether a handler ran past its grace. */
   readonly leaked?: boolean | undefined;
+  /** Whether the instance itself is paused. A pause of its definition does not count. */
+  readonly paused?: boolean | undefined;
   /** The instance has all of these tags. */
   readonly tags?: Tags | undefined;
 }
@@ -92,6 +94,7 @@ const filterKeys = [
   'failureText',
   'blocked',
   'leaked',
+  'paused',
   'tags',
 ] as const satisfies readonly (keyof ListFilter)[];
 
@@ -166,6 +169,7 @@ function readCursor(cursor: unknown): number | undefined {
 export function readListFilter(given: unknown, where: string, nowMs: number): InstanceConditions {
   const filter = readFields(given, where, filterKeys);
   const { status, kind, name, version, idPrefix, parentId, rootsOnly, blocked, leaked } = filter;
+  const { paused } = filter;
   const tags = checkTags(filter.tags);
   return {
     ...(status !== undefined && { status: readStatus(status) }),
@@ -179,6 +183,7 @@ export function readListFilter(given: unknown, where: string, nowMs: number): In
     ...readTexts(filter),
     ...(blocked !== undefined && { blocked: readFlag('blocked', blocked) }),
     ...(leaked !== undefined && { leaked: readFlag('leaked', leaked) }),
+    ...(paused !== undefined && { paused: readFlag('paused', paused) }),
     ...(tags !== undefined && { tags }),
   };
 }

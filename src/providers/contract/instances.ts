@@ -163,6 +163,8 @@ export interface InstanceConditions {
   readonly blocked?: boolean;
   /** Whether a handler ran past its grace. */
   readonly leaked?: boolean;
+  /** Whether the instance itself is paused. A pause of its definition does not count. */
+  readonly paused?: boolean;
   /** All of these tags. */
   readonly tags?: Tags;
 }
@@ -287,7 +289,7 @@ export interface InstanceStore {
    *   read/list-filters-by-name, read/list-filters-by-version, read/list-filters-by-id-prefix,
    *   read/list-filters-by-parent, read/list-filters-by-time, read/list-filters-by-hold-back,
    *   read/list-filters-by-kind, read/list-filters-combine, list/by-several-names, list/roots-only, list/by-end-window,
-   *   list/by-failure-code, list/by-failure-text, list/by-leaked, list/by-tags, list/pairs-of-conditions-combine)
+   *   list/by-failure-code, list/by-failure-text, list/by-leaked, list/by-paused, list/by-tags, list/pairs-of-conditions-combine)
    * - examine at most about 10,000 rows per page: a page may be short or empty while `nextKey` is set, and no instance
    *   is skipped or repeated; `nextKey` is `null` at the end (list/a-bounded-scan-leaves-no-gap)
    * - omit payloads that were not requested (read/list-leaves-payloads-out)

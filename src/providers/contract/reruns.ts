@@ -44,6 +44,8 @@ export interface InstanceRetry {
   readonly taskInput?: Payload | null;
   /** Recorded in the same transaction. */
   readonly audit?: AuditEntry;
+  /** Of a bulk operation, whose `audit` records its progress: the key of the instance. Absent: not of one. */
+  readonly bulkKey?: number;
 }
 
 /** Why a retry or a fork changed nothing. */
@@ -66,7 +68,11 @@ export type RerunRefusal =
   | { readonly kind: 'refused'; readonly error: Error };
 
 /** The result of a retry. */
-export type RetryResult = { readonly kind: 'retried'; readonly executionId: number } | RerunRefusal;
+export type RetryResult =
+  | { readonly kind: 'retried'; readonly executionId: number }
+  /** The bulk operation has already visited the instance. */
+  | { readonly kind: 'repeated' }
+  | RerunRefusal;
 
 /** Creates an instance with a copy of the first events of an execution. */
 export interface InstanceFork {
@@ -96,7 +102,8 @@ export interface RerunStore {
    *
    * A provider must, per instance:
    * - keep the ended execution with its status, failure, times and events (retry-run/keeps-the-ended-execution)
-   * - make the instance live: no end, cancel, failure or output is left (retry-run/makes-the-instance-live)
+   * - make the instance live: no end, cancel, failure, output or pause is left (retry-run/makes-the-instance-live,
+   *   retry-run/of-a-paused-instance-is-not-paused)
    * - copy the kept events, and write messages, work, timers and children (retry-run/copies-the-kept-events,
    *   retry-run/schedules-what-is-open)
    * - change nothing and return why, unless the root failed, was canceled, was terminated or expired, and the source is
@@ -106,6 +113,8 @@ export interface RerunStore {
    * - run a task run again with no failures and without expiry, holding its dedupe key
    *   (retry-run/runs-a-task-again, retry-run/a-taken-key-rejects)
    * - record the audit entry (retry-run/is-audited)
+   * - with `bulkKey`, record it as the smallest key so far; return `repeated`, changing nothing, for that key and all
+   *   greater ones, whatever the instance did meanwhile (retry-run/a-bulk-operation-retries-once)
    */
   retryInstances(retries: readonly InstanceRetry[]): Promise<readonly RetryResult[]>;
 

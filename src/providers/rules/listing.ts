@@ -14,7 +14,7 @@ const maxDefinitions = 20;
 
 /** How a listing finds its rows. All ways return them in descending order of their keys. */
 export type Walk =
-  | { readonly by: 'parent' | 'blocked' | 'leaked' | 'all' }
+  | { readonly by: 'parent' | 'blocked' | 'leaked' | 'paused' | 'all' }
   /** The first tag. The other ones are conditions. */
   | { readonly by: 'tag'; readonly name: string; readonly value: string }
   | { readonly by: 'status'; readonly statuses: readonly InstanceStatus[] }
@@ -41,6 +41,7 @@ export function chooseWalk(
   if (tag !== undefined) return { by: 'tag', name: tag[0], value: tag[1] };
   if (filter.blocked === true) return { by: 'blocked' };
   if (filter.leaked === true) return { by: 'leaked' };
+  if (filter.paused === true) return { by: 'paused' };
   const statuses = statusesOf(filter);
   const isIndexed = statuses !== undefined && !statuses.includes('completed');
   const few = definitionKeys !== undefined && definitionKeys.length <= maxDefinitions;

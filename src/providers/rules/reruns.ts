@@ -1,5 +1,6 @@
 import type { InstanceStatus } from '../../model/status.ts';
-import type { RerunRefusal, RerunSource } from '../contract/reruns.ts';
+import type { InstanceRetry, RerunRefusal, RerunSource } from '../contract/reruns.ts';
+import { oneInstance, type AuditedStep } from './audit-sums.ts';
 
 /** The row of a source. */
 interface SourceRow {
@@ -64,4 +65,9 @@ export function existingFork(
     existing.inputHash === wanted.inputHash &&
     existing.name === wanted.name;
   return isSame ? { kind: 'exists' } : { kind: 'conflict', name: existing.name };
+}
+
+/** What the audit records of a retry. */
+export function toStep({ audit: entry, bulkKey: progressKey }: InstanceRetry): AuditedStep {
+  return { entry, counts: oneInstance, ...(progressKey !== undefined && { progressKey }) };
 }

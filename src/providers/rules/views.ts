@@ -64,6 +64,7 @@ export interface VersionColumns {
   readonly failures: number | null;
   readonly onFail: string | null;
   readonly blockedAt: number | null;
+  readonly pausedAt: number | null;
 }
 
 /** Formats the version of an instance. Keys are never reused, so a later instance of an id has another one. */
@@ -81,6 +82,7 @@ export function versionOf(row: VersionColumns): string {
     row.failures,
     row.onFail,
     row.blockedAt,
+    row.pausedAt,
   ].join('.');
 }
 

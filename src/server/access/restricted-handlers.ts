@@ -31,7 +31,15 @@ type ScheduleRoute = {
     : never;
 }[RouteName];
 
-type BulkRoute = 'bulkCancel' | 'bulkTerminate' | 'bulkRaiseEvent' | 'bulkDelete' | 'bulkPrune';
+type BulkRoute =
+  | 'bulkCancel'
+  | 'bulkTerminate'
+  | 'bulkRetry'
+  | 'bulkPause'
+  | 'bulkResume'
+  | 'bulkRaiseEvent'
+  | 'bulkDelete'
+  | 'bulkPrune';
 type StopRoute = 'cancelInstance' | 'terminateInstance';
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
 type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
@@ -149,6 +157,9 @@ export const restrictedHandlers: Handlers<Routes> = {
   },
   bulkCancel: forNamedBulk('bulkCancel'),
   bulkTerminate: forNamedBulk('bulkTerminate'),
+  bulkRetry: forNamedBulk('bulkRetry'),
+  bulkPause: forNamedBulk('bulkPause'),
+  bulkResume: forNamedBulk('bulkResume'),
   bulkRaiseEvent: forNamedBulk('bulkRaiseEvent'),
   bulkDelete: forNamedBulk('bulkDelete'),
   bulkPrune: forNamedBulk('bulkPrune'),

@@ -20,6 +20,15 @@ export const bulkHandlers: Handlers<typeof bulkRoutes> = {
   bulkTerminate(call, context) {
     return run({ kind: 'terminate', tree: call.body.tree ?? false }, call, context);
   },
+  bulkRetry(call, context) {
+    return run({ kind: 'retry', from: call.body.from }, call, context);
+  },
+  bulkPause(call, context) {
+    return run({ kind: 'pause', tree: call.body.tree ?? false }, call, context);
+  },
+  bulkResume(call, context) {
+    return run({ kind: 'resume', tree: call.body.tree ?? false }, call, context);
+  },
   bulkRaiseEvent(call, context) {
     const { name, payload } = call.body;
     const event = readEventCall(name, payload, context.payloadLimitBytes);

@@ -21,6 +21,7 @@ const filter = z.strictObject({
   failureText: z.string().min(1).max(1_000).optional(),
   blocked: z.boolean().optional(),
   leaked: z.boolean().optional(),
+  paused: z.boolean().optional(),
   tags: tags.optional(),
 });
 
@@ -83,6 +84,30 @@ export const bulkRoutes = {
     path: '/v1/bulk/terminate',
     role: 'operate',
     summary: 'Terminates the instances that match a filter, part by part.',
+    body: z.strictObject({ ...common, tree: z.boolean().optional() }),
+    response: result,
+  }),
+  bulkRetry: route({
+    method: 'POST',
+    path: '/v1/bulk/retry',
+    role: 'operate',
+    summary: 'Retries the ended roots that match a filter, part by part. Each is retried once.',
+    body: z.strictObject({ ...common, from: z.enum(['failure', 'start']) }),
+    response: result,
+  }),
+  bulkPause: route({
+    method: 'POST',
+    path: '/v1/bulk/pause',
+    role: 'operate',
+    summary: 'Pauses the instances that match a filter, part by part.',
+    body: z.strictObject({ ...common, tree: z.boolean().optional() }),
+    response: result,
+  }),
+  bulkResume: route({
+    method: 'POST',
+    path: '/v1/bulk/resume',
+    role: 'operate',
+    summary: 'Resumes the instances that match a filter, part by part.',
     body: z.strictObject({ ...common, tree: z.boolean().optional() }),
     response: result,
   }),

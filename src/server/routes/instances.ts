@@ -56,6 +56,7 @@ const filterFields = {
   failureText: z.string().min(1).max(1_000).optional(),
   blocked: queryBoolean.optional(),
   leaked: queryBoolean.optional(),
+  paused: queryBoolean.optional(),
   tag: oneOrMore(
     z
       .string()

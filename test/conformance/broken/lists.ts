@@ -21,6 +21,7 @@ export const brokenLists: readonly BrokenProvider[] = [
   ignoring('failureCode', 'list/by-failure-code'),
   ignoring('failureText', 'list/by-failure-text'),
   ignoring('leaked', 'list/by-leaked'),
+  ignoring('paused', 'list/by-paused'),
   ignoring('tags', 'list/by-tags'),
   {
     fault: 'a condition on the failure hides all other conditions',

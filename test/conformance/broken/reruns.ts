@@ -117,6 +117,19 @@ export const brokenReruns: readonly BrokenProvider[] = [
     override: (intact) => around(intact, { after: 'DELETE FROM audit' }),
   },
   {
+    fault: 'a bulk operation can retry an instance twice',
+    rejectedBy: 'retry-run/a-bulk-operation-retries-once',
+    override: ({ provider }) => ({
+      retryInstances: (retries) =>
+        provider.retryInstances(retries.map(({ bulkKey: _ignored, ...retry }) => retry)),
+    }),
+  },
+  {
+    fault: 'a retry leaves the instance paused',
+    rejectedBy: 'retry-run/of-a-paused-instance-is-not-paused',
+    override: (intact) => around(intact, { after: 'UPDATE instances SET paused_at = 1' }),
+  },
+  {
     fault: 'a fork changes its original',
     rejectedBy: 'fork/leaves-its-original-unchanged',
     override: (intact) =>

@@ -162,6 +162,16 @@ export const brokenViews: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'the version of an instance ignores a pause',
+    rejectedBy: 'view/every-change-has-a-version',
+    override: ({ provider }) => ({
+      readVersions: async (ids) =>
+        (await provider.readVersions(ids)).map(
+          (found) => found && { ...found, version: found.version.replace(/\d*$/, '') },
+        ),
+    }),
+  },
+  {
     fault: 'the version of a task run ignores its attempts',
     rejectedBy: 'view/every-change-of-a-task-has-a-version',
     override: ({ provider }) => ({

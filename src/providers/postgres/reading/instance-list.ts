@@ -226,6 +226,8 @@ export class InstanceList {
         return [['instance_locks', 'blocked_build IS NOT NULL']];
       case 'leaked':
         return [['instances', 'leaked > 0']];
+      case 'paused':
+        return [['instances', 'paused_at IS NOT NULL']];
       case 'status': {
         const ended = walk.statuses.filter((status) => !isLive(status));
         const hasLive = ended.length < walk.statuses.length;
@@ -271,7 +273,7 @@ export class InstanceList {
     },
   ): readonly string[] {
     const { definitionKeys, statuses, values } = parts;
-    const { idPrefix, parentInstanceId, blocked, leaked } = filter;
+    const { idPrefix, parentInstanceId, blocked, leaked, paused } = filter;
     const conditions: string[] = [];
     if (statuses !== undefined) {
       const list = statuses.map((status) => `'${status}'`).join(', ');
@@ -309,6 +311,7 @@ export class InstanceList {
       );
     }
     if (leaked !== undefined) conditions.push(`leaked ${leaked ? '>' : '='} 0`);
+    if (paused !== undefined) conditions.push(`paused_at IS ${paused ? 'NOT ' : ''}NULL`);
     for (const [name, value] of Object.entries(filter.tags ?? {})) {
       conditions.push(`EXISTS (SELECT 1 FROM ${this.#schema}.instance_tags AS tag
         WHERE tag.name = ${values.add(text(name), 'text')} AND tag.value = ${values.add(text(value), 'text')}
@@ -330,8 +333,9 @@ function isLive(status: InstanceStatus): boolean {
   return status === 'pending' || status === 'running' || status === 'canceling';
 }
 
+// The items of paused runs have negative keys.
 function ofTask(schema: string): string {
-  return `definition_key = ANY (ARRAY(SELECT definition_key FROM ${schema}.definitions WHERE kind = 'task'))`;
+  return `abs(definition_key) = ANY (ARRAY(SELECT definition_key FROM ${schema}.definitions WHERE kind = 'task'))`;
 }
 
 function endOf(prefix: string): string {

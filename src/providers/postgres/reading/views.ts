@@ -349,7 +349,8 @@ function statements(schema: string) {
       }) => `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", definition_key AS "definitionKey",
           ${run.status('instances')} AS status, execution_id AS "executionId", history_length AS "historyLength",
           custom_status_version AS "customStatusVersion", ${run.startedAt('instances')} AS "startedAt",
-          ended_at AS "endedAt", cancel_requested_at AS "cancelRequestedAt", leaked, ${run.onFail('instances')} AS "onFail",
+          ended_at AS "endedAt", cancel_requested_at AS "cancelRequestedAt", paused_at AS "pausedAt", leaked,
+          ${run.onFail('instances')} AS "onFail",
           CASE WHEN priority IS NOT NULL THEN coalesce(
             (SELECT item.failures FROM ${schema}.worker_queue AS item
              WHERE item.instance_key = instances.instance_key AND item.execution_id = 1 AND item.operation = 1),

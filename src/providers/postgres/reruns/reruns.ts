@@ -7,7 +7,8 @@ import type {
   RerunStore,
   RetryResult,
 } from '../../contract/reruns.ts';
-import { existingFork, forkRefusal, retryRefusal } from '../../rules/reruns.ts';
+import { isVisited } from '../../rules/audit-sums.ts';
+import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/reruns.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -80,6 +81,12 @@ async function retryAll(
 async function retry(store: RerunParts, batch: Batch, wanted: InstanceRetry): Promise<RetryResult> {
   const { tx, now } = batch.scope;
   const row = batch.instances.find(wanted.source.instanceId);
+  const { audit, bulkKey } = wanted;
+  if (audit !== undefined && bulkKey !== undefined) {
+    // The instance is locked, so the second of two concurrent transactions reads the progress of the first.
+    const progress = await store.audit.progressOf(tx, [audit.auditId]);
+    if (isVisited(bulkKey, progress.get(audit.auditId))) return { kind: 'repeated' };
+  }
   const refusal = retryRefusal(row, wanted.source);
   if (row === undefined || refusal !== undefined) return refusal ?? { kind: 'missing' };
   const found = await store.rerunRows.obstacles(tx, row.instanceKey);
@@ -91,7 +98,7 @@ async function retry(store: RerunParts, batch: Batch, wanted: InstanceRetry): Pr
   if (row.isTask) await retryTask(store, batch, row, wanted);
   else await retryOrchestration(store, batch, row, wanted);
   const executionId = row.executionId + 1;
-  await store.audit.record(tx, [{ entry: wanted.audit, counts: { instances: 1 } }], now);
+  await store.audit.record(tx, [toStep(wanted)], now);
   return { kind: 'retried', executionId };
 }
 

@@ -221,6 +221,8 @@ function sources(walk: Walk): readonly (readonly [table: string, where: string])
       ];
     case 'leaked':
       return [['instances INDEXED BY instances_leaked', 'leaked > 0']];
+    case 'paused':
+      return [['instances INDEXED BY instances_paused', 'paused_at IS NOT NULL']];
     case 'status':
       return walk.statuses.map((status) => [
         'instances INDEXED BY instances_by_status',
@@ -286,6 +288,9 @@ function rowConditions(
     );
   }
   if (filter.leaked !== undefined) conditions.push(`leaked ${filter.leaked ? '>' : '='} 0`);
+  if (filter.paused !== undefined) {
+    conditions.push(`paused_at IS ${filter.paused ? 'NOT ' : ''}NULL`);
+  }
   for (const [index, [name, value]] of Object.entries(filter.tags ?? {}).entries()) {
     conditions.push(
       `EXISTS (SELECT 1 FROM instance_tags AS tag WHERE tag.name = :tag${index}

@@ -122,7 +122,7 @@ export class Views {
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, definition_key AS definitionKey, status,
               execution_id AS executionId, history_length AS historyLength,
               custom_status_version AS customStatusVersion, started_at AS startedAt, ended_at AS endedAt,
-              cancel_requested_at AS cancelRequestedAt, leaked, on_fail AS onFail,
+              cancel_requested_at AS cancelRequestedAt, paused_at AS pausedAt, leaked, on_fail AS onFail,
               CASE WHEN priority IS NOT NULL THEN coalesce(
                 (SELECT item.failures FROM worker_queue AS item
                  WHERE item.instance_key = instances.instance_key AND item.execution_id = 1 AND item.operation = 1),

@@ -8,7 +8,8 @@ import type {
   RerunStore,
   RetryResult,
 } from '../../contract/reruns.ts';
-import { existingFork, forkRefusal, retryRefusal } from '../../rules/reruns.ts';
+import { isVisited } from '../../rules/audit-sums.ts';
+import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/reruns.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -57,6 +58,10 @@ function isolated<T>(scope: Scope, operation: string, work: () => T): T | RerunR
 function retry(store: RerunParts, scope: Scope, wanted: InstanceRetry): RetryResult {
   const { instances, rerunRows } = store;
   const row = instances.find(wanted.source.instanceId);
+  const { audit, bulkKey } = wanted;
+  if (audit !== undefined && bulkKey !== undefined) {
+    if (isVisited(bulkKey, store.audit.progressOf(audit.auditId))) return { kind: 'repeated' };
+  }
   const refusal = retryRefusal(row, wanted.source);
   if (row === undefined || refusal !== undefined) return refusal ?? { kind: 'missing' };
   if (rerunRows.hasJob(row.instanceKey)) return { kind: 'job' };
@@ -66,7 +71,7 @@ function retry(store: RerunParts, scope: Scope, wanted: InstanceRetry): RetryRes
       ? retryTask(store, scope, { row, executionId, wanted })
       : retryOrchestration(store, scope, { row, executionId, wanted });
   if (refused !== undefined) return refused;
-  store.audit.record([{ entry: wanted.audit, counts: { instances: 1 } }], scope.now);
+  store.audit.record([toStep(wanted)], scope.now);
   return { kind: 'retried', executionId };
 }
 

@@ -45,6 +45,11 @@ async function storeVaried(store: StoreUnderTest): Promise<void> {
     await store.begin(`i${index}`, { outcome }, { name, tags });
     await store.clock.advance(10);
   }
+  const pause = { reason: null, actor: null, tree: false };
+  await store.provider.pauseInstances([
+    { instanceId: 'i2', ...pause },
+    { instanceId: 'i11', ...pause },
+  ]);
 }
 
 export const lists: Capability = {
@@ -138,6 +143,32 @@ export const lists: Capability = {
       },
     },
     {
+      id: 'list/by-paused',
+      title: 'listInstances() filters by paused true or false, and lists a paused run by status',
+      async run(store) {
+        await store.create('a');
+        await store.create('b');
+        await createTasks(store, [newTask('t'), newTask('u')]);
+        const pause = { reason: null, actor: null, tree: false };
+        await store.provider.pauseInstances([
+          { instanceId: 'a', ...pause },
+          { instanceId: 't', ...pause },
+        ]);
+        assert.deepEqual(await list(store, { paused: true }, 1), ['t', 'a']);
+        assert.deepEqual(await list(store, { paused: false }, 1), ['u', 'b']);
+        assert.deepEqual(await list(store, { paused: true, kind: 'task' }), ['t']);
+        assert.deepEqual(await list(store, { status: ['pending'] }), ['u', 't', 'b', 'a']);
+        assert.deepEqual(await list(store, { status: ['pending'], kind: 'task' }), ['u', 't']);
+        const inspected = await store.provider.inspectInstance({ instanceId: 't', maxPending: 1 });
+        assert.deepEqual(
+          inspected?.pending.map(({ kind, name }) => ({ kind, name })),
+          [{ kind: 'task', name: 'task' }],
+        );
+        await store.provider.resumeInstances([{ instanceId: 'a', tree: false }]);
+        assert.deepEqual(await list(store, { paused: true }), ['t']);
+      },
+    },
+    {
       id: 'list/by-tags',
       title: 'listInstances() requires all tags, literally',
       async run(store) {
@@ -173,6 +204,7 @@ export const lists: Capability = {
           { failureText: 'disk' },
           { blocked: false },
           { leaked: false },
+          { paused: true },
           { tags: { third: '0' } },
         ];
         const alone = await Promise.all(conditions.map((filter) => list(store, filter)));

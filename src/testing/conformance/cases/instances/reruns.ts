@@ -39,6 +39,11 @@ async function sourceOf(
   return { instanceId, incarnation, executionId, historyLength };
 }
 
+async function currentSource(store: StoreUnderTest, instanceId: string): Promise<RerunSource> {
+  const executions = await store.provider.listExecutions({ instanceId, after: 0, limit: 10 });
+  return sourceOf(store, instanceId, executions.at(-1)?.historyLength ?? 0);
+}
+
 /** A start that keeps two events, with an activity, a timer and a child. */
 function keeping(store: StoreUnderTest): RerunStart {
   return {
@@ -288,6 +293,49 @@ export const reruns: Capability = {
           records.map(({ auditId, action, actor }) => ({ auditId, action, actor })),
           [{ auditId: 'audited', action: 'retry', actor: 'ada' }],
         );
+      },
+    },
+    {
+      id: 'retry-run/a-bulk-operation-retries-once',
+      title: 'a bulk operation retries each instance once, even if it has failed again',
+      async run(store) {
+        const older = await failed(store, 'older');
+        const source = await failed(store);
+        const bulkKey = (await store.record('a')).instanceKey;
+        const entry = { ...audit, action: 'retryBulk' } as const;
+        const bulk = { audit: entry, bulkKey };
+        assert.deepEqual(await retry(store, source, bulk), { kind: 'retried', executionId: 2 });
+        assert.deepEqual(await retry(store, source, bulk), { kind: 'repeated' });
+        await store.terminate('a');
+        const again = await currentSource(store, 'a');
+        assert.deepEqual(await retry(store, again, bulk), { kind: 'repeated' });
+        const next = { audit: entry, bulkKey: (await store.record('older')).instanceKey };
+        assert.deepEqual(await retry(store, older, next), { kind: 'retried', executionId: 2 });
+        const [record, ...others] = await store.provider.listAudit({ limit: 10 });
+        assert.deepEqual([record?.action, record?.instances, others], ['retryBulk', 2, []]);
+        assert.deepEqual(await retry(store, again), { kind: 'retried', executionId: 3 });
+      },
+    },
+    {
+      id: 'retry-run/of-a-paused-instance-is-not-paused',
+      title: 'the retry of an instance that was paused when it was terminated is claimable',
+      async run(store) {
+        await store.begin('a', { events: [event('one')], workItems: [workItem(1)] });
+        await createTask(store, 't');
+        const pause = { reason: null, actor: null, tree: false };
+        await store.provider.pauseInstances([
+          { instanceId: 'a', ...pause },
+          { instanceId: 't', ...pause },
+        ]);
+        await store.terminate('a');
+        await store.terminate('t');
+        await retry(store, await currentSource(store, 'a'));
+        const source = await sourceOf(store, 't', 0);
+        await store.provider.retryInstances([{ source, version: null }]);
+        assert.equal((await store.record('a')).paused, null);
+        assert.equal((await store.record('t')).paused, null);
+        assert.equal((await store.claimOne()).instanceId, 'a');
+        assert.equal((await store.claimWorkOne()).instanceId, 't');
       },
     },
     {

@@ -355,6 +355,9 @@ export const views: Capability = {
         await changed();
         await store.commit(await store.claimOne(), { events: [event('again')] });
         await changed();
+        const pause = { instanceId: 'a', reason: null, actor: null, tree: false };
+        await store.provider.pauseInstances([pause]);
+        await changed();
         await store.cancel('a');
         await changed();
         await store.terminate('a');
