@@ -200,7 +200,7 @@ function statements(schema: string) {
       'perdure_hold_fork_source',
       { instanceId: one<string>('text') },
       ({ instanceId }) =>
-        `SELECT ${instanceColumns} FROM ${table} WHERE instance_id = ${instanceId} FOR KEY SHARE`,
+        `SELECT ${instanceColumns(schema)} FROM ${table} WHERE instance_id = ${instanceId} FOR KEY SHARE`,
     ),
     selectLength: prepare(
       'perdure_select_history_length',
