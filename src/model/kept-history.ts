@@ -83,7 +83,8 @@ export function moveCut(events: readonly HistoryEvent[], count: number): number 
   let first = next;
   for (let index = next - 1; index > 0; index--) {
     const event = events[index] as HistoryEvent;
-    const isIssue = isCommand(event) && 'operation' in event && event.operation === answer.operation;
+    const isIssue =
+      isCommand(event) && 'operation' in event && event.operation === answer.operation;
     if (event.at !== at || isIssue) break;
     if (isIncoming(event)) first = index;
   }

@@ -18,7 +18,9 @@ export function isFinished(
   answer: { readonly kind: string; readonly operation?: number },
 ): boolean {
   return (
-    finishedAnswers.has(answer.kind) && answer.operation === operation.id && isAnswerTo(operation, answer)
+    finishedAnswers.has(answer.kind) &&
+    answer.operation === operation.id &&
+    isAnswerTo(operation, answer)
   );
 }
 

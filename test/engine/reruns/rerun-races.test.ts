@@ -109,7 +109,8 @@ describeEngine(
         expect(['resolved', 'INSTANCE_NOT_FOUND', ...isRetried]).toContain(codes[2]);
         if (retried !== 'resolved') expect(gone).toBe(true);
         if (!gone) expect((await client.wait(id)).status).toBe('completed');
-        if (codes[2] === 'resolved') expect((await client.wait(`${id}-fork`)).status).toBe('failed');
+        if (codes[2] === 'resolved')
+          expect((await client.wait(`${id}-fork`)).status).toBe('failed');
       }
     });
 

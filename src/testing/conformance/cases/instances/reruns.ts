@@ -118,7 +118,10 @@ export const reruns: Capability = {
         const { turn, ...start } = keeping(store);
         const tagged = newTurn({ ...turn, tags: { stage: null, part: 'kept' } });
         const source = await sourceOf(store, 'a', 4);
-        assert.deepEqual(await retry(store, source, { start: { ...start, turn: tagged } }), retried);
+        assert.deepEqual(
+          await retry(store, source, { start: { ...start, turn: tagged } }),
+          retried,
+        );
         assert.deepEqual((await store.record('a')).tags, { part: 'kept', tenant: 'acme' });
         const idsOf = async (tags: Readonly<Record<string, string>>) =>
           (await store.provider.listInstances({ filter: { tags }, limit: 10 })).instances.map(
