@@ -4,12 +4,14 @@ import {
   type ChildScheduled,
   type ExecutionStarted,
   type HistoryEvent,
+  isIncoming,
 } from '../model/event.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
 import {
   findFailurePoint,
   inheritedCount,
   keepHistory,
+  moveCut,
   redeliver,
   toInheritedStart,
   type HistorySource,
@@ -21,6 +23,7 @@ import { defaultChildId } from '../model/values/child-id.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import type { Payload } from '../model/values/payload.ts';
 import { randomToken } from '../model/values/random-id.ts';
+import type { RecordedTagChanges, Tags } from '../model/values/tags.ts';
 import type { ExecutionRecord, InstanceRecord } from '../providers/contract/instances.ts';
 import type { AuditEntry } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
@@ -60,7 +63,10 @@ export interface RetryInfo {
   readonly keptEvents: number;
 }
 
-/** Where a fork was copied from. `eventId` is the last copied event; 0: only the input. */
+/**
+ * Where a fork was copied from. `eventId` is the last copied event; 0: only the input. It is less than the chosen event if
+ * that one is the end, or if the cut would split a turn.
+ */
 export interface ForkOrigin {
   readonly id: string;
   readonly executionId: number;
@@ -69,6 +75,7 @@ export interface ForkOrigin {
 
 const maxTries = 5;
 const pageSize = 1_000;
+const turnPageSize = 100;
 // As the default of a cancel.
 const cleanupMs = 300_000;
 
@@ -148,9 +155,10 @@ export async function forkInstance(provider: Provider, call: ForkCall): Promise<
       version,
       inputHash: inputHash(payload),
       forkedFrom: JSON.stringify(forkedFrom),
+      tags: keep === 0 ? record.tags : keepHistory(events, keep).tags,
       start:
         keep === 0
-          ? freshStart({ name: record.name, version, payload, started })
+          ? freshStart({ ...record, version, payload, started })
           : keptStart({ events, keep, takenBack, source, target, children: new Map() }),
       audit: auditOf('fork', call, typeof call.from === 'number' ? 'event' : call.from),
     },
@@ -222,13 +230,14 @@ async function planOrchestrationRetry(
   const { version } = record;
   const start =
     keep === 0
-      ? freshStart({ name: record.name, version, payload: inputOf(call, started), started })
+      ? freshStart({ ...record, payload: inputOf(call, started), started })
       : keptStart({
           events,
           keep,
           takenBack,
           source,
           target,
+          tags: record.tags,
           children: await readChildren(provider, source, keepHistory(events, keep)),
         });
   const { historyLength } = execution;
@@ -237,6 +246,7 @@ async function planOrchestrationRetry(
 
 interface Execution extends ExecutionRecord {
   readonly instanceId: string;
+  readonly incarnation: string;
 }
 
 async function readExecution(
@@ -244,14 +254,24 @@ async function readExecution(
   record: InstanceRecord,
   wanted: number | undefined,
 ): Promise<Execution> {
-  const { instanceId } = record;
+  const { instanceId, incarnation } = record;
   const executionId = wanted ?? record.executionId;
   const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
-  if (found?.executionId === executionId) return { ...found, instanceId };
+  if (found?.executionId === executionId) return { ...found, instanceId, incarnation };
+  await assertNotDeleted(provider, record);
   throw new PerdureError(
     'INVALID_INPUT',
     `Instance ${quote(instanceId)} has no execution ${executionId}. List its executions with listExecutions().`,
   );
+}
+
+/** Throws `INSTANCE_NOT_FOUND` if an instance was deleted after its record was read. */
+async function assertNotDeleted(
+  provider: Provider,
+  { instanceId, incarnation }: Pick<InstanceRecord, 'instanceId' | 'incarnation'>,
+): Promise<void> {
+  const [record] = await provider.getInstances([instanceId]);
+  if (record?.incarnation !== incarnation) throw notFound(instanceId);
 }
 
 interface Cut {
@@ -267,7 +287,8 @@ async function readCut(
   { from }: { readonly from: 'failure' | 'start' | number },
 ): Promise<Cut> {
   if (from === 'start') {
-    return { events: await readEvents(provider, execution, 1), keep: 0, takenBack: [] };
+    const count = Math.min(1, execution.historyLength);
+    return { events: await readEvents(provider, execution, count), keep: 0, takenBack: [] };
   }
   const { instanceId, historyLength, status } = execution;
   if (from === 'failure') {
@@ -283,31 +304,55 @@ async function readCut(
       `Execution ${execution.executionId} of instance ${quote(instanceId)} has no event ${from}: it has ${historyLength}. Read them with history().`,
     );
   }
-  const events = await readEvents(provider, execution, from);
+  const events = await readTurn(provider, execution, from);
   // The end is not copied: the code ends again.
-  const isEnd = events.at(-1)?.kind.startsWith('execution') === true && from > 1;
+  const isEnd = events[from - 1]?.kind.startsWith('execution') === true && from > 1;
+  const count = isEnd ? from - 1 : from;
   return {
     events,
-    keep: isEnd ? from - 1 : startOf(events) === undefined ? 0 : from,
+    keep: startOf(events) === undefined ? 0 : moveCut(events, count),
     takenBack: [],
   };
 }
 
-async function readEvents(
+/** Reads the first `count` events, and the next incoming one if it can belong to the same turn. */
+async function readTurn(
   provider: Provider,
-  { instanceId, executionId }: Execution,
+  execution: Execution,
   count: number,
 ): Promise<readonly HistoryEvent[]> {
+  const events = await readEvents(provider, execution, count);
+  const at = events.at(-1)?.at;
+  const isDecided = (event: HistoryEvent) => event.at !== at || isIncoming(event);
+  for (let from = count; events.length < execution.historyLength; from = events.length) {
+    const to = Math.min(from + turnPageSize, execution.historyLength);
+    events.push(...(await readEvents(provider, execution, to, from)));
+    if (events.slice(from).some(isDecided)) break;
+  }
+  return events;
+}
+
+/** Reads the events `after + 1` to `count`. */
+async function readEvents(
+  provider: Provider,
+  execution: Execution,
+  count: number,
+  after = 0,
+): Promise<HistoryEvent[]> {
+  const { instanceId, executionId } = execution;
   const events: HistoryEvent[] = [];
-  while (events.length < count) {
+  while (after + events.length < count) {
+    const read = after + events.length;
     const page = await provider.readInstanceHistory({
       instanceId,
       executionId,
-      after: events.length,
-      limit: Math.min(pageSize, count - events.length),
+      after: read,
+      limit: Math.min(pageSize, count - read),
     });
     for (const event of page) events.push(decodeEvent(event));
-    if (page.length === 0) break;
+    if (page.length > 0) continue;
+    await assertNotDeleted(provider, execution);
+    throw refused(instanceId, 'read', { kind: 'changed' });
   }
   return events;
 }
@@ -333,11 +378,27 @@ function freshStart(options: {
   readonly version: string | null;
   readonly payload: Payload | null;
   readonly started: ExecutionStarted | undefined;
+  readonly tags: Tags;
 }): RerunStart {
-  const { name, version, payload, started } = options;
+  const { name, version, payload, started, tags } = options;
   const carried = started?.carried;
-  const start = { kind: 'start', name, version, payload } as const;
-  return { messages: [encodeMessage({ ...start, ...(carried !== undefined && { carried }) })] };
+  const message: Message = {
+    kind: 'start',
+    name,
+    version,
+    payload,
+    ...(carried !== undefined && { carried }),
+    ...(Object.keys(tags).length > 0 && { tags }),
+  };
+  return { messages: [encodeMessage(message)] };
+}
+
+/** Returns the change from one set of tags to another, or `undefined` if they are equal. */
+function tagChanges(from: Tags, to: Tags): RecordedTagChanges | undefined {
+  const removed = Object.keys(from).filter((name) => to[name] === undefined);
+  const set = Object.entries(to).filter(([name, value]) => from[name] !== value);
+  if (removed.length + set.length === 0) return undefined;
+  return Object.fromEntries([...removed.map((name) => [name, null] as const), ...set]);
 }
 
 /** Returns the outputs of children that completed after their parent had ended. Rejects while one is live. */
@@ -383,10 +444,14 @@ function keptStart(options: {
   readonly target: { readonly instanceId: string; readonly executionId: number };
   /** Outputs of children that completed meanwhile. */
   readonly children: ReadonlyMap<number, Payload | null>;
+  /** The tags of the row that is run again. Absent for a new row. */
+  readonly tags?: Tags;
 }): RerunStart {
   const { events, keep, takenBack, source, target } = options;
   const { executionId } = target;
   const kept = keepHistory(events, keep);
+  // The code has the tags of the kept events; those that it set later would not count to the limit.
+  const tags = options.tags && tagChanges(options.tags, kept.tags);
   const again = redeliver(takenBack, kept, executionId);
   const messages: Message[] = [{ kind: 'wake' }, ...again.messages];
   const workItems: NewWorkItem[] = [];
@@ -430,6 +495,7 @@ function keptStart(options: {
     cleanupMs,
     bufferedEvents: kept.bufferedEvents,
     ...(kept.customStatus !== null && { customStatus: kept.customStatus }),
+    ...(tags !== undefined && { tags }),
     outcome: { status: 'running' },
   };
   return {

@@ -385,6 +385,17 @@ export function isEventKind(kind: string): kind is HistoryEvent['kind'] {
   return checksByKind.has(kind);
 }
 
+/** Answers of work that ran to its end; the others are of work that was canceled. */
+export const finishedAnswers: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
+  'activityCompleted',
+  'activityFailed',
+  'timerFired',
+  'childCompleted',
+  'childFailed',
+  'detachedConfirmed',
+  'detachedFailed',
+]);
+
 /** Whether an event is a command of the code. */
 export function isCommand(event: HistoryEvent): event is CommandEvent {
   return commandKinds.has(event.kind);

@@ -1,16 +1,20 @@
 import type { CancelDetails } from './cancel.ts';
-import type {
-  ActivityScheduled,
-  ChildScheduled,
-  DetachedStarted,
-  ExecutionStarted,
-  HistoryEvent,
-  InheritedEvents,
-  OperationWithdrawn,
-  TimerCreated,
+import {
+  finishedAnswers,
+  isCommand,
+  isIncoming,
+  type ActivityScheduled,
+  type ChildScheduled,
+  type DetachedStarted,
+  type ExecutionStarted,
+  type HistoryEvent,
+  type InheritedEvents,
+  type OperationWithdrawn,
+  type TimerCreated,
 } from './event.ts';
 import type { Message } from './message.ts';
 import type { Payload } from './values/payload.ts';
+import { applyTags, type Tags } from './values/tags.ts';
 
 /** An operation whose answer is not among the kept events. */
 type OpenOperation = ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted;
@@ -30,6 +34,7 @@ export interface KeptHistory {
   /** Received external events that the code has not consumed. */
   readonly bufferedEvents: number;
   readonly customStatus: Payload | null;
+  readonly tags: Tags;
 }
 
 /** What a run from the point of failure keeps, and what it delivers again. */
@@ -53,8 +58,38 @@ export function findFailurePoint(events: readonly HistoryEvent[]): FailurePoint 
   const canceledAt = events.findIndex(({ kind }) => kind === 'cancelRequested');
   const isTerminated = events[end]?.kind === 'executionTerminated';
   const keep =
-    canceledAt >= 0 ? canceledAt : isTerminated ? end : Math.max(0, events.findLastIndex(isInput));
+    canceledAt >= 0
+      ? canceledAt
+      : isTerminated
+        ? end
+        : moveCut(events, Math.max(0, events.findLastIndex(isInput)));
   return { keep, takenBack: keep === 0 ? [] : events.slice(keep, end) };
+}
+
+/**
+ * Returns the number of events to keep for a cut after `count` events: `count`, or the events before the turn that the cut
+ * would split. An answer that arrives in the same turn as a withdrawal of its operation replaces the withdrawal. A copy
+ * without that answer would withdraw the operation. `events` must contain the incoming event after the cut.
+ */
+export function moveCut(events: readonly HistoryEvent[], count: number): number {
+  const at = events[count - 1]?.at;
+  const next = events.findIndex((event, index) => index >= count && isIncoming(event));
+  const answer = events[next];
+  if (answer === undefined || answer.at !== at) return count;
+  if (!('operation' in answer) || !finishedAnswers.has(answer.kind)) {
+    return count;
+  }
+  // Two turns can have the same time. No turn answers an operation that it issued itself.
+  let first = next;
+  for (let index = next - 1; index > 0; index--) {
+    const event = events[index] as HistoryEvent;
+    const isIssue =
+      isCommand(event) && 'operation' in event && event.operation === answer.operation;
+    if (event.at !== at || isIssue) break;
+    if (isIncoming(event)) first = index;
+  }
+  // The events before may belong to a turn that this splits.
+  return first < count ? moveCut(events, first) : count;
 }
 
 /** Computes the state of an execution after its first `count` events. */
@@ -67,6 +102,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
   const inbox = new Inbox();
   let cancel: CancelDetails | undefined = started.cancel;
   let customStatus: Payload | null = null;
+  let tags = started.tags ?? {};
   for (const { name } of started.carried ?? []) inbox.receive(name);
   for (let index = 0; index < count; index++) {
     const event = events[index] as HistoryEvent;
@@ -97,6 +133,9 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
       case 'customStatusSet':
         customStatus = event.payload;
         break;
+      case 'tagsSet':
+        tags = applyTags(tags, event.tags);
+        break;
       default:
         if (!('operation' in event)) break;
         open.delete(event.operation);
@@ -112,6 +151,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
     cancel,
     bufferedEvents: inbox.buffered,
     customStatus,
+    tags,
   };
 }
 

@@ -1,22 +1,16 @@
 import type { CancelDetails } from '../model/cancel.ts';
 import { PerdureError } from '../model/failures/errors.ts';
-import type { AnswerEvent, BufferedEvent, IncomingEvent } from '../model/event.ts';
+import {
+  finishedAnswers,
+  type AnswerEvent,
+  type BufferedEvent,
+  type IncomingEvent,
+} from '../model/event.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import type { Message, StartMessage } from '../model/message.ts';
 import { isAnswerTo, type Operation } from './operations.ts';
 
 type AnswerMessage = Extract<Message, { readonly operation: number }>;
-
-/** Answers of work that ran to its end; the others are of work that was canceled. */
-const finished: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
-  'activityCompleted',
-  'activityFailed',
-  'timerFired',
-  'childCompleted',
-  'childFailed',
-  'detachedConfirmed',
-  'detachedFailed',
-]);
 
 /** Whether an event is the answer of this operation, and the operation ran to its end. */
 export function isFinished(
@@ -24,7 +18,9 @@ export function isFinished(
   answer: { readonly kind: string; readonly operation?: number },
 ): boolean {
   return (
-    finished.has(answer.kind) && answer.operation === operation.id && isAnswerTo(operation, answer)
+    finishedAnswers.has(answer.kind) &&
+    answer.operation === operation.id &&
+    isAnswerTo(operation, answer)
   );
 }
 
@@ -135,7 +131,7 @@ export class MessageBatch {
     const answers = new Map<number, AnswerMessage>();
     for (const message of this.#unread()) {
       if (!('operation' in message) || message.executionId !== this.#executionId) continue;
-      if (finished.has(message.kind) && !answers.has(message.operation)) {
+      if (finishedAnswers.has(message.kind) && !answers.has(message.operation)) {
         answers.set(message.operation, message);
       }
     }

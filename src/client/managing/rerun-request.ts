@@ -22,7 +22,10 @@ export interface RetryOptions {
 
 /** Options of a fork. */
 export interface ForkOptions {
-  /** The last event to copy; or `failure`, the point at which a retry would continue; or `start`, no event. */
+  /**
+   * The last event to copy; or `failure`, the point at which a retry would continue; or `start`, no event. An event before
+   * an answer of the same turn stands for the start of that turn: `forkedFrom.eventId` is the last copied event.
+   */
   readonly from: number | 'failure' | 'start';
   /** The id of the new instance. It makes the fork idempotent. Default: generated. */
   readonly id?: string | undefined;

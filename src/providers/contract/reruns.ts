@@ -2,6 +2,7 @@ import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { Tags } from '../../model/values/tags.ts';
 import type { AuditEntry } from './management.ts';
 import type { Turn } from './turn.ts';
 
@@ -84,6 +85,8 @@ export interface InstanceFork {
   readonly inputHash: string;
   /** Where it was copied from. Opaque. A fork with the same id, origin, name and input is a repeat. */
   readonly forkedFrom: string;
+  /** The tags of the new row. */
+  readonly tags?: Tags;
   readonly start: RerunStart;
   readonly audit?: AuditEntry;
 }
@@ -112,6 +115,7 @@ export interface RerunStore {
    * - drop outcomes of the ended execution that arrive later (retry-run/a-late-outcome-is-dropped)
    * - run a task run again with no failures and without expiry, holding its dedupe key
    *   (retry-run/runs-a-task-again, retry-run/a-taken-key-rejects)
+   * - keep the tags of the row, and merge those of the turn (retry-run/keeps-the-tags)
    * - record the audit entry (retry-run/is-audited)
    * - with `bulkKey`, record it as the smallest key so far; return `repeated`, changing nothing, for that key and all
    *   greater ones, whatever the instance did meanwhile (retry-run/a-bulk-operation-retries-once)
@@ -125,6 +129,7 @@ export interface RerunStore {
    * - copy exactly the kept events and change nothing of the source (fork/copies-the-kept-events,
    *   fork/leaves-its-original-unchanged)
    * - insert the row with its origin, and write messages, work, timers and children (fork/schedules-what-is-open)
+   * - store the tags with the row (fork/stores-its-tags)
    * - return `exists` for a repeat and `conflict` for another instance, changing nothing
    *   (fork/a-repeat-exists, fork/a-taken-id-conflicts)
    * - change nothing if the source is missing, a child, or shorter than the kept events (fork/rejects-a-missing-source)

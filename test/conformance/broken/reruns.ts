@@ -130,6 +130,16 @@ export const brokenReruns: readonly BrokenProvider[] = [
     override: (intact) => around(intact, { after: 'UPDATE instances SET paused_at = 1' }),
   },
   {
+    fault: 'a retry deletes the tags of its instance',
+    rejectedBy: 'retry-run/keeps-the-tags',
+    override: (intact) => around(intact, { after: 'UPDATE instances SET tags = NULL' }),
+  },
+  {
+    fault: 'a fork is not listed by its tags',
+    rejectedBy: 'fork/stores-its-tags',
+    override: (intact) => around(intact, { after: 'DELETE FROM instance_tags' }),
+  },
+  {
     fault: 'a fork changes its original',
     rejectedBy: 'fork/leaves-its-original-unchanged',
     override: (intact) =>

@@ -19,6 +19,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { newInstanceRow, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
@@ -32,6 +33,7 @@ export interface RerunParts extends StoreAccess {
   readonly dedupeKeys: DedupeKeys;
   readonly history: History;
   readonly instances: InstanceRows;
+  readonly instanceTags: InstanceTags;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly pauseRows: PauseRows;
@@ -178,6 +180,7 @@ async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Prom
     const existingName = definitions.get(existing.definitionKey).name;
     return existingFork({ ...existing, name: existingName }, { ...own, name });
   }
+  await store.instanceTags.add(tx, [{ instanceKey, tags: wanted.tags }]);
   const created = newInstanceRow({
     instanceKey,
     instanceId,

@@ -17,6 +17,7 @@ import type { Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { FullRow, InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
@@ -27,6 +28,7 @@ export interface RerunParts extends StoreAccess {
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
   readonly instances: InstanceRows;
+  readonly instanceTags: InstanceTags;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly rerunRows: RerunRows;
@@ -155,6 +157,7 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
       { ...own, name },
     );
   }
+  store.instanceTags.add(instanceKey, wanted.tags);
   const target = {
     instanceKey,
     instanceId,

@@ -109,6 +109,34 @@ export const reruns: Capability = {
       },
     },
     {
+      id: 'retry-run/keeps-the-tags',
+      title: 'a retry keeps the tags of the row and merges those of its turn',
+      async run(store) {
+        const events = [event('one'), event('two'), event('three')];
+        await store.begin('a', { events, tags: { tenant: 'acme', stage: 'late' } });
+        await store.raise('a', 'go');
+        await store.commit(await store.claimOne(), {
+          firstEventId: 4,
+          events: [event('end')],
+          outcome: { status: 'failed', failure },
+        });
+        const { turn, ...start } = keeping(store);
+        const tagged = newTurn({ ...turn, tags: { stage: null, part: 'kept' } });
+        const source = await sourceOf(store, 'a', 4);
+        assert.deepEqual(
+          await retry(store, source, { start: { ...start, turn: tagged } }),
+          retried,
+        );
+        assert.deepEqual((await store.record('a')).tags, { part: 'kept', tenant: 'acme' });
+        const idsOf = async (tags: Readonly<Record<string, string>>) =>
+          (await store.provider.listInstances({ filter: { tags }, limit: 10 })).instances.map(
+            ({ instanceId }) => instanceId,
+          );
+        assert.deepEqual(await idsOf({ tenant: 'acme', part: 'kept' }), ['a']);
+        assert.deepEqual(await idsOf({ stage: 'late' }), []);
+      },
+    },
+    {
       id: 'retry-run/makes-the-instance-live',
       title: 'a retried instance has no end, failure, cancel or output and takes messages',
       async run(store) {
@@ -378,6 +406,21 @@ export const reruns: Capability = {
         assert.deepEqual([byId.get('fork'), byId.get('kid')], [['again'], ['start']]);
         await store.ackWork(item.lockToken, { kind: 'completed', payload: '1' });
         assert.equal((await store.record('fork')).status, 'running');
+      },
+    },
+    {
+      id: 'fork/stores-its-tags',
+      title: 'a fork has its tags and is listed by them',
+      async run(store) {
+        const source = await failed(store);
+        await fork(store, source, { tags: { tenant: 'acme' } });
+        assert.deepEqual((await store.record('fork')).tags, { tenant: 'acme' });
+        const filter = { tags: { tenant: 'acme' } };
+        const { instances } = await store.provider.listInstances({ filter, limit: 10 });
+        assert.deepEqual(
+          instances.map(({ instanceId }) => instanceId),
+          ['fork'],
+        );
       },
     },
     {
