@@ -149,7 +149,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT, forked_from TEXT,
+  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -178,6 +178,8 @@ CREATE INDEX instances_ended_otherwise ON instances (status, definition_key)
   WHERE ended_at IS NOT NULL AND status <> 'completed';
 
 CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
+
+CREATE INDEX instances_paused ON instances (paused_at) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,
@@ -224,6 +226,15 @@ CREATE INDEX orchestrator_queue_by_instance ON orchestrator_queue (instance_key,
 CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_key, execution_id, operation)
   WHERE kind = 'timerFired';
 
+CREATE TABLE paused_definitions (
+  kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
+  name TEXT NOT NULL,
+  paused_at INTEGER NOT NULL,
+  reason TEXT,
+  actor TEXT,
+  PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE pending_reclaims (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL, -- 0: all executions of the instance
@@ -267,6 +278,21 @@ CREATE TABLE schedules (
 CREATE INDEX schedules_buffered ON schedules (name) WHERE paused = 0 AND buffered_ticks IS NOT NULL;
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
+
+CREATE TABLE series (
+  minute INTEGER NOT NULL, -- start of the minute
+  name TEXT NOT NULL, -- '': all definitions; 'other': those beyond the first 200
+  data TEXT NOT NULL,
+  PRIMARY KEY (name, minute)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX series_minute ON series (minute);
+
+CREATE TABLE series_writers (
+  writer_id TEXT NOT NULL PRIMARY KEY,
+  last_batch INTEGER NOT NULL, -- a batch with this or a smaller number was applied
+  written_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions (
   session_key INTEGER PRIMARY KEY AUTOINCREMENT,

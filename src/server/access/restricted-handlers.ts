@@ -1,5 +1,6 @@
 import { assertHasCondition } from '../../management/instance-filter.ts';
 import { notFound } from '../../model/failures/errors.ts';
+import { otherName } from '../../providers/rules/series.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
 import { scheduleNotFound } from '../handlers/schedules.ts';
@@ -235,6 +236,18 @@ export const restrictedHandlers: Handlers<Routes> = {
   openApi: handlers.openApi,
   listWorkers: rejectRestricted,
   listUnclaimedWork: rejectRestricted,
+  async getSeries(call, context) {
+    const { name } = call.query;
+    // The row `other` counts definitions that the token may not allow.
+    if (name === undefined || name === otherName || !allows(call.caller, name)) {
+      throw new HttpError(
+        'FORBIDDEN',
+        'The token is restricted to some definitions. Pass one of their names as `name`, except `other`.',
+        { status: 403, reason: 'definition' },
+      );
+    }
+    return handlers.getSeries(call, context);
+  },
   queueDepths: rejectRestricted,
   systemMetrics: rejectRestricted,
   prometheus: rejectRestricted,
