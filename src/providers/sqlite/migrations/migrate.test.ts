@@ -115,6 +115,7 @@ describe('migrate', () => {
       ['reruns', '709a2fe3bd760c03'],
       ['audit', 'd9d34aba97b0196a'],
       ['schedules', 'd8c7a36714ebae15'],
+      ['pause', '4004c5d20567bb6e'],
       ['series', 'e63285edfca22e8d'],
     ]);
   });
