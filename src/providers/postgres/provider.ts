@@ -8,7 +8,7 @@ import { toProviderError } from './driver/postgres-errors.ts';
 import { Scope } from './driver/scope.ts';
 import { StoreClock } from './driver/store-clock.ts';
 import { createInstanceStore, create, enqueue } from './instances/instances.ts';
-import { createSeriesStore } from './series/series.ts';
+import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { prepareSchema } from './migrations/migrate.ts';

@@ -43,7 +43,7 @@ import { Reclaims } from './deletion/reclaims.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { PauseRows } from './tables/pause-rows.ts';
-import { Series } from './series/series.ts';
+import { Series } from './queues/series.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
 import { TaskRows } from './tables/task-rows.ts';

@@ -34,7 +34,7 @@ import { RerunRows } from './reruns/rerun-rows.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { isBusy, toProviderError } from './driver/sqlite-errors.ts';
-import { Series } from './series/series.ts';
+import { Series } from './queues/series.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
 import { TaskRuns } from './tasks/task-runs.ts';

@@ -1,6 +1,5 @@
 import { assertHasCondition } from '../../management/instance-filter.ts';
 import { notFound } from '../../model/failures/errors.ts';
-import { otherName } from '../../providers/rules/series.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
 import { scheduleNotFound } from '../handlers/schedules.ts';
@@ -239,7 +238,7 @@ export const restrictedHandlers: Handlers<Routes> = {
   async getSeries(call, context) {
     const { name } = call.query;
     // The row `other` counts definitions that the token may not allow.
-    if (name === undefined || name === otherName || !allows(call.caller, name)) {
+    if (name === undefined || name === 'other' || !allows(call.caller, name)) {
       throw new HttpError(
         'FORBIDDEN',
         'The token is restricted to some definitions. Pass one of their names as `name`, except `other`.',
