@@ -239,6 +239,8 @@ export type {
   ResumeOptions,
 } from './client/managing/pause-request.ts';
 export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
+export type { SeriesDurationInfo, SeriesMinute, SeriesQuery } from './client/reading/series.ts';
+export type { SeriesDepth, SeriesDepths } from './providers/contract/series.ts';
 export type { UnclaimedWorkInfo, WorkerInfo } from './client/reading/workers.ts';
 export type { WorkerDefinitions, WorkerSlots } from './providers/contract/workers.ts';
 export type { OnFailState } from './providers/contract/tasks.ts';

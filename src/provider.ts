@@ -31,6 +31,7 @@ export type * from './providers/contract/streams.ts';
 export type * from './providers/contract/unclaimed-work.ts';
 export type * from './providers/contract/workers.ts';
 export type * from './providers/contract/views.ts';
+export type * from './providers/contract/series.ts';
 export type * from './providers/contract/transactional.ts';
 export type {
   InspectionStore,

@@ -43,6 +43,7 @@ import type {
 } from './reading/history.ts';
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
+import type { SeriesCall, SeriesMinute } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
 import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
@@ -160,6 +161,7 @@ export interface ClientBackend {
   systemMetrics(): Promise<SystemMetrics>;
   workers(): Promise<readonly WorkerInfo[]>;
   unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]>;
+  series(call: SeriesCall): Promise<readonly SeriesMinute[]>;
 
   /** Rejects all waits with `CLOSED`; releases connections once `lastCalls` has settled. */
   close(lastCalls: Promise<void>): Promise<void>;

@@ -78,6 +78,7 @@ import {
   type InstancePage,
   type ListFilter,
 } from './reading/instance-list.ts';
+import { readSeriesQuery, type SeriesMinute, type SeriesQuery } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
 import { readTreeOptions, type TreeOptions, type TreePage } from './reading/instance-tree-page.ts';
@@ -555,6 +556,17 @@ export abstract class Client implements Submitter {
   async unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]> {
     this.assertOpen();
     return this.#backend.unclaimedWork();
+  }
+
+  /**
+   * Returns the counts of each minute, oldest first: starts, ends by status, durations, and sampled queue depths.
+   *
+   * Workers count in memory and write once a minute, so the last minute may be incomplete. Minutes without counts are
+   * left out. The store keeps 7 days.
+   */
+  async series(query?: SeriesQuery): Promise<readonly SeriesMinute[]> {
+    this.assertOpen();
+    return this.#backend.series(readSeriesQuery(query, this.#backend.clock.now()));
   }
 
   /**

@@ -34,6 +34,7 @@ import type {
   TaskRun,
 } from './client-backend.ts';
 import { LocalJobs, toNewTask } from './local-jobs.ts';
+import { readSeries, type SeriesCall, type SeriesMinute } from './reading/series.ts';
 import {
   findUnclaimedWork,
   listWorkers,
@@ -298,6 +299,10 @@ export class LocalBackend implements ClientBackend {
 
   unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]> {
     return findUnclaimedWork(this.provider);
+  }
+
+  series(call: SeriesCall): Promise<readonly SeriesMinute[]> {
+    return readSeries(this.provider, call);
   }
 
   async close(lastCalls: Promise<void>): Promise<void> {

@@ -18,6 +18,7 @@ import {
   type InstancePage,
   type ListCall,
 } from '../client/reading/instance-list.ts';
+import type { SeriesCall, SeriesMinute } from '../client/reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
 import type { Why } from '../client/reading/why.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
@@ -227,6 +228,10 @@ export class HttpBackend implements ClientBackend {
 
   async unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]> {
     return (await this.#transport.call('listUnclaimedWork', {})).items;
+  }
+
+  async series(call: SeriesCall): Promise<readonly SeriesMinute[]> {
+    return (await this.#transport.call('getSeries', { query: { ...call } })).items;
   }
 
   async close(lastCalls: Promise<void>): Promise<void> {

@@ -50,6 +50,7 @@ export const operations = {
   systemMetrics: 'GET /v1/system',
   listWorkers: 'GET /v1/workers',
   listUnclaimedWork: 'GET /v1/unclaimed-work',
+  getSeries: 'GET /v1/series',
   runTask: 'POST /v1/tasks',
   runTasks: 'POST /v1/tasks/batch',
   listSchedules: 'GET /v1/schedules',

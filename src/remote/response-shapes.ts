@@ -1,5 +1,7 @@
 import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
 import type { InstanceCount } from '../providers/contract/instances.ts';
+import type { SeriesDurationInfo, SeriesMinute } from '../client/reading/series.ts';
+import type { SeriesDepth, SeriesDepths } from '../providers/contract/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
 import type {
   BlockedInfo,
@@ -428,6 +430,39 @@ const depth: Check = fields<QueueDepth>({
   oldestReadyAt: nullable(number),
 });
 
+const seriesDurations: Check = fields<SeriesDurationInfo>({
+  count: number,
+  sumMs: number,
+  maxMs: number,
+  p50Ms: optional(number),
+  p95Ms: optional(number),
+  buckets: list(
+    fields<SeriesDurationInfo['buckets'][number]>({ upToMs: optional(number), count: number }),
+  ),
+});
+
+const seriesDepth: Check = fields<SeriesDepth>({
+  ready: number,
+  delayed: number,
+  claimed: number,
+  oldestMs: nullable(number),
+});
+
+const seriesMinute: Check = fields<SeriesMinute>({
+  at: number,
+  starts: number,
+  ends: record(number),
+  instances: seriesDurations,
+  attempts: seriesDurations,
+  depths: optional(
+    fields<SeriesDepths>({
+      orchestrations: seriesDepth,
+      activities: seriesDepth,
+      tasks: seriesDepth,
+    }),
+  ),
+});
+
 const worker: Check = fields<WorkerInfo>({
   id: text,
   processId: optional(text),
@@ -675,6 +710,7 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   listWorkers: fields<ResponseBody<'listWorkers'>>({ items: list(worker) }),
   listUnclaimedWork: fields<ResponseBody<'listUnclaimedWork'>>({ items: list(unclaimed) }),
+  getSeries: fields<ResponseBody<'getSeries'>>({ items: list(seriesMinute) }),
   runTask: run,
   runTasks: fields<ResponseBody<'runTasks'>>({ runs: list(run) }),
   listSchedules: fields<ResponseBody<'listSchedules'>>({

@@ -92,6 +92,7 @@ export class Execution implements Recorder {
   #recording: HistoryEvent[] | undefined;
   /** Messages of the current turn. */
   #batch: MessageBatch | undefined;
+  #startedAt = Number.NaN;
   #isBusy = false;
   #isDisposed = false;
 
@@ -105,6 +106,11 @@ export class Execution implements Recorder {
   /** The worker's record of the execution, for code that runs in its scope. */
   set holder(holder: unknown) {
     this.#code.holder = holder;
+  }
+
+  /** When the execution started, in milliseconds since the epoch. `NaN` before its first event. */
+  get startedAt(): number {
+    return this.#startedAt;
   }
 
   /** The number of events applied or recorded so far. */
@@ -240,6 +246,7 @@ export class Execution implements Recorder {
   #replayBoundary(event: ExecutionStarted | TerminalEvent): Promise<void> {
     if (event.kind !== 'executionStarted') return this.#confirmOutcome(event);
     this.#check.confirmStart(event, this.#position());
+    this.#startedAt = event.at;
     return this.#code.start(event);
   }
 
@@ -258,6 +265,7 @@ export class Execution implements Recorder {
     if (this.#length === 0) {
       const started = toStarted(batch.findStart(instanceId), version, at);
       this.#append(started);
+      this.#startedAt = started.at;
       await this.#code.start(started);
     }
     await this.#applyAll(batch, at);

@@ -34,6 +34,8 @@ import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './opti
 import { OrchestrationDispatcher, type ClaimedInstance } from './turns/orchestration-dispatcher.ts';
 import { WorkerRegistration } from './leases/worker-registration.ts';
 import { Reclaimer } from './maintenance/reclaimer.ts';
+import { SeriesCounters } from './maintenance/series-counters.ts';
+import { SeriesWriter } from './maintenance/series-writer.ts';
 import { SessionReaper } from './maintenance/session-reaper.ts';
 import { LeakedHandlers, Slots } from './activities/concurrency.ts';
 import { StreamBackpressure } from './activities/emitter.ts';
@@ -62,6 +64,7 @@ interface WorkerContext extends Pick<WorkerParams, 'provider' | 'clock' | 'clien
   readonly tasks: TaskRegistry;
   readonly options: ResolvedOptions;
   readonly logger: Logger;
+  readonly series: SeriesCounters;
 }
 
 type TurnParts = FirstTurnsParams & TurnRunnerParams & TimerTurnsParams;
@@ -85,6 +88,7 @@ export class Worker {
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
   readonly #registration: WorkerRegistration;
+  readonly #seriesWriter: SeriesWriter;
   readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
   #stopped: Promise<void> | undefined;
@@ -111,6 +115,7 @@ export class Worker {
     this.#scheduler = createScheduler(this.#context);
     this.#sessions = createSessionReaper(this.#context);
     this.#registration = createRegistration(this.#context, slots, leaked);
+    this.#seriesWriter = new SeriesWriter(this.#context);
     this.#sweeper = createSweeper(this.#context);
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
@@ -161,6 +166,7 @@ export class Worker {
   #createCompletions(turnParts: TurnParts): Completions {
     return new Completions({
       ...turnParts,
+      series: this.#context.series,
       isHeld: (lockToken) => this.#activityLeases.isHeld(lockToken),
       onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
       onFailQueued: (task) => this.#activities.expectOnFail(task),
@@ -205,6 +211,7 @@ export class Worker {
     this.#scheduler.start();
     this.#sessions.start();
     this.#registration.start();
+    this.#seriesWriter.start();
   }
 
   /** Creates an instance together with its first turn. Returns `undefined` if this worker cannot run it. */
@@ -244,6 +251,7 @@ export class Worker {
     await this.#reclaimer.stop();
     await this.#unclaimedWork.stop();
     await swept;
+    await this.#seriesWriter.stop();
     await this.#registration.stop();
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
@@ -318,7 +326,9 @@ function createContext(params: WorkerParams): WorkerContext {
   const resolved = resolveOptions(options, registry.buildId);
   const tasks = new TaskRegistry(definitions.tasks ?? []);
   const { logger } = resolved;
-  return { provider, store: provider, clock, client, registry, tasks, options: resolved, logger };
+  const series = new SeriesCounters(clock);
+  const shared = { provider, store: provider, clock, client, registry, tasks };
+  return { ...shared, options: resolved, logger, series };
 }
 
 function createUnclaimedWorkWatch(context: WorkerContext): UnclaimedWorkWatch {

@@ -165,6 +165,9 @@ export function watchClaims(store: Provider): WatchedProvider {
     readEvents: (params) => follow(store.readEvents(params)),
     readTree: (params) => follow(store.readTree(params)),
     readVersions: (instanceIds) => follow(store.readVersions(instanceIds)),
+    writeSeries: (batch) => follow(store.writeSeries(batch)),
+    readSeries: (params) => follow(store.readSeries(params)),
+    sweepSeries: (params) => follow(store.sweepSeries(params)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

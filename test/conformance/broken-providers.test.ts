@@ -25,6 +25,7 @@ import { brokenReclaims } from './broken/reclaims.ts';
 import { brokenReruns } from './broken/reruns.ts';
 import { brokenScans } from './broken/scans.ts';
 import { brokenSchedules } from './broken/schedules.ts';
+import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
@@ -57,6 +58,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenDeletedInstances,
   ...brokenPrunes,
   ...brokenPauses,
+  ...brokenSeries,
   ...brokenAudits,
   ...brokenOperatorAudits,
   ...brokenReclaims,

@@ -56,6 +56,7 @@ const calls: Readonly<Partial<Record<Operation, (client: RemoteClient) => Promis
   pruneExecutionsBulk: (client) => client.pruneExecutionsBulk({}, { all: true }),
   listAudit: (client) => client.listAudit(),
   queueDepths: (client) => client.queueDepths(),
+  getSeries: (client) => client.series(),
   systemMetrics: (client) => client.systemMetrics(),
   runTask: (client) => client.runTask('x'),
   runTasks: (client) => client.runTasks([{ task: 'x' }]),

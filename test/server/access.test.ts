@@ -186,6 +186,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   health: 'open',
   listWorkers: 'denied',
   listUnclaimedWork: 'denied',
+  getSeries: 'names',
   queueDepths: 'denied',
   systemMetrics: 'denied',
   prometheus: 'denied',

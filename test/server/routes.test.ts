@@ -379,6 +379,7 @@ describeServer('routes', (open) => {
     const { ask, fetch, send } = await openServer();
     expect(await ask('health', {})).toEqual({ status: 'ok' });
     expect(await ask('queueDepths', {})).toMatchObject({ messages: 0 });
+    expect(await ask('getSeries', { query: { name: 'hello' } })).toMatchObject({ items: [] });
     expect(await ask('systemMetrics', {})).toMatchObject({ instances: { completed: 0 } });
     await send('getInstance', { params: { id: 'nobody' } });
     const text = await ask('prometheus', {});

@@ -44,7 +44,7 @@ describe('while another connection holds the write lock', () => {
     await provider.createInstances([newInstance('i')]);
     lock(path);
     expect(await provider.getInstances(['i'])).toMatchObject([{ status: 'pending' }]);
-    expect(await provider.listInstances({ filter: {}, limit: 5 })).toHaveLength(1);
+    expect((await provider.listInstances({ filter: {}, limit: 5 })).instances).toHaveLength(1);
   });
 
   it('a write rejects as retryable after busyTimeoutMs and stores nothing', async () => {

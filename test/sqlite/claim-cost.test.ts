@@ -89,8 +89,9 @@ it.each(Object.entries(backlogs))(
     expect(many?.statements).toBeLessThanOrEqual(few?.statements ?? 0);
     // At most one row per priority for the query and for the claim, and four statements per claimed run.
     expect(many?.statements).toBeLessThan(2 * 201 + 4 * claimed + 20);
-    // At most five pages per run, because runs that are adjacent in order may be far apart in the file.
-    expect(many?.bytes).toBeLessThan(5 * 4_096 * claimed);
+    // At most five pages per run, because runs that are adjacent in order may be far apart in the file, and a few pages
+    // of small tables that every claim reads.
+    expect(many?.bytes).toBeLessThan(4_096 * (5 * claimed + 10));
   },
   60_000,
 );

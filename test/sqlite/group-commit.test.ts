@@ -57,7 +57,7 @@ describe('group commit of calls made in one event-loop turn', () => {
     expect(count('BEGIN IMMEDIATE')).toBe(1);
     expect(count('COMMIT')).toBe(1);
     expect(count('SAVEPOINT item')).toBe(0);
-    expect(await provider.listInstances({ filter: {}, limit: 100 })).toHaveLength(50);
+    expect((await provider.listInstances({ filter: {}, limit: 100 })).instances).toHaveLength(50);
   });
 
   it('a call sees the writes of earlier calls in its group', async () => {
@@ -84,7 +84,11 @@ describe('group commit of calls made in one event-loop turn', () => {
     expect(seen).toEqual([]);
     await done;
     stop();
-    expect(seen.toSorted()).toEqual(['finished, open: false', 'settled, open: false']);
+    expect(seen.toSorted()).toEqual([
+      'committed, open: false',
+      'finished, open: false',
+      'settled, open: false',
+    ]);
   });
 
   it('a refused instance is rolled back alone, and the rest of its group commits', async () => {

@@ -204,7 +204,8 @@ function readTimes(
   return Object.fromEntries(times) as Pick<InstanceConditions, (typeof timeKeys)[number]>;
 }
 
-function ago(key: string, duration: string, nowMs: number): number {
+/** Returns the time that is a duration before `nowMs`. */
+export function ago(key: string, duration: string, nowMs: number): number {
   try {
     return nowMs - toMs(duration, key);
   } catch {

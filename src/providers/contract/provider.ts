@@ -39,6 +39,7 @@ import type { PauseStore } from './pausing.ts';
 import type { ProcessStore } from './processes.ts';
 import type { RerunStore } from './reruns.ts';
 import type { ScheduleStore } from './schedules.ts';
+import type { SeriesStore } from './series.ts';
 import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
@@ -112,7 +113,8 @@ export interface Provider
     UnclaimedWorkStore,
     RerunStore,
     InspectionStore,
-    ViewStore {
+    ViewStore,
+    SeriesStore {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;
   /** The store's clock as known to this process, used by workers. Absent: the system clock. */

@@ -8,6 +8,7 @@ import { toProviderError } from './driver/postgres-errors.ts';
 import { Scope } from './driver/scope.ts';
 import { StoreClock } from './driver/store-clock.ts';
 import { createInstanceStore, create, enqueue } from './instances/instances.ts';
+import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { prepareSchema } from './migrations/migrate.ts';
@@ -74,6 +75,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createRerunStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
+    ...createSeriesStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

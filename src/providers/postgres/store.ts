@@ -43,6 +43,7 @@ import { Reclaims } from './deletion/reclaims.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { PauseRows } from './tables/pause-rows.ts';
+import { Series } from './queues/series.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
 import { TaskRows } from './tables/task-rows.ts';
@@ -118,6 +119,7 @@ export class Store implements QueueAccess {
   readonly systemRecords: SystemRecords;
   readonly processes: Processes;
   readonly workers: Workers;
+  readonly series: Series;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
   readonly clock: Clock | undefined;
@@ -182,6 +184,7 @@ export class Store implements QueueAccess {
     this.systemRecords = new SystemRecords(this);
     this.processes = new Processes(this);
     this.workers = new Workers(this);
+    this.series = new Series(schema);
     this.#mutexes = new InstanceMutexes(schema);
     this.wakeUps = wakeUps((flaggedSince) =>
       this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),

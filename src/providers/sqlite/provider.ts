@@ -13,6 +13,7 @@ import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createRerunStore } from './reruns/reruns.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
+import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
@@ -68,6 +69,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createRerunStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
+    ...createSeriesStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

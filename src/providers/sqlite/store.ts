@@ -34,6 +34,7 @@ import { RerunRows } from './reruns/rerun-rows.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { isBusy, toProviderError } from './driver/sqlite-errors.ts';
+import { Series } from './queues/series.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
 import { TaskRuns } from './tasks/task-runs.ts';
@@ -99,6 +100,7 @@ export class Store implements StoreAccess {
   readonly systemRecords: SystemRecords;
   readonly processes: Processes;
   readonly workers: Workers;
+  readonly series: Series;
   readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
@@ -161,6 +163,7 @@ export class Store implements StoreAccess {
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     this.processes = new Processes(db, this);
     this.workers = new Workers(db, this);
+    this.series = new Series(db);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),

@@ -15,6 +15,7 @@ import type { Leases } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance/reports.ts';
+import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { RunningActivityContext } from './running-context.ts';
 import type { SettledActivity } from '../turns/completions.ts';
 import { StartSlices, type LeakedHandlers, type Slots, type TaskLimiter } from './concurrency.ts';
@@ -28,6 +29,7 @@ export interface ActivityDispatcherParams {
   readonly options: ResolvedOptions;
   readonly client: TaskClient;
   readonly slots: Slots;
+  readonly series: SeriesCounters;
   readonly leaked: LeakedHandlers;
   readonly leases: Leases<ActivityRun>;
   readonly backpressure: StreamBackpressure;
@@ -234,6 +236,8 @@ export class ActivityDispatcher {
   }
 
   #start({ run, handler }: AcceptedRun): void {
+    const { kind, name, claims, failures } = run.item;
+    if (kind === 'task' && claims === 1 && failures === 0) this.#params.series.started(name);
     this.#running.add(run);
     void this.#follow(run, handler);
   }
@@ -312,14 +316,15 @@ export class ActivityDispatcher {
     try {
       const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
       // The run was canceled meanwhile, so it ended instead.
-      if (typeof result === 'string') reportTaskEnd(options, item, result);
+      if (typeof result === 'string') reportTaskEnd(this.#params, item, result);
     } catch (error) {
       options.logger.error({ error }, 'releasing work failed, its lease will expire');
     }
   }
 
   #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
-    const { options } = this.#params;
+    const { options, series } = this.#params;
+    series.attempted(run.item.name, durationMs);
     if (result.kind !== 'retry') reportFailedAttempt(options.logger, run.item, result);
     const { attemptEnded } = options.hooks;
     if (attemptEnded === undefined) return;

@@ -11,6 +11,7 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/activity-run.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { Outcome } from '../turns/completions.ts';
+import type { SeriesCounters } from './series-counters.ts';
 
 /**
  * Logs a failed attempt: `warn` if it is retried. The final failure of an activity is `info`: its orchestration
@@ -94,14 +95,21 @@ export function reportSafely(logger: Logger, report: () => void): void {
   }
 }
 
-/** Logs and reports the end of a task run that this worker committed. */
+/** Counts, logs and reports the end of a task run that this worker committed. */
 export function reportTaskEnd(
-  { logger, hooks }: Pick<ResolvedOptions, 'logger' | 'hooks'>,
+  {
+    options: { logger, hooks },
+    series,
+  }: {
+    readonly options: Pick<ResolvedOptions, 'logger' | 'hooks'>;
+    readonly series: SeriesCounters;
+  },
   item: WorkItem,
   status: TerminalStatus,
   outcome?: Outcome,
 ): void {
   const { instanceId, name: task } = item;
+  series.ended(task, status);
   if (status === 'failed' && outcome?.kind === 'failed')
     reportFailedTask(logger, item, outcome.failure);
   reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));

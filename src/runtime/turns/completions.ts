@@ -10,6 +10,7 @@ import type { Turn } from '../../providers/contract/turn.ts';
 import type { WorkItem, WorkOutcome } from '../../providers/contract/work-queue.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import { reportTaskEnd } from '../maintenance/reports.ts';
+import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { WarmInstance } from './warm-instance.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
@@ -41,6 +42,7 @@ export interface CompletionsParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly turns: TurnLifecycle;
+  readonly series: SeriesCounters;
   /** Whether the lease of a claim is still valid. */
   readonly isHeld: (lockToken: string) => boolean;
   /** The item was acked, rejected or given up: stop renewing its lease. */
@@ -208,7 +210,7 @@ export class Completions {
         }
         onAcked(settled, result?.ok === true);
         if (result?.ok === true && result.ended !== undefined) {
-          reportTaskEnd(options, settled.item, result.ended, settled.outcome);
+          reportTaskEnd(this.#params, settled.item, result.ended, settled.outcome);
           if (result.ended === 'failed' && settled.hasOnFail === true)
             this.#params.onFailQueued(settled.item.name);
           if (result.ended === 'canceled') this.#discard(settled);

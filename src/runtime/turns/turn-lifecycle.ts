@@ -10,6 +10,7 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import type { Slots } from '../activities/concurrency.ts';
 import { reportFailedInstance, reportSafely } from '../maintenance/reports.ts';
+import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { FreshReplays } from './fresh-replays.ts';
 import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
@@ -25,6 +26,7 @@ export interface TurnLifecycleParams {
   readonly timers: WarmTimers;
   readonly slots: Slots;
   readonly replays: FreshReplays;
+  readonly series: SeriesCounters;
   /** Starts items that a commit claimed for this process. */
   readonly startClaimed: (items: readonly WorkItem[], claimedAt: number) => void;
 }
@@ -98,6 +100,7 @@ export class TurnLifecycle {
     for (const { operation, fireAt } of turn.timers)
       instance.timers.set(operation, Math.ceil(fireAt));
     instance.code.faults.committed(turn.turnId);
+    this.#count(instance, turn, commit.nowMs);
     this.#report(instance, turn, commit.path);
     if (turn.outcome.status === 'failed')
       reportFailedInstance(options.logger, instance, turn.outcome.failure);
@@ -170,6 +173,15 @@ export class TurnLifecycle {
         'orchestration ended with operations that it never awaited',
       );
     });
+  }
+
+  #count({ name, executionId, execution }: WarmInstance, turn: Turn, nowMs: number): void {
+    const { series } = this.#params;
+    const { status } = turn.outcome;
+    if (executionId === 1 && turn.firstEventId === 1) series.started(name);
+    if (status !== 'running' && status !== 'continuedAsNew') {
+      series.ended(name, status, nowMs - execution.startedAt);
+    }
   }
 
   #report(instance: WarmInstance, turn: Turn, path: 'fast' | 'slow'): void {

@@ -243,6 +243,18 @@ export const restrictedHandlers: Handlers<Routes> = {
   openApi: handlers.openApi,
   listWorkers: rejectRestricted,
   listUnclaimedWork: rejectRestricted,
+  async getSeries(call, context) {
+    const { name } = call.query;
+    // The row `other` counts definitions that the token may not allow.
+    if (name === undefined || name === 'other' || !allows(call.caller, name)) {
+      throw new HttpError(
+        'FORBIDDEN',
+        'The token is restricted to some definitions. Pass one of their names as `name`, except `other`.',
+        { status: 403, reason: 'definition' },
+      );
+    }
+    return handlers.getSeries(call, context);
+  },
   queueDepths: rejectRestricted,
   systemMetrics: rejectRestricted,
   prometheus: rejectRestricted,

@@ -10,6 +10,7 @@ import { pauseHandlers } from './pauses.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
+import { seriesHandlers } from './series.ts';
 import { workerHandlers } from './workers.ts';
 import { viewHandlers } from './views.ts';
 
@@ -26,6 +27,7 @@ export const handlers: Handlers<Routes> = {
   ...sessionHandlers,
   ...jobHandlers,
   ...workerHandlers,
+  ...seriesHandlers,
   ...metricHandlers,
   ...viewHandlers,
 };

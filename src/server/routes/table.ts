@@ -9,6 +9,7 @@ import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
+import { seriesRoutes } from './series.ts';
 import { workerRoutes } from './workers.ts';
 import { viewRoutes } from './views.ts';
 
@@ -25,6 +26,7 @@ export const routes = {
   ...sessionRoutes,
   ...jobRoutes,
   ...workerRoutes,
+  ...seriesRoutes,
   ...metricRoutes,
   ...viewRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;

@@ -54,6 +54,7 @@ import { sessions } from './cases/jobs/sessions.ts';
 import { sharing } from './cases/queues/sharing.ts';
 import { streams } from './cases/jobs/streams.ts';
 import { workers } from './cases/queues/workers.ts';
+import { series } from './cases/queues/series.ts';
 import { takeovers } from './cases/queues/takeovers.ts';
 import { taskAcks } from './cases/tasks/task-acks.ts';
 import { taskClaims } from './cases/tasks/task-claims.ts';
@@ -148,6 +149,7 @@ export const capabilities: readonly Capability[] = [
   leases,
   takeovers,
   workers,
+  series,
   sharing,
   close,
 ];

@@ -10,7 +10,7 @@ ALTER TABLE instances
   ADD COLUMN paused_reason text,
   ADD COLUMN paused_actor text,
   ADD COLUMN paused_tree boolean; -- true: children that a turn under way starts are paused too
-CREATE INDEX instances_paused ON instances (paused_at) WHERE paused_at IS NOT NULL;
+CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE paused_definitions (
   kind text COLLATE "C" NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),

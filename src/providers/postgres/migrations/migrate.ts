@@ -17,7 +17,7 @@ import { reruns } from './0006-reruns.ts';
 import { audit } from './0007-audit.ts';
 import { schedules } from './0008-schedules.ts';
 import { pause } from './0009-pause.ts';
-import { pausedList } from './0010-paused-list.ts';
+import { series } from './0010-series.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -33,7 +33,7 @@ export const migrations: readonly Migration[] = [
   audit,
   schedules,
   pause,
-  pausedList,
+  series,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

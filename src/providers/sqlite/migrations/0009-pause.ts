@@ -9,7 +9,7 @@ ALTER TABLE instances ADD COLUMN paused_at INTEGER;
 ALTER TABLE instances ADD COLUMN paused_reason TEXT;
 ALTER TABLE instances ADD COLUMN paused_actor TEXT;
 ALTER TABLE instances ADD COLUMN paused_tree INTEGER; -- 1: children that a turn under way starts are paused too
-CREATE INDEX instances_paused ON instances (paused_at) WHERE paused_at IS NOT NULL;
+CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE paused_definitions (
   kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),

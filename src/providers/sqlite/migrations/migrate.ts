@@ -15,7 +15,7 @@ import { reruns } from './0006-reruns.ts';
 import { audit } from './0007-audit.ts';
 import { schedules } from './0008-schedules.ts';
 import { pause } from './0009-pause.ts';
-import { pausedList } from './0010-paused-list.ts';
+import { series } from './0010-series.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -28,7 +28,7 @@ export const migrations: readonly Migration[] = [
   audit,
   schedules,
   pause,
-  pausedList,
+  series,
 ];
 
 /**

@@ -115,6 +115,9 @@ export const close: Capability = {
           listSchedules: () => provider.listSchedules({ limit: 1 }),
           dueSchedules: () => provider.dueSchedules(1),
           tickSchedules: () => provider.tickSchedules([]),
+          writeSeries: () => provider.writeSeries({ writerId: 'a', number: 1, rows: [] }),
+          readSeries: () => provider.readSeries({ name: '', from: 0, before: 1, limit: 1 }),
+          sweepSeries: () => provider.sweepSeries({ before: 0, limit: 1 }),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(

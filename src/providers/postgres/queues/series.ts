@@ -1,0 +1,124 @@
+import type { SeriesBatch, SeriesRow, SeriesStore } from '../../contract/series.ts';
+import { decodeSeries, encodeSeries, mergeSeries } from '../../rules/series.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
+import { keys, one, prepare, rowsOf } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
+
+interface Row {
+  readonly minute: number;
+  readonly name: string;
+  readonly data: string;
+}
+
+type ReadParams = Parameters<SeriesStore['readSeries']>[0];
+type SweepParams = Parameters<SeriesStore['sweepSeries']>[0];
+
+/** The series of counts by minute. */
+export function createSeriesStore(store: StoreAccess & { readonly series: Series }): SeriesStore {
+  const { series } = store;
+  return {
+    writeSeries: (batch) =>
+      store.writeOnce('writeSeries', async (scope) => {
+        await scope.begin();
+        return series.write(scope.tx, batch, scope.now);
+      }),
+    readSeries: (params) => store.read('readSeries', (tx) => series.read(tx, params)),
+    sweepSeries: (params) => store.writeOnce('sweepSeries', ({ tx }) => series.sweep(tx, params)),
+  };
+}
+
+/** Reads and writes `series` and `series_writers`. */
+export class Series {
+  readonly #schema: string;
+  readonly #statements: ReturnType<typeof statements>;
+
+  constructor(schema: string) {
+    this.#schema = schema;
+    this.#statements = statements(schema);
+  }
+
+  async write(
+    tx: Transaction,
+    { writerId, number, rows }: SeriesBatch,
+    now: number,
+  ): Promise<boolean> {
+    const sql = this.#statements;
+    const marked = await tx.execute(...sql.markWritten({ writerId, number, now }));
+    if (marked === 0) return false;
+    // Processes merge one after the other: each must read what the last one has committed.
+    await tx.query(...sql.lock({ key: `perdure series ${this.#schema}` }));
+    const minutes = [...new Set(rows.map(({ minute }) => minute))];
+    const stored = await tx.query<Row>(...sql.ofMinutes({ minutes }));
+    const merged = mergeSeries(stored.map(decodeSeries), rows);
+    await tx.execute(...sql.put({ rows: merged }));
+    return true;
+  }
+
+  async read(tx: Transaction, params: ReadParams): Promise<readonly SeriesRow[]> {
+    return (await tx.query<Row>(...this.#statements.read(params))).map(decodeSeries);
+  }
+
+  async sweep(tx: Transaction, params: SweepParams): Promise<number> {
+    const { before } = params;
+    await tx.execute(...this.#statements.sweepWriters({ before }));
+    return tx.execute(...this.#statements.sweep(params));
+  }
+}
+
+function statements(schema: string) {
+  const table = `${schema}.series`;
+  const bigint = one<number>('bigint');
+  const text = one<string>('text');
+  return {
+    markWritten: prepare(
+      'perdure_mark_series_written',
+      { writerId: text, number: bigint, now: bigint },
+      ({ writerId, number, now }) => `INSERT INTO ${schema}.series_writers AS writer
+          (writer_id, last_batch, written_at) VALUES (${writerId}, ${number}, ${now})
+        ON CONFLICT (writer_id) DO UPDATE
+        SET last_batch = excluded.last_batch, written_at = excluded.written_at
+        WHERE writer.last_batch < excluded.last_batch`,
+    ),
+    lock: prepare(
+      'perdure_lock_series',
+      { key: text },
+      ({ key }) => `SELECT pg_advisory_xact_lock(hashtextextended(${key}, 0))`,
+    ),
+    ofMinutes: prepare(
+      'perdure_read_series_minutes',
+      { minutes: keys() },
+      ({ minutes }) => `SELECT minute, name, data FROM ${table} WHERE minute = ANY (${minutes})`,
+    ),
+    put: prepare(
+      'perdure_put_series',
+      {
+        rows: rowsOf<SeriesRow>()({
+          minute: 'bigint',
+          name: 'text',
+          data: ['text', encodeSeries],
+        }),
+      },
+      ({
+        rows,
+      }) => `INSERT INTO ${table} (minute, name, data) SELECT minute, name, data FROM ${rows.as('row')}
+        ON CONFLICT (name, minute) DO UPDATE SET data = excluded.data`,
+    ),
+    read: prepare(
+      'perdure_read_series',
+      { name: text, from: bigint, before: bigint, limit: bigint },
+      ({ name, from, before, limit }) => `SELECT minute, name, data FROM ${table}
+        WHERE minute >= ${from} AND minute < ${before} AND name = ${name} ORDER BY minute LIMIT ${limit}`,
+    ),
+    sweep: prepare(
+      'perdure_sweep_series',
+      { before: bigint, limit: bigint },
+      ({ before, limit }) => `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+          SELECT ctid FROM ${table} WHERE minute < ${before} ORDER BY minute LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    ),
+    sweepWriters: prepare(
+      'perdure_sweep_series_writers',
+      { before: bigint },
+      ({ before }) => `DELETE FROM ${schema}.series_writers WHERE written_at < ${before}`,
+    ),
+  };
+}

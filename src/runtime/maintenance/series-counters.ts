@@ -1,0 +1,86 @@
+import type { Clock } from '../../model/clock.ts';
+import type { TerminalStatus } from '../../model/status.ts';
+import type { SeriesRow } from '../../providers/contract/series.ts';
+import {
+  addCounts,
+  addDuration,
+  maxSeriesNames,
+  minuteMs,
+  noCounts,
+  otherName,
+  totalName,
+  type MutableCounts,
+} from '../../providers/rules/series.ts';
+
+type Minute = Map<string, MutableCounts>;
+
+// Bounds the memory while the store is unavailable.
+const maxMinutes = 60;
+
+/** Counts starts, ends and durations by minute and name, in memory. */
+export class SeriesCounters {
+  readonly #clock: Clock;
+  readonly #minutes = new Map<number, Minute>();
+  #currentAt = Number.NaN;
+  #current: Minute = new Map();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  started(name: string): void {
+    this.#of(name).starts += 1;
+  }
+
+  /** `durationMs` is that of an orchestration execution. Absent: unknown. */
+  ended(name: string, status: TerminalStatus, durationMs?: number): void {
+    const { ends, instances } = this.#of(name);
+    ends[status] = (ends[status] ?? 0) + 1;
+    if (durationMs !== undefined && !Number.isNaN(durationMs)) addDuration(instances, durationMs);
+  }
+
+  attempted(name: string, durationMs: number): void {
+    addDuration(this.#of(name).attempts, durationMs);
+  }
+
+  /** Removes and returns all counts, with a total per minute. */
+  take(): readonly SeriesRow[] {
+    const rows: SeriesRow[] = [];
+    for (const [minute, names] of this.#minutes) {
+      const total = noCounts();
+      for (const [name, counts] of names) {
+        addCounts(total, counts);
+        rows.push({ minute, name, counts });
+      }
+      rows.push({ minute, name: totalName, counts: total });
+    }
+    this.#minutes.clear();
+    this.#currentAt = Number.NaN;
+    return rows;
+  }
+
+  #of(name: string): MutableCounts {
+    const now = this.#clock.now();
+    // Written so that NaN also selects the minute again.
+    if (!(now >= this.#currentAt && now < this.#currentAt + minuteMs)) this.#select(now);
+    const counts = this.#current.get(name);
+    if (counts !== undefined) return counts;
+    const isFull = this.#current.size >= maxSeriesNames && name !== otherName;
+    return isFull ? this.#of(otherName) : this.#add(name);
+  }
+
+  #add(name: string): MutableCounts {
+    const counts = noCounts();
+    this.#current.set(name, counts);
+    return counts;
+  }
+
+  #select(now: number): void {
+    this.#currentAt = Math.floor(now / minuteMs) * minuteMs;
+    this.#current = this.#minutes.get(this.#currentAt) ?? new Map<string, MutableCounts>();
+    this.#minutes.set(this.#currentAt, this.#current);
+    if (this.#minutes.size <= maxMinutes) return;
+    const [oldest] = this.#minutes.keys();
+    if (oldest !== undefined) this.#minutes.delete(oldest);
+  }
+}

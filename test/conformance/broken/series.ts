@@ -1,0 +1,81 @@
+import type { BrokenProvider } from './broken-provider.ts';
+
+export const brokenSeries: readonly BrokenProvider[] = [
+  {
+    fault: 'a batch overwrites the counts of others',
+    rejectedBy: 'series/batches-add-up',
+    override: ({ provider, db }) => ({
+      async writeSeries(batch) {
+        for (const { minute, name } of batch.rows) {
+          db.prepare('DELETE FROM series WHERE minute = ? AND name = ?').run(minute, name);
+        }
+        return provider.writeSeries(batch);
+      },
+    }),
+  },
+  {
+    fault: 'a repeated batch is counted twice',
+    rejectedBy: 'series/a-repeated-batch-counts-once',
+    override: ({ provider, db }) => ({
+      async writeSeries(batch) {
+        db.prepare('DELETE FROM series_writers').run();
+        return provider.writeSeries(batch);
+      },
+    }),
+  },
+  {
+    fault: 'a batch of another writer with the same number is ignored',
+    rejectedBy: 'series/batches-add-up',
+    override: ({ provider }) => ({
+      writeSeries: (batch) => provider.writeSeries({ ...batch, writerId: 'same' }),
+    }),
+  },
+  {
+    fault: 'every name gets a row',
+    rejectedBy: 'series/names-are-bounded',
+    override: ({ provider, db }) => ({
+      async writeSeries(batch) {
+        const isNew = await provider.writeSeries(batch);
+        const put = db.prepare(
+          'INSERT OR IGNORE INTO series (minute, name, data) VALUES (?, ?, ?)',
+        );
+        for (const { minute, name, counts } of batch.rows) {
+          put.run(minute, name, JSON.stringify({ counts }));
+        }
+        return isNew;
+      },
+    }),
+  },
+  {
+    fault: 'a batch without depths removes them',
+    rejectedBy: 'series/depths-are-the-last-ones',
+    override: ({ provider, db }) => ({
+      async writeSeries(batch) {
+        db.prepare(`UPDATE series SET data = json_remove(data, '$.depths')`).run();
+        return provider.writeSeries(batch);
+      },
+    }),
+  },
+  {
+    fault: 'a sweep deletes the minute of its limit too',
+    rejectedBy: 'series/a-sweep-deletes-old-rows',
+    override: ({ provider }) => ({
+      sweepSeries: ({ before, limit }) => provider.sweepSeries({ before: before + 1, limit }),
+    }),
+  },
+  {
+    fault: 'a sweep ignores its limit',
+    rejectedBy: 'series/a-sweep-is-bounded',
+    override: ({ provider }) => ({
+      sweepSeries: ({ before }) => provider.sweepSeries({ before, limit: 1_000 }),
+    }),
+  },
+  {
+    fault: 'a read ignores its time',
+    rejectedBy: 'series/reads-one-name-in-a-time',
+    override: ({ provider }) => ({
+      readSeries: ({ name, limit }) =>
+        provider.readSeries({ name, limit, from: 0, before: Number.MAX_SAFE_INTEGER }),
+    }),
+  },
+];
