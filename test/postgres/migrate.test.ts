@@ -134,8 +134,8 @@ describe('migrate()', () => {
       ['reruns', '7d5c868aa02c82f9'],
       ['audit', 'da57964d6ce331e2'],
       ['schedules', '4952fb6f7805c8df'],
-      ['pause', '4ed96e1c89c72c43'],
-      ['paused-list', 'bbacad2f68f740ee'],
+      ['pause', '89e1b1f519fceaf2'],
+      ['series', '042f650724c9b338'],
     ]);
   });
 });

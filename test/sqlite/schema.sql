@@ -279,6 +279,21 @@ CREATE INDEX schedules_buffered ON schedules (name) WHERE paused = 0 AND buffere
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
 
+CREATE TABLE series (
+  minute INTEGER NOT NULL, -- start of the minute
+  name TEXT NOT NULL, -- '': all definitions; 'other': those beyond the first 200
+  data TEXT NOT NULL,
+  PRIMARY KEY (name, minute)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX series_minute ON series (minute);
+
+CREATE TABLE series_writers (
+  writer_id TEXT NOT NULL PRIMARY KEY,
+  last_batch INTEGER NOT NULL, -- a batch with this or a smaller number was applied
+  written_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE sessions (
   session_key INTEGER PRIMARY KEY AUTOINCREMENT,
   session_id TEXT NOT NULL UNIQUE,

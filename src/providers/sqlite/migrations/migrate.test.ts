@@ -115,8 +115,8 @@ describe('migrate', () => {
       ['reruns', '709a2fe3bd760c03'],
       ['audit', 'd9d34aba97b0196a'],
       ['schedules', 'd8c7a36714ebae15'],
-      ['pause', '4004c5d20567bb6e'],
-      ['paused-list', 'bbacad2f68f740ee'],
+      ['pause', '4e2ea48e65c82de8'],
+      ['series', 'e63285edfca22e8d'],
     ]);
   });
 });
