@@ -46,6 +46,11 @@ export const situations = [
   'work is retried after a delete',
   'work is notified of a delete',
   'an ack of a deleted instance meets its successor',
+  'an instance is paused',
+  'an instance is paused while its work runs',
+  'an instance is resumed',
+  'a paused instance is canceled',
+  'a paused instance is terminated',
   'an execution is pruned',
   'an execution whose work runs is pruned',
 ] as const;
@@ -80,7 +85,9 @@ export class Coverage {
       case 'requestCancel':
         for (const [{ instanceId }, { changed, status }] of pairs(call.args[0], call.result)) {
           if (model.gone.has(instanceId)) this.#add('a deleted instance is canceled');
-          this.#cancel(model.instances.get(instanceId), changed);
+          const instance = model.instances.get(instanceId);
+          if (instance?.paused === true) this.#add('a paused instance is canceled');
+          this.#cancel(instance, changed);
           if (!changed && status !== null) {
             this.#add(
               isTerminal(status)
@@ -90,9 +97,22 @@ export class Coverage {
           }
         }
         return;
+      case 'pauseInstances':
+        for (const [{ instanceId }, { changed }] of pairs(call.args[0], call.result)) {
+          const items = [...(model.instances.get(instanceId)?.items.values() ?? [])];
+          if (!changed) continue;
+          this.#add('an instance is paused');
+          if (items.some((item) => model.isHeld(item)))
+            this.#add('an instance is paused while its work runs');
+        }
+        return;
+      case 'resumeInstances':
+        if (call.result.some(({ changed }) => changed)) this.#add('an instance is resumed');
+        return;
       case 'terminate':
         for (const [{ instanceId }] of pairs(call.args[0], call.result)) {
           const instance = model.instances.get(instanceId);
+          if (instance?.paused === true) this.#add('a paused instance is terminated');
           if (instance?.closing === true) this.#add('a closing instance is terminated');
           else if (instance?.status === 'canceling')
             this.#add('a canceling instance is terminated');

@@ -1,6 +1,7 @@
 import { decodeEvent } from '../../../src/model/event.ts';
 import { isTerminal } from '../../../src/model/status.ts';
 import type { TreeDeletionResult } from '../../../src/providers/contract/management.ts';
+import type { PauseResult } from '../../../src/providers/contract/pausing.ts';
 import type { HandBackResult, TurnAck } from '../../../src/providers/contract/work-queue.ts';
 import type { ExpectedDeletion, ModelItem, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
@@ -54,6 +55,18 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
       for (const [{ instanceId, reason, tree }, result] of pairs(call.args[0], call.result)) {
         const expected = model.terminate(instanceId, reason, tree);
         const what = `terminate of ${instanceId} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        model.expect(isDeepStrictEqual(result, expected), what);
+      }
+      return;
+
+    case 'pauseInstances':
+    case 'resumeInstances':
+      for (const [{ instanceId }, result] of pairs<{ readonly instanceId: string }, PauseResult>(
+        call.args[0],
+        call.result,
+      )) {
+        const expected = model.setPaused(instanceId, call.method === 'pauseInstances');
+        const what = `${call.method} of ${instanceId} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
         model.expect(isDeepStrictEqual(result, expected), what);
       }
       return;
@@ -115,6 +128,7 @@ function observeInstanceCall(
         const isFree = instance?.lock == null || instance.lock.until <= now;
         const goesOn = instance !== undefined && !isTerminal(instance.status) && !instance.closing;
         model.expect(isFree, `${instanceId} was claimed while another worker held it`);
+        model.expect(instance?.paused !== true, `${instanceId} was claimed while it is paused`);
         model.expect(goesOn && messages.length > 0, `${instanceId} was claimed without a reason`);
         if (instance === undefined) continue;
         instance.lock = { token: lockToken, until: now + call.args[0].lockMs };
@@ -155,6 +169,8 @@ function observeItemCall(
         | 'enqueueMessages'
         | 'requestCancel'
         | 'terminate'
+        | 'pauseInstances'
+        | 'resumeInstances'
         | 'deleteInstancesAtomic'
         | 'pruneExecutionsAtomic'
         | `${string}Orchestration${string}`;
@@ -173,6 +189,7 @@ function observeItemCall(
           continue;
         }
         model.expect(!model.isHeld(item), `${what} while another worker held it`);
+        model.expect(!item.instance.paused, `${what} while it is paused`);
         const how = item.flagged ? 'without its cancel' : 'as canceled';
         model.expect((cancel !== null) === item.flagged, `${what} ${how}`);
         item.token = lockToken;
@@ -253,6 +270,7 @@ function observeTurnAck(
   if (instance === undefined) return;
   const { id, status, execution, lock } = instance;
   model.expect(status === 'running', `a turn in memory of ${id} was acked while it was ${status}`);
+  model.expect(!instance.paused, `a turn in memory of ${id} was acked while it is paused`);
   model.expect(execution === executionId, `a turn in memory of ${id} is of another execution`);
   model.expect(lock === null || lock.until <= now, `a turn in memory of ${id} passed a claim`);
   const failed = new Set<number>();

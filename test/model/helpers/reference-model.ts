@@ -8,6 +8,7 @@ import type {
   ExecutionPruneResult,
   TreeDeletion,
 } from '../../../src/providers/contract/management.ts';
+import type { PauseResult } from '../../../src/providers/contract/pausing.ts';
 import type { ClaimedAtInsert, NewChild, Turn } from '../../../src/providers/contract/turn.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -71,6 +72,8 @@ export interface ModelInstance {
   terminated: string | null;
   lock: { readonly token: string; until: number } | null;
   leaked: number;
+  /** None of its turns and work is claimed. */
+  paused: boolean;
   readonly delivered: Delivered[];
   /** How many of these the last claim returned. */
   claimed: number;
@@ -140,6 +143,7 @@ export class ReferenceModel {
       const at = this.#now();
       const isPending = instance.status === 'pending';
       instance.cancel = { reason, actor, at, cleanUpBy: at + request.cleanupMs };
+      instance.paused = false;
       if (isPending) {
         instance.eventsOfStore += 1;
         this.#end(instance, 'canceled');
@@ -150,6 +154,19 @@ export class ReferenceModel {
       }
     }
     return { found: true, changed, status: instance.status };
+  }
+
+  /** Pauses or resumes an instance. Returns the expected result. */
+  setPaused(id: string, paused: boolean): PauseResult {
+    const instance = this.instances.get(id);
+    if (instance === undefined) {
+      return { found: false, changed: false, status: null, paused: false };
+    }
+    const { status } = instance;
+    const mayPause = status === 'pending' || status === 'running';
+    const changed = instance.paused !== paused && (mayPause || !paused);
+    if (changed) instance.paused = paused;
+    return { found: true, changed, status, paused: instance.paused };
   }
 
   terminate(id: string, reason: string, tree: boolean): StopResult {
@@ -237,6 +254,7 @@ export class ReferenceModel {
       const token = tokens.get(operation) ?? null;
       const isTooLate = instance.status === 'canceling' && !shielded && cancellation !== 'abandon';
       this.expect(!isTooLate || token === null, `${id} started ${operation} after its cancel`);
+      this.expect(!instance.paused || token === null, `${id} started ${operation} while paused`);
       if (isTooLate) continue;
       const leaseUntil = this.#now() + claimMs;
       const state = { flagged: false, passed: false, failedBefore: false, token, leaseUntil };
@@ -286,6 +304,7 @@ export class ReferenceModel {
       cancel: cancel && { reason: cancel.reason, actor: cancel.actor, requestedAt: cancel.at },
       terminated: terminated && { reason: terminated, actor: null },
       leaked: instance.leaked,
+      paused: instance.paused,
     };
     const { executionId, leaked } = record;
     const shown = {
@@ -294,6 +313,7 @@ export class ReferenceModel {
       cancel: record.cancel,
       terminated: record.terminated,
       leaked,
+      paused: record.paused !== null,
     };
     if (!isDeepStrictEqual(shown, expected)) {
       this.#violate(`${id} is ${JSON.stringify(shown)}, not ${JSON.stringify(expected)}`);
@@ -342,6 +362,7 @@ export class ReferenceModel {
       terminated: null,
       lock: null,
       leaked: 0,
+      paused: false,
       delivered: [],
       claimed: 0,
       turns: [],
@@ -378,6 +399,7 @@ export class ReferenceModel {
     if (outcome.status === 'continuedAsNew') instance.execution += 1;
     else if (outcome.status === 'canceled') {
       instance.closing = true;
+      instance.paused = false;
       instance.status = 'canceling';
       this.#finishClosing(instance);
     } else this.#end(instance, outcome.status);
@@ -392,6 +414,7 @@ export class ReferenceModel {
   #end(instance: ModelInstance, status: InstanceStatus): void {
     instance.status = status;
     instance.closing = false;
+    instance.paused = false;
     instance.lock = null;
     const parent = instance.parent && this.instances.get(instance.parent.id);
     if (!instance.parent || parent?.execution !== instance.parent.execution) return;

@@ -209,6 +209,25 @@ export const removedGuards: readonly RemovedGuard[] = [
     }),
   },
   {
+    fault: 'a claim ignores the pause of an instance',
+    finding: /was claimed while it is paused/,
+    override({ provider, db }) {
+      const show = ['worker_queue', 'instance_locks'].map((table) =>
+        db.prepare(`UPDATE ${table} SET definition_key = -definition_key WHERE definition_key < 0`),
+      );
+      return {
+        fetchOrchestrationItems(params) {
+          for (const each of show) each.run();
+          return provider.fetchOrchestrationItems(params);
+        },
+        fetchWorkItems(params) {
+          for (const each of show) each.run();
+          return provider.fetchWorkItems(params);
+        },
+      };
+    },
+  },
+  {
     fault: 'a deletion leaves the children of the root',
     finding: /delete of .* returned|is stuck/,
     override({ provider, db }) {

@@ -16,6 +16,7 @@ export type Command = { readonly pace: number | 'rest' } & (
   | { readonly do: 'delete'; readonly target: number; readonly force: boolean }
   | { readonly do: 'prune'; readonly target: number; readonly keepLast: number }
   | { readonly do: 'raise'; readonly target: number }
+  | { readonly do: 'pause' | 'resume'; readonly target: number }
   | {
       readonly do: 'tell';
       readonly handler: number;
@@ -103,6 +104,8 @@ const held = {
     'requestCancel:before',
     'requestCancel:after',
     'terminate:before',
+    'pauseInstances:before',
+    'resumeInstances:before',
     'deleteInstancesAtomic:before',
     'deleteInstancesAtomic:after',
     'pruneExecutionsAtomic:before',
@@ -166,6 +169,8 @@ const complete: Command = { do: 'tell', handler: 0, word: 'complete', ...rest };
 const fail: Command = { do: 'tell', handler: 0, word: 'fail', ...rest };
 const pass: Command = { do: 'tell', handler: 0, word: 'pass', ...rest };
 const raise: Command = { do: 'raise', target: 1, ...rest };
+const pause: Command = { do: 'pause', target: 1, ...rest };
+const resume: Command = { do: 'resume', target: 1, ...rest };
 const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
 const remove: Command = { do: 'delete', target: 1, force: true, ...rest };
 // The same id again: this index selects an existing script.
@@ -188,6 +193,8 @@ const acts: readonly Command[] = [
   remove,
   recreate,
   prune,
+  pause,
+  resume,
   advance,
   { do: 'repeat', ack: 1, ...rest },
 ];
@@ -213,7 +220,15 @@ const deletions: readonly (readonly Command[])[] = [
   [cancel, remove, recreate],
   [{ ...raise, ...atOnce }, remove, recreate],
 ];
-const sequences = [...stops, ...stops, ...stops, ...deletions];
+const pauses: readonly (readonly Command[])[] = [
+  [pause, complete, advance, resume],
+  [pause, raise, advance],
+  [pause, fail, advance, resume],
+  [complete, pause, cancel],
+  [pause, terminate],
+  [pause, remove, recreate],
+];
+const sequences = [...pauses, ...stops, ...stops, ...stops, ...deletions];
 
 const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
 const which = fc.nat(11);
@@ -238,6 +253,8 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
     },
     { weight: 1, arbitrary: record('prune', { target: which, keepLast: fc.nat(2) }) },
     { weight: 2, arbitrary: record('raise', { target: which }) },
+    { weight: 1, arbitrary: record('pause', { target: which }) },
+    { weight: 1, arbitrary: record('resume', { target: which }) },
     {
       weight: 7,
       arbitrary: record('tell', {

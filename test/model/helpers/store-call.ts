@@ -6,6 +6,8 @@ export const writeMethods = [
   'enqueueMessages',
   'requestCancel',
   'terminate',
+  'pauseInstances',
+  'resumeInstances',
   'deleteInstancesAtomic',
   'pruneExecutionsAtomic',
   'markPointOfNoReturn',

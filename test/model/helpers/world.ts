@@ -146,6 +146,12 @@ export class World {
       case 'raise':
         this.#ask(command.target, (id) => client.raiseEvent(id, 'go'));
         break;
+      case 'pause':
+        this.#ask(command.target, (id) => client.pause(id, { reason: 'later' }));
+        break;
+      case 'resume':
+        this.#ask(command.target, (id) => client.resume(id));
+        break;
       case 'tell':
         this.#trace.push(`  ${this.#handlers.tell(command.handler, command.word) ?? 'no handler'}`);
         break;
@@ -312,7 +318,15 @@ export class World {
     this.#trace.push('heal');
     this.#boundary.open();
     await this.#join();
+    await this.rest();
+    await this.#resumeAll();
     await this.#finish();
+  }
+
+  async #resumeAll(): Promise<void> {
+    for (const { id, paused } of this.#model.instances.values()) {
+      if (paused) await this.#operator.resume(id);
+    }
   }
 
   async #finish(): Promise<void> {
