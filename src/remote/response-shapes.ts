@@ -11,6 +11,7 @@ import type {
 } from '../client/reading/instance-info.ts';
 import type { PauseResult } from '../client/managing/pause-request.ts';
 import type { PausedDefinition } from '../providers/contract/pausing.ts';
+import type { ExecutionInfo } from '../client/reading/history.ts';
 import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
 import type {
   ActivityWait,
@@ -43,7 +44,6 @@ import type { CancelRequest } from '../model/cancel.ts';
 import type { EventSummary } from '../model/failures/blocked.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import type { RunningItem, StopResult } from '../providers/contract/cancellation.ts';
-import type { ExecutionRecord } from '../providers/contract/instances.ts';
 import type {
   DeleteInstanceResult,
   InstanceSize,
@@ -557,14 +557,14 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   listExecutions: fields<ResponseBody<'listExecutions'>>({
     items: list(
-      fields<ExecutionRecord>({
+      fields<ExecutionInfo>({
         executionId: number,
         status: text,
         version: nullable(text),
         startedAt: nullable(number),
         endedAt: nullable(number),
         historyLength: number,
-        failure: nullable(text),
+        failure: nullable(failureSummary),
         reason: nullable(text),
       }),
     ),

@@ -73,7 +73,13 @@ describeManaged('management reads', ({ openManaged }) => {
     await begun.promise;
     await clock.advance('10m');
     const depths = await client.queueDepths();
-    expect(depths.activities).toEqual({ ready: 1, delayed: 0, claimed: 1, oldestReadyAt: since });
+    expect(depths.activities).toEqual({
+      ready: 1,
+      delayed: 0,
+      claimed: 1,
+      paused: 0,
+      oldestReadyAt: since,
+    });
     expect(depths.orchestrations).toMatchObject({ ready: 1, delayed: 1, oldestReadyAt: since });
     expect(depths.messages).toBe(2);
     held.resolve();

@@ -5,7 +5,12 @@ import type { InstanceRecord, ExecutionRecord } from '../../providers/contract/i
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { HistoryViewCall } from './history-view.ts';
 import { readPayloadOptions, type PayloadOptions } from './payload-options.ts';
-import { pendingOfExecution, type PendingWork } from './inspect-instance.ts';
+import {
+  pendingOfExecution,
+  summarize,
+  type FailureSummary,
+  type PendingWork,
+} from './inspect-instance.ts';
 import { maxPageLimit, readLimit, maxPageBytes } from './instance-list.ts';
 
 /** Options of `history`. Any of `order`, `before`, `kinds`, `operation` and `payloads` omits `pending`. */
@@ -241,9 +246,15 @@ export interface ExecutionListOptions {
   readonly limit?: number | undefined;
 }
 
+/** One execution of an instance. */
+export interface ExecutionInfo extends Omit<ExecutionRecord, 'failure'> {
+  /** Why an earlier execution failed. `null` for the current one. */
+  readonly failure: FailureSummary | null;
+}
+
 /** A page of the executions of one instance, oldest first, without pruned ones. */
 export interface ExecutionPage {
-  readonly items: readonly ExecutionRecord[];
+  readonly items: readonly ExecutionInfo[];
   /** The `after` of the next page; absent on the last. */
   readonly nextAfter?: number;
 }
@@ -257,7 +268,10 @@ export async function listExecutions(
   // One extra entry shows whether there is a next page.
   const executions = await provider.listExecutions({ instanceId, after, limit: limit + 1 });
   if (executions.length === 0) await assertExists(provider, instanceId);
-  const items = executions.slice(0, limit);
+  const items = executions.slice(0, limit).map((execution): ExecutionInfo => ({
+    ...execution,
+    failure: execution.failure === null ? null : summarize(execution.failure),
+  }));
   const last = items.at(-1);
   if (last === undefined || executions.length <= limit) return { items };
   return { items, nextAfter: last.executionId };

@@ -155,7 +155,8 @@ function readMaxAttempts(options: string | null): { readonly maxAttempts?: numbe
   }
 }
 
-function summarize(stored: string): FailureSummary {
+/** Decodes a stored failure, without its stack, details and causes. */
+export function summarize(stored: string): FailureSummary {
   if (stored === '') return { name: 'Error', message: 'The failure is too large to show.' };
   return summarizeFailure(decodeFailure(stored));
 }

@@ -1,5 +1,10 @@
 import { z } from 'zod';
-import type { ExecutionPage, ExportedHistory, HistoryPage } from '../../client/reading/history.ts';
+import type {
+  ExecutionInfo,
+  ExecutionPage,
+  ExportedHistory,
+  HistoryPage,
+} from '../../client/reading/history.ts';
 import type {
   BlockedInfo,
   InstanceInfo,
@@ -17,7 +22,7 @@ import type { EventSummary } from '../../model/failures/blocked.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
 import type { RunningItem, StopResult } from '../../providers/contract/cancellation.ts';
-import type { ExecutionRecord, InstanceCount } from '../../providers/contract/instances.ts';
+import type { InstanceCount } from '../../providers/contract/instances.ts';
 import { headers, json, time, status } from './fields.ts';
 
 const trigger = z.enum(['cancel', 'timeout', 'race_lost', 'shutdown', 'lease_lost', 'deleted']);
@@ -258,19 +263,19 @@ export const exportedHistory: z.ZodType<ExportedHistory> = z.strictObject({
 
 const executionStatus: z.ZodType<ExecutionStatus> = z.union([status, z.literal('continuedAsNew')]);
 
-const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
+const executionInfo: z.ZodType<ExecutionInfo> = z.strictObject({
   executionId: z.number(),
   status: executionStatus,
   version: z.string().nullable(),
   startedAt: time.nullable(),
   endedAt: time.nullable(),
   historyLength: z.number(),
-  failure: z.string().nullable(),
+  failure: failureSummary.nullable(),
   reason: z.string().nullable(),
 });
 
 export const executionPage: z.ZodType<ExecutionPage> = z.strictObject({
-  items: z.array(executionRecord),
+  items: z.array(executionInfo),
   nextAfter: z.number().exactOptional(),
 });
 

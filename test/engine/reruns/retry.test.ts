@@ -49,7 +49,7 @@ describeEngine(
         { executionId: 1, status: 'failed', endedAt, historyLength: 6 },
         { executionId: 2, status: 'completed' },
       ]);
-      expect(items[0]?.failure).toContain('broken');
+      expect(items[0]?.failure?.message).toContain('broken');
       const old = await client.history('order', { executionId: 1 });
       expect(old.items.at(-1)?.event.kind).toBe('executionFailed');
       const [scheduled] = old.items.filter(({ id }) => id === 4);
