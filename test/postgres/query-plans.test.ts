@@ -33,6 +33,14 @@ interface PlanNode {
 
 // Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
+  'series/batches-add-up',
+  'series/reads-one-name-in-a-time',
+  'series/a-sweep-deletes-old-rows',
+  'series/depths-are-the-last-ones',
+  'list/by-paused',
+  'retry-run/a-bulk-operation-retries-once',
+  'fork/stores-its-tags',
+  'retry-run/keeps-the-tags',
   'inspect/shows-who-runs-a-turn',
   'list/a-bounded-scan-leaves-no-gap',
   'list/pairs-of-conditions-combine',

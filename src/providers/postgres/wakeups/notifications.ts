@@ -234,7 +234,11 @@ function merge(pending: MergedNotice | undefined, notice: CommitNotice): MergedN
   for (const token of notice.cancelRequested) sum.cancelRequested.push(token);
   for (const id of notice.statusSet) if (!sum.statusSet.includes(id)) sum.statusSet.push(id);
   for (const id of notice.emitted) if (!sum.emitted.includes(id)) sum.emitted.push(id);
-  return notice.more ? { ...sum, more: true } : sum;
+  return {
+    ...sum,
+    ...(notice.more && { more: true }),
+    ...(notice.registered === true && { registered: true }),
+  };
 }
 
 /** The effects of commits that other processes need. */
@@ -249,6 +253,8 @@ export interface CommitNotice {
   readonly statusSet: readonly string[];
   /** The lists are incomplete: receivers have to query. */
   readonly more: boolean;
+  /** The sender has registered as a process that claims work. */
+  readonly registered?: true;
 }
 
 /** A notification. `hello`: the sender started to listen; `here`: the reply to it. */
@@ -280,7 +286,13 @@ export function encodePayloads(notification: Notification): readonly string[] {
   const isCut =
     parts.length > maxPayloads ||
     [ends, requests, streams, statuses].some(({ leftOut }) => leftOut);
-  const head = { from, kind: 'news', dueAt, ...((isCut || notification.more) && { more: true }) };
+  const head = {
+    from,
+    kind: 'news',
+    dueAt,
+    ...((isCut || notification.more) && { more: true }),
+    ...(notification.registered === true && { registered: true }),
+  };
   const [first = {}, ...rest] = parts.slice(0, maxPayloads);
   return [{ ...head, ...first }, ...rest.map((part) => ({ from, kind: 'news', ...part }))].map(
     (payload) => JSON.stringify(payload),
@@ -301,7 +313,17 @@ export function decodePayload(payload: string): Notification | undefined {
   if (kind === 'hello' || kind === 'here') return { from, kind };
   if (kind !== 'news') return undefined;
   const { finished = [], cancelRequested = [], emitted = [], statusSet = [], more = false } = lists;
-  return { from, kind, dueAt, finished, cancelRequested, emitted, statusSet, more };
+  return {
+    from,
+    kind,
+    dueAt,
+    finished,
+    cancelRequested,
+    emitted,
+    statusSet,
+    more,
+    ...(lists.registered === true && { registered: true }),
+  };
 }
 
 /** Splits a list so that each part fits into one payload. Omits a text that fits into none. */

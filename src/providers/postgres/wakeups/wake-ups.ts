@@ -179,7 +179,7 @@ export class WakeUps {
   /** Notifies other processes that this one has registered, so that those of its host check it from now on. */
   announceProcess(): void {
     const nothing = { dueAt: {}, finished: [], cancelRequested: [], emitted: [], statusSet: [] };
-    this.#notifications?.notify({ ...nothing, more: true });
+    this.#notifications?.notify({ ...nothing, more: false, registered: true });
   }
 
   /** Checks the listening connection after another connection timed out. */
@@ -230,6 +230,7 @@ export class WakeUps {
     if (emitted.length > 0) this.#hint({ kind: 'emitted', instanceIds: emitted });
     if (statusSet.length > 0) this.#hint({ kind: 'statusSet', instanceIds: statusSet });
     this.#hint({ kind: 'committed' });
+    if (notice.registered === true) this.#hint({ kind: 'changed' });
     if (more) this.#onGap();
   }
 
