@@ -195,8 +195,8 @@ function isSought({ 'Index Name': index = '', 'Index Cond': condition }: PlanNod
 }
 
 /** The nodes of a plan that read a whole table, join row by row, or sort on disk. */
-/** Tables with a row per definition. */
-const smallTables: readonly string[] = ['definitions', 'paused_definitions'];
+/** Tables with a row per definition, or per process of the last days. */
+const smallTables: readonly string[] = ['definitions', 'paused_definitions', 'series_writers'];
 
 function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   const { 'Node Type': type, 'Relation Name': table, 'Join Filter': joinFilter = '' } = node;
