@@ -144,7 +144,10 @@ it('the single-statement task ack ends only runs that the rules allow', async ()
   expect(forbidden).toBe(trials.length - 4);
 });
 
-it.each(taskAckFences.fences)(
+// The rules allow the end of a paused run. The general path ends it, because it also lifts the pause.
+const ruledFences = taskAckFences.fences.filter(({ demands }) => !demands.includes('paused'));
+
+it.each(ruledFences)(
   'a task ack that does not demand $demands violates the rules',
   async (fence) => {
     const sent = applyMutation({ ...fence, statement: taskAckFences.name });
