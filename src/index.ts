@@ -147,7 +147,11 @@ export type {
 export type { TreeNode, TreeOptions, TreePage } from './client/reading/instance-tree-page.ts';
 export type { WatchedEvent, WatchHistoryOptions } from './client/watching/history-watch.ts';
 export type { InstanceChange } from './client/watching/watched-ids.ts';
-export type { ExecutionInfo, ExecutionListOptions, ExecutionPage } from './client/reading/history.ts';
+export type {
+  ExecutionInfo,
+  ExecutionListOptions,
+  ExecutionPage,
+} from './client/reading/history.ts';
 export type { AuditPage, AuditQuery } from './client/reading/instance-list.ts';
 export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
