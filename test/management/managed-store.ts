@@ -142,12 +142,13 @@ async function openManaged(
     ...store,
     takeLease: async (lease) => {
       const taken = await store.takeLease(lease);
-      if (taken) sweeping.isUnderWay = true;
+      // The minute series has a lease of its own, which it keeps.
+      if (taken && lease.name === 'retention') sweeping.isUnderWay = true;
       return taken;
     },
     releaseLease: async (lease) => {
       await store.releaseLease(lease);
-      sweeping.isUnderWay = false;
+      if (lease.name === 'retention') sweeping.isUnderWay = false;
     },
   });
   const perdure = await Perdure.open(provider, { clock });
