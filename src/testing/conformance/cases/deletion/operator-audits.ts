@@ -116,15 +116,19 @@ export const operatorAudits: Capability = {
         const done = canceling.finally(() => {
           progress.isDone = true;
         });
-        while (!progress.isDone) {
-          // A read may resolve without an iteration of the event loop, which a commit needs.
-          await new Promise((resolve) => setImmediate(resolve));
-          const [record] = await store.provider.getInstances(['a']);
-          // Read second: if the change was visible, its record must be.
-          const records = await list(store);
-          if (record?.status === 'canceling') assert.equal(records.length, 1, 'no record yet');
+        try {
+          while (!progress.isDone) {
+            // A read may resolve without an iteration of the event loop, which a commit needs.
+            await new Promise((resolve) => setImmediate(resolve));
+            const [record] = await store.provider.getInstances(['a']);
+            // Read second: if the change was visible, its record must be.
+            const records = await list(store);
+            if (record?.status === 'canceling') assert.equal(records.length, 1, 'no record yet');
+          }
+        } finally {
+          // The store closes when the case ends, and the request must not outlive it.
+          await done;
         }
-        await done;
         assert.equal((await list(store)).length, 1);
       },
     },
