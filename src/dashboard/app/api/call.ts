@@ -1,9 +1,4 @@
-import {
-  operations,
-  type Operation,
-  type Request,
-  type ResponseBody,
-} from '../../../remote/operations.ts';
+import { operations, type Operation, type Request, type ResponseBody } from './operations.ts';
 import { writePath, type PathParams } from '../../../server/routes/route.ts';
 import { ApiError, readError } from './api-error.ts';
 import { markReached, markUnreachable } from './connection.ts';

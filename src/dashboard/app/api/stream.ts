@@ -1,5 +1,5 @@
 import { readMessages } from '../../../remote/event-source.ts';
-import type { Operation, Request, ResponseBody } from '../../../remote/operations.ts';
+import type { Operation, Request, ResponseBody } from './operations.ts';
 import { ApiError } from './api-error.ts';
 import { send } from './call.ts';
 import { markUnreachable } from './connection.ts';

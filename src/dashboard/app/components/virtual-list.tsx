@@ -27,6 +27,10 @@ export interface VirtualListProps {
   readonly onVisible?: (first: number, last: number) => void;
   readonly onScrolled?: (isAtTop: boolean) => void;
   readonly class?: string;
+  /** The class of a row. Default: `vr`. */
+  readonly rowName?: string;
+  /** Drawn behind the rows, over their whole height. */
+  readonly layer?: ComponentChildren;
 }
 
 /**
@@ -100,7 +104,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
       <div
         key={index % pool}
         id={`row-${index}`}
-        class={`vr ${props.rowClass?.(index) ?? ''} ${isCurrent ? 'cur' : ''}`}
+        class={`${props.rowName ?? 'vr'} ${props.rowClass?.(index) ?? ''} ${isCurrent ? 'cur' : ''}`}
         role="row"
         aria-rowindex={index + 2}
         aria-selected={props.isSelected?.(index)}
@@ -125,6 +129,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
     >
       {props.header}
       <div class="vt-rows" role="rowgroup" style={{ height: `${height}px` }}>
+        {props.layer}
         {rows}
       </div>
     </div>

@@ -1,4 +1,4 @@
-import type { Request } from '../../../../remote/operations.ts';
+import type { Request } from '../../api/operations.ts';
 import { serverNow } from '../../state/clock.ts';
 import { storedStatuses, type StoredStatus } from '../../words/status.ts';
 

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import type { ResponseBody } from '../../../../remote/operations.ts';
+import type { ResponseBody } from '../../api/operations.ts';
 import { ApiError } from '../../api/api-error.ts';
 import { call } from '../../api/call.ts';
 import { follow } from '../../api/stream.ts';
