@@ -85,10 +85,14 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'management',
     'providers/contract',
     'model',
+    // Loaded by `serve` if it is asked for the dashboard.
+    'dashboard/server',
   ],
   // Imports the table of routes of the server as a type only, because it runs in browsers.
   remote: ['server/routes', 'client', 'jobs', 'management', 'providers/contract', 'model'],
-  dashboard: ['server/routes'],
+  // The app in browsers: types of the server alone. `dashboard/server` is its half in Node.js.
+  dashboard: ['dashboard/server', 'server/routes'],
+  'dashboard/server': ['server', 'server/routes', 'client', 'model'],
   cli: ['client', 'providers/contract', 'model'],
 };
 
@@ -121,6 +125,7 @@ export function layerOf(path: string): string | undefined {
   const folders = path.split('/').slice(0, -1);
   if (folders.length === 0) return 'entry';
   if (path.startsWith('server/routes/')) return 'server/routes';
+  if (path.startsWith('dashboard/server/')) return 'dashboard/server';
   // Each folder of a store is a layer.
   const layer = folders[0] === 'providers' ? folders.slice(0, 3).join('/') : folders[0];
   return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;

@@ -5,7 +5,7 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { Authentication, type Authorize } from './access/authentication.ts';
+import { Authentication, type Authorize, type SessionLookup } from './access/authentication.ts';
 import { OriginCheck } from './access/origin-check.ts';
 import { TokenSource, Tokens, type LoadTokens, type ServerToken } from './access/tokens.ts';
 import { Admission } from './limits/admission.ts';
@@ -28,19 +28,24 @@ export function createHandler(client: LocalClient, options: HandlerOptions): Req
 
 /** Creates a request handler from validated options. */
 export function makeHandler(client: LocalClient, checked: CheckedOptions): RequestHandler {
-  const admission = new Admission(checked.limits);
-  const metrics = new ServerMetrics(admission.gauges);
-  const serverContext = createServerContext(client, checked, metrics);
-  const pipeline = new RequestPipeline({
-    ...checked,
-    admission,
-    metrics,
-    serverContext,
-  });
+  const { pipeline } = makePipeline(client, checked);
   return Object.assign(
     (request: Request, connection: Connection = {}) => pipeline.handle(request, connection),
     { close: () => pipeline.close() },
   );
+}
+
+/** Creates the pipeline of a server, with the limits that it applies. */
+export function makePipeline(
+  client: LocalClient,
+  checked: CheckedOptions,
+  { isReadOnly = false }: { readonly isReadOnly?: boolean } = {},
+): { readonly pipeline: RequestPipeline; readonly admission: Admission } {
+  const admission = new Admission(checked.limits);
+  const metrics = new ServerMetrics(admission.gauges);
+  const serverContext = createServerContext(client, checked, metrics);
+  const params = { ...checked, admission, metrics, serverContext, isReadOnly };
+  return { pipeline: new RequestPipeline(params), admission };
 }
 
 /** Authentication, allowed origins and limits of a server. */
@@ -103,13 +108,21 @@ export function hasAuthentication({ tokens, authorize }: HandlerOptions): boolea
   return tokens !== undefined || authorize !== undefined;
 }
 
+export interface HandlerSetting {
+  /** A server on loopback needs no authentication. Requests through a proxy are rejected (see `OriginCheck`). */
+  readonly isLocal?: boolean;
+  /** Login sessions of a dashboard. */
+  readonly sessions?: SessionLookup;
+  /** Name of the call in error messages. */
+  readonly where?: string;
+}
+
 /** Validates options. Throws `INVALID_OPTION` for invalid values. */
 export function readHandlerOptions(
   options: HandlerOptions,
-  // A server on loopback needs no authentication. Requests through a proxy are rejected (see `OriginCheck`).
-  { isLocal = false }: { readonly isLocal?: boolean } = {},
+  { isLocal = false, sessions, where = 'createHandler()' }: HandlerSetting = {},
 ): CheckedOptions {
-  readFields(options, 'createHandler()', handlerOptionNames);
+  readFields(options, where, handlerOptionNames);
   const { insecure, flows = [] } = options;
   const isOpen = !hasAuthentication(options);
   if (isOpen && insecure !== true && !isLocal) {
@@ -121,7 +134,9 @@ export function readHandlerOptions(
   const authMaxAgeMs = toMs(options.authMaxAge ?? defaultAuthMaxAge, 'authMaxAge');
   const logger = options.logger ?? consoleLogger;
   return {
-    authentication: isOpen ? undefined : readAuthentication(options, { authMaxAgeMs, logger }),
+    authentication: isOpen
+      ? undefined
+      : readAuthentication(options, { authMaxAgeMs, logger, sessions }),
     authMaxAgeMs: Math.max(1, authMaxAgeMs),
     origins: new OriginCheck(
       readTexts('allowedHosts', options.allowedHosts),
@@ -139,17 +154,22 @@ const defaultAuthMaxAge = '10s';
 
 function readAuthentication(
   { tokens, authorize, clock = systemClock }: HandlerOptions,
-  { authMaxAgeMs, logger }: { readonly authMaxAgeMs: number; readonly logger: Logger },
+  given: {
+    readonly authMaxAgeMs: number;
+    readonly logger: Logger;
+    readonly sessions: SessionLookup | undefined;
+  },
 ): Authentication {
+  const { authMaxAgeMs, logger, sessions } = given;
   if (authorize !== undefined && typeof authorize !== 'function') {
     throw invalidOption('authorize', authorize, 'a function');
   }
-  if (tokens === undefined) return new Authentication(undefined, authorize);
+  if (tokens === undefined) return new Authentication({ tokens, authorize, sessions });
   const source =
     typeof tokens === 'function'
       ? new TokenSource({ load: tokens, clock, logger, maxAgeMs: authMaxAgeMs })
       : new Tokens(tokens, clock);
-  return new Authentication(source, authorize);
+  return new Authentication({ tokens: source, authorize, sessions });
 }
 
 function readTexts(option: string, value: unknown): readonly string[] {

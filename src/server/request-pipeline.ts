@@ -26,12 +26,18 @@ import {
 import { toEventStream } from './http/event-stream.ts';
 import type { CheckedOptions } from './handler.ts';
 import { handlers } from './handlers/table.ts';
-import { RejectionLog, type ServerMetrics } from './monitoring/server-metrics.ts';
+import {
+  RejectionLog,
+  type CountedRoute,
+  type DashboardRoute,
+  type ServerMetrics,
+} from './monitoring/server-metrics.ts';
 import {
   bodyTimeout,
   HttpError,
   requestTimeout,
   serverClosing,
+  sessionEnded,
   statusOf,
   toWireError,
   unauthenticated,
@@ -40,7 +46,6 @@ import {
 } from './http/errors.ts';
 import { restrictedHandlers } from './access/restricted-handlers.ts';
 import type { RouteShape } from './routes/route.ts';
-import type { RouteName } from './routes/table.ts';
 import { Router, type Match } from './router.ts';
 import type { Caller } from './access/tokens.ts';
 
@@ -60,6 +65,8 @@ export interface PipelineParams extends CheckedOptions {
   readonly admission: Admission;
   readonly metrics: ServerMetrics;
   readonly serverContext: ServerContext;
+  /** Whether every write is rejected. */
+  readonly isReadOnly: boolean;
 }
 
 /** One request, from its arrival to the end of its response. */
@@ -76,7 +83,7 @@ interface RequestContext {
   readonly revoke: (error: HttpError) => void;
   /** Unregisters the request. Called once, after its response has ended. */
   readonly end: () => void;
-  route: RouteName | 'none';
+  route: CountedRoute;
   /** Whether the response is a stream, which calls `end` itself. */
   isStreaming: boolean;
   caller: Caller | undefined;
@@ -120,12 +127,36 @@ export class RequestPipeline {
   }
 
   /** Returns the response to a request. Never rejects. */
-  async handle(request: Request, connection: Connection): Promise<Response> {
+  handle(request: Request, connection: Connection): Promise<Response> {
     const context = this.#begin(request, connection);
+    return this.#finish(context, () => this.#runSteps(context));
+  }
+
+  /** Runs `respond` for a request that is not in the table of routes, with the same errors, metrics and logs. */
+  handleOther(
+    route: DashboardRoute,
+    request: Request,
+    connection: Connection,
+    respond: (requestId: string) => Promise<Response>,
+  ): Promise<Response> {
+    const context = this.#begin(request, connection);
+    context.route = route;
+    return this.#finish(context, () => {
+      if (this.#closed) throw serverClosing();
+      return respond(context.requestId);
+    });
+  }
+
+  /** Authorizes open streams and waits again, of the requests that match. */
+  recheckAccess(matches: (headers: Headers) => boolean): void {
+    this.#rechecks.checkNow(matches);
+  }
+
+  async #finish(context: RequestContext, run: () => Promise<Response>): Promise<Response> {
     let response: Response;
     let isStreaming = false;
     try {
-      response = await this.#runSteps(context);
+      response = await run();
       isStreaming = context.isStreaming;
     } catch (error) {
       response = this.#toErrorResponse(error, context);
@@ -156,6 +187,7 @@ export class RequestPipeline {
     const match = this.#matchRoute(context, url);
     const caller = await this.#authenticate(match, context);
     assertRole(match.shape, caller);
+    if (this.#params.isReadOnly) assertReads(match.shape);
     const pathAndQuery = checkPathAndQuery(match, url, this.#params.limits.queryParameters);
     const admitted = await this.#admit(match, { context, caller, pathAndQuery });
     return this.#respond(admitted);
@@ -211,6 +243,8 @@ export class RequestPipeline {
     const isAsync = found instanceof Promise;
     const caller = isAsync ? await withTimeout(found, limits.requestMs, timeout) : found;
     if (caller === undefined) {
+      // Not counted: open pages send many requests when their session ends.
+      if (authentication.hasSessionCookie(request.headers)) throw sessionEnded();
       admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();
     }
@@ -387,6 +421,7 @@ export class RequestPipeline {
     if (authentication === undefined || caller === anonymous) return () => undefined;
     const { headers } = context.request;
     return this.#rechecks.add({
+      headers,
       check: async () => {
         const current = await authentication.identify(headers, () => toAuthorizeRequest(context));
         if (current !== undefined) assertRole(match.shape, current);
@@ -434,6 +469,15 @@ export class RequestPipeline {
     if (statusOf(error) < 500 || error instanceof HttpError || signal.aborted) return;
     this.#params.logger.error({ requestId, route, error }, 'request failed');
   }
+}
+
+/** Throws 403 for a write. Reads with many ids are POST requests too. */
+function assertReads({ method, role }: RouteShape): void {
+  if (method === 'GET' || role === 'read') return;
+  throw new HttpError('READ_ONLY', 'This dashboard is read-only: it accepts no writes.', {
+    status: 403,
+    reason: 'readOnly',
+  });
 }
 
 /** Whether a signal was aborted because the caller lost its access. */

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { LocalClient } from '../client/local-client.ts';
+import type { DashboardSettings } from '../dashboard/server/options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { Connections } from './http/connections.ts';
@@ -9,6 +10,7 @@ import {
   handlerOptionNames,
   hasAuthentication,
   readHandlerOptions,
+  type CheckedOptions,
   type RequestHandler,
   type HandlerOptions,
 } from './handler.ts';
@@ -22,6 +24,8 @@ export interface ServeOptions extends HandlerOptions {
   readonly host?: string | undefined;
   /** Default: 7373. 0 chooses a free port. */
   readonly port?: number | undefined;
+  /** Serves the dashboard at `/`, beside the API. Default: false. */
+  readonly dashboard?: boolean | DashboardSettings | undefined;
 }
 
 const defaultPort = 7373;
@@ -72,23 +76,64 @@ export class PerdureServer {
 }
 
 /** Serves the HTTP API of a store. Resolves once the server listens. */
-export async function serve(
+export function serve(
   perdure: { readonly client: LocalClient },
   options: ServeOptions = {},
 ): Promise<PerdureServer> {
-  readFields(options, 'serve()', ['host', 'port', ...handlerOptionNames]);
-  const { host, port = defaultPort, ...rest } = options;
+  return serveFrom(perdure, options, undefined);
+}
+
+/** Like `serve`, with the files of the dashboard from another folder. */
+export async function serveFrom(
+  { client }: { readonly client: LocalClient },
+  options: ServeOptions,
+  folder: string | undefined,
+): Promise<PerdureServer> {
+  readFields(options, 'serve()', ['host', 'port', 'dashboard', ...handlerOptionNames]);
+  const { host, port = defaultPort, dashboard = false, ...rest } = options;
   if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
     throw invalidOption('port', port, 'an integer from 0 to 65535');
   }
-  const checked = readHandlerOptions(checkExposure(host, rest), { isLocal: isLocal(host) });
+  const given = { client, options: checkExposure(host, rest), isLocal: isLocal(host) };
+  const { handler, checked } =
+    dashboard === false
+      ? makeApi(given)
+      : await loadDashboard({ ...given, folder }, dashboard === true ? {} : dashboard);
   await checked.authentication?.start();
-  const handler = makeHandler(perdure.client, checked);
   const { limits } = checked;
   const listen = (address: string, at: number): Promise<Listener> =>
     listenOn(makeListener(handler, limits), { host: address, port: at });
   if (host !== undefined) return new PerdureServer([await listen(host, port)], handler);
   return new PerdureServer(await listenLocally(listen, port), handler);
+}
+
+interface HandlerParams {
+  readonly client: LocalClient;
+  readonly options: HandlerOptions;
+  readonly isLocal: boolean;
+}
+
+interface CheckedHandler {
+  readonly handler: RequestHandler;
+  readonly checked: CheckedOptions;
+}
+
+function makeApi({ client, options, isLocal }: HandlerParams): CheckedHandler {
+  const checked = readHandlerOptions(options, { isLocal, where: 'serve()' });
+  return { handler: makeHandler(client, checked), checked };
+}
+
+/** Loads the dashboard. A server without one never imports its modules. */
+async function loadDashboard(
+  params: HandlerParams & { readonly folder: string | undefined },
+  settings: DashboardSettings,
+): Promise<CheckedHandler> {
+  const [{ makeDashboard }, { readSettings }] = await Promise.all([
+    import('../dashboard/server/dashboard-handler.ts'),
+    import('../dashboard/server/options.ts'),
+  ]);
+  const checkedSettings = readSettings(settings, '`dashboard` of serve()');
+  return makeDashboard({ ...params, settings: checkedSettings, basePath: '/', where: 'serve()' });
 }
 
 // A port that is free on 127.0.0.1 may be taken on ::1.

@@ -57,6 +57,7 @@ export type ErrorCode =
   | 'INVALID_REQUEST'
   | 'UNAUTHENTICATED'
   | 'FORBIDDEN'
+  | 'READ_ONLY'
   | 'NO_SUCH_ROUTE'
   | 'METHOD_NOT_ALLOWED'
   | 'NOT_JSON'
@@ -66,6 +67,7 @@ export type ErrorCode =
   | 'UNAVAILABLE'
   | 'INTERNAL'
   // Platform.
+  | 'DASHBOARD_NOT_BUILT'
   | 'LOCK_LOST'
   | 'PROVIDER'
   | 'UNDECODABLE'

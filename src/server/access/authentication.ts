@@ -1,7 +1,7 @@
 import { readFields } from '../../model/option-fields.ts';
 import { HttpError } from '../http/errors.ts';
 import { roles, type Role, type RouteShape } from '../routes/route.ts';
-import { TokenSource, readCaller, type Caller, type Tokens } from './tokens.ts';
+import { TokenSource, digestOf, readCaller, type Caller, type Tokens } from './tokens.ts';
 
 /** A request as passed to `authorize`: without its body. */
 export interface AuthorizeRequest {
@@ -27,36 +27,87 @@ export type Authorize = (
   request: AuthorizeRequest,
 ) => AuthorizedCaller | null | undefined | Promise<AuthorizedCaller | null | undefined>;
 
-/** Identifies callers by their token, then by the `authorize` hook. */
-export class Authentication {
-  readonly #tokens: Tokens | TokenSource | undefined;
-  readonly #authorize: Authorize | undefined;
+/** The login session that a request names by its cookie. */
+export interface FoundSession {
+  /** The SHA-256 of the token that the session was opened with. */
+  readonly tokenDigest: Buffer;
+  /** Ends the session. Called if its token is no longer accepted. */
+  readonly end: () => void;
+}
 
-  constructor(tokens: Tokens | TokenSource | undefined, authorize: Authorize | undefined) {
-    this.#tokens = tokens;
-    this.#authorize = authorize;
+/** Finds login sessions by the cookie of a request. */
+export interface SessionLookup {
+  /** Returns the session of a request. Throws 403 for a write without its CSRF token. */
+  find(request: Pick<AuthorizeRequest, 'method' | 'headers'>): FoundSession | undefined;
+  /** Whether a request has the cookie of a session, which may have ended. */
+  hasCookie(headers: Headers): boolean;
+}
+
+export interface AuthenticationParams {
+  readonly tokens: Tokens | TokenSource | undefined;
+  readonly authorize: Authorize | undefined;
+  readonly sessions: SessionLookup | undefined;
+}
+
+type Found = Caller | undefined | Promise<Caller | undefined>;
+
+const bearer = /^Bearer ([\x21-\x7e]{1,512})$/i;
+
+/** Identifies callers by their token, then by their login session, then by the `authorize` hook. */
+export class Authentication {
+  readonly #params: AuthenticationParams;
+
+  constructor(params: AuthenticationParams) {
+    this.#params = params;
   }
 
   /** Loads the first list of a `tokens` function. Rejects if the list is invalid. */
   async start(): Promise<void> {
-    if (this.#tokens instanceof TokenSource) await this.#tokens.start();
+    const { tokens } = this.#params;
+    if (tokens instanceof TokenSource) await tokens.start();
   }
 
   /** Returns the caller, or `undefined` if it is not authenticated. Synchronous with a static list of tokens alone. */
-  identify(
-    headers: Headers,
-    describe: () => AuthorizeRequest,
-  ): Caller | undefined | Promise<Caller | undefined> {
-    const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(headers.get('authorization') ?? '')?.[1];
-    const found = token === undefined ? undefined : this.#tokens?.find(token);
-    if (this.#authorize === undefined) return found;
-    return callAuthorize(this.#authorize, found, describe);
+  identify(headers: Headers, describe: () => AuthorizeRequest): Found {
+    const { authorize } = this.#params;
+    const found = this.#findByCredentials(headers, describe);
+    return authorize === undefined ? found : callAuthorize(authorize, found, describe);
+  }
+
+  /** Returns the caller of a token. */
+  findByToken(token: string): Found {
+    return this.#params.tokens?.find(digestOf(token));
+  }
+
+  /** Whether a request has the cookie of a session, which may have ended. */
+  hasSessionCookie(headers: Headers): boolean {
+    return this.#params.sessions?.hasCookie(headers) === true;
+  }
+
+  #findByCredentials(headers: Headers, describe: () => AuthorizeRequest): Found {
+    const token = bearer.exec(headers.get('authorization') ?? '')?.[1];
+    if (token !== undefined) return this.findByToken(token);
+    const { sessions } = this.#params;
+    return sessions?.hasCookie(headers) === true
+      ? this.#findBySession(sessions, describe())
+      : undefined;
+  }
+
+  async #findBySession(
+    sessions: SessionLookup,
+    request: AuthorizeRequest,
+  ): Promise<Caller | undefined> {
+    const session = sessions.find(request);
+    if (session === undefined) return undefined;
+    const caller = await this.#params.tokens?.find(session.tokenDigest);
+    if (caller === undefined) session.end();
+    return caller;
   }
 }
 
 async function callAuthorize(
   authorize: Authorize,
-  found: Caller | undefined | Promise<Caller | undefined>,
+  found: Found,
   describe: () => AuthorizeRequest,
 ): Promise<Caller | undefined> {
   const caller = await found;
@@ -94,6 +145,8 @@ export function isSameCaller(one: Caller, other: Caller): boolean {
 }
 
 interface Entry {
+  /** Headers of the request that opened the stream or wait. */
+  readonly headers: Headers;
   /** Rejects if the caller lost its access. */
   readonly check: () => Promise<void>;
   /** Called with the reason when `check` rejects. */
@@ -114,7 +167,7 @@ export class AccessRechecks {
   /** Adds an entry. Returns a function that removes it. */
   add(entry: Entry): () => void {
     this.#entries.add(entry);
-    this.#timer ??= setInterval(() => this.#checkAll(), this.#everyMs).unref();
+    this.#timer ??= setInterval(() => this.checkNow(), this.#everyMs).unref();
     return () => {
       this.#entries.delete(entry);
       if (this.#entries.size > 0) return;
@@ -123,8 +176,10 @@ export class AccessRechecks {
     };
   }
 
-  #checkAll(): void {
+  /** Checks all entries, or those whose request matches. */
+  checkNow(matches: (headers: Headers) => boolean = () => true): void {
     for (const entry of this.#entries) {
+      if (!matches(entry.headers)) continue;
       // Checks that hang must not pile up.
       if (this.#checking.has(entry)) continue;
       this.#checking.add(entry);

@@ -29,6 +29,18 @@ export class OriginCheck {
 
   /** Throws 421 for an unknown host, and 403 for a page of another origin. */
   check(headers: Headers): void {
+    this.checkHost(headers);
+    const origin = headers.get('origin');
+    if ((origin !== null && this.#origins.has(origin)) || !isForeign(headers)) return;
+    throw new HttpError(
+      'FORBIDDEN',
+      `${describeOrigin(origin)} is not allowed. Add it to \`allowedOrigins\` if its pages may use this server.`,
+      { status: 403, reason: 'origin' },
+    );
+  }
+
+  /** Throws 421 for an unknown host. Sufficient for pages: other sites may link to them. */
+  checkHost(headers: Headers): void {
     const host = headers.get('host') ?? '';
     const { name, port } = splitHost(host);
     if (!this.#hosts.has(name) && !this.#hosts.has(`${name}:${port}`)) {
@@ -39,19 +51,6 @@ export class OriginCheck {
       );
     }
     if (this.#rejectsProxies) rejectProxy(headers);
-    const origin = headers.get('origin');
-    if (origin !== null && this.#origins.has(origin)) return;
-    const site = headers.get('sec-fetch-site');
-    const isForeign =
-      (site !== null && site !== 'same-origin' && site !== 'none') ||
-      (origin !== null && origin.replace(/^https?:\/\//, '').toLowerCase() !== host.toLowerCase());
-    if (isForeign) {
-      throw new HttpError(
-        'FORBIDDEN',
-        `${describeOrigin(origin)} is not allowed. Add it to \`allowedOrigins\` if its pages may use this server.`,
-        { status: 403, reason: 'origin' },
-      );
-    }
   }
 
   /** Returns the headers that let an allowed origin read the response. Empty for other origins. */
@@ -72,6 +71,23 @@ export class OriginCheck {
       'access-control-max-age': '600',
     };
   }
+}
+
+/** Whether a request comes from a page of another origin. Requests of other programs have no such headers. */
+export function isForeign(headers: Headers): boolean {
+  const origin = headers.get('origin');
+  const site = headers.get('sec-fetch-site');
+  const host = headers.get('host') ?? '';
+  return (
+    (site !== null && site !== 'same-origin' && site !== 'none') ||
+    (origin !== null && origin.replace(/^https?:\/\//, '').toLowerCase() !== host.toLowerCase())
+  );
+}
+
+/** Whether a request comes from a page of this origin. Browsers mark every request that is not a GET. */
+export function isFromOwnPage(headers: Headers): boolean {
+  const isMarked = headers.has('origin') || headers.get('sec-fetch-site') === 'same-origin';
+  return isMarked && !isForeign(headers);
 }
 
 const maxQuotedLength = 200;

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../../model/clock.ts';
 import { silentLogger } from '../../model/logger.ts';
-import { TokenSource, createToken } from './tokens.ts';
+import { TokenSource, createToken, digestOf } from './tokens.ts';
 
 it('a load that never settles keeps the last list in use and is retried', async () => {
   const { token, sha256 } = createToken();
+  const digest = digestOf(token);
   const list = [{ name: 'a', role: 'read', sha256 }] as const;
   let calls = 0;
   const source = new TokenSource({
@@ -16,10 +17,10 @@ it('a load that never settles keeps the last list in use and is retried', async 
     loadTimeoutMs: 20,
   });
   await source.start();
-  await expect.poll(() => source.find(token)).toMatchObject({ name: 'a' });
+  await expect.poll(() => source.find(digest)).toMatchObject({ name: 'a' });
   await expect
     .poll(async () => {
-      await source.find(token);
+      await source.find(digest);
       return calls;
     })
     .toBeGreaterThan(2);

@@ -81,9 +81,8 @@ export class Tokens {
     }
   }
 
-  /** Returns the caller of a token. Compares every hash, so that the time does not depend on the match. */
-  find(token: string): Caller | undefined {
-    const digest = digestOf(token);
+  /** Returns the caller of a token by its SHA-256. Compares every hash, so that the time does not depend on the match. */
+  find(digest: Buffer): Caller | undefined {
     const nowMs = this.#clock.now();
     let found: Caller | undefined;
     for (const one of this.#tokens) {
@@ -131,10 +130,10 @@ export class TokenSource {
     await this.#load();
   }
 
-  /** Returns the caller of a token. For an unknown token, loads a newer list first. */
-  async find(token: string): Promise<Caller | undefined> {
-    const found = (await this.#noOlderThan(this.#params.maxAgeMs)).find(token);
-    return found ?? (await this.#noOlderThan(minReloadMs)).find(token);
+  /** Returns the caller of a token by its SHA-256. For an unknown token, loads a newer list first. */
+  async find(digest: Buffer): Promise<Caller | undefined> {
+    const found = (await this.#noOlderThan(this.#params.maxAgeMs)).find(digest);
+    return found ?? (await this.#noOlderThan(minReloadMs)).find(digest);
   }
 
   async #noOlderThan(maxAgeMs: number): Promise<Tokens> {
@@ -238,6 +237,7 @@ function readExpiry(expiresAt: unknown, what: string): number {
   );
 }
 
-function digestOf(token: string): Buffer {
+/** Returns the SHA-256 of a token. */
+export function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }

@@ -12,7 +12,15 @@ import type { WireError } from '../routes/response-schemas.ts';
 
 /** Why a request was rejected with 401 or 403, for the log and the metrics. */
 export type RejectionReason =
-  'token' | 'revoked' | 'role' | 'definition' | 'session' | 'origin' | 'proxy';
+  | 'token'
+  | 'revoked'
+  | 'role'
+  | 'definition'
+  | 'session'
+  | 'origin'
+  | 'proxy'
+  | 'csrf'
+  | 'readOnly';
 
 /** An error of the server itself, with the status and headers of its response. */
 export class HttpError extends PerdureError {
@@ -51,6 +59,15 @@ export function unauthenticated(reason: 'token' | 'revoked' = 'token'): HttpErro
     'Missing or invalid token: send it as `Authorization: Bearer <token>`.',
     { status: 401, headers: { 'www-authenticate': 'Bearer' }, reason },
   );
+}
+
+/** 401. The login session of the request has ended, or another process opened it. */
+export function sessionEnded(): HttpError {
+  return new HttpError('UNAUTHENTICATED', 'The session has ended. Sign in again.', {
+    status: 401,
+    headers: { 'www-authenticate': 'Bearer' },
+    reason: 'revoked',
+  });
 }
 
 /** 503. The server is overloaded or closing; the caller may retry. */

@@ -5,21 +5,24 @@ const pieceBytes = 64 * 1024;
 
 /** Converts a Node request to a web `Request`. Returns `undefined` for an invalid URL. */
 export function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
-  const { method = 'GET', url = '' } = incoming;
+  const { method = 'GET' } = incoming;
+  // Express removes the mount path from `url`.
+  const { originalUrl, url = '' } = incoming as IncomingMessage & { readonly originalUrl?: string };
+  const target = originalUrl ?? url;
   // An absolute URL could name another host.
-  if (!url.startsWith('/') || !URL.canParse(`http://server${url}`)) return undefined;
+  if (!target.startsWith('/') || !URL.canParse(`http://server${target}`)) return undefined;
   const hasBody = method === 'POST';
-  return new Request(`http://server${url}`, {
-    method: isSupported(method) ? method : 'HEAD',
+  return new Request(`http://server${target}`, {
+    method: isSupported(method) ? method : 'PATCH',
     headers: toHeaders(incoming),
     signal,
     ...(hasBody && { body: bodyOf(incoming), duplex: 'half' }),
   });
 }
 
-// `Request` throws for CONNECT, TRACE and TRACK. They are passed as HEAD, which no route allows either.
+// `Request` throws for CONNECT, TRACE and TRACK. They are passed as PATCH, which no route allows either.
 function isSupported(method: string): boolean {
-  return /^(GET|POST|PUT|PATCH|DELETE|OPTIONS)$/.test(method);
+  return /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/.test(method);
 }
 
 function toHeaders({ rawHeaders }: IncomingMessage): Headers {

@@ -4,8 +4,14 @@ import type { RejectionReason } from '../http/errors.ts';
 import { RateLimit } from '../limits/rate-limit.ts';
 import type { RouteName } from '../routes/table.ts';
 
+/** Requests of a dashboard, which are not in the table of routes. */
+export type DashboardRoute = 'dashboardFile' | 'dashboardSession';
+
+/** Routes as the metrics and the log name them. */
+export type CountedRoute = RouteName | DashboardRoute | 'none';
+
 interface ResponseCount {
-  readonly route: RouteName | 'none';
+  readonly route: CountedRoute;
   readonly status: number;
   count: number;
 }
@@ -26,7 +32,7 @@ export class ServerMetrics {
     this.#gauges = gauges;
   }
 
-  countResponse(route: RouteName | 'none', status: number): void {
+  countResponse(route: CountedRoute, status: number): void {
     const key = `${route} ${status}`;
     const counted = this.#responses.get(key);
     if (counted === undefined) this.#responses.set(key, { route, status, count: 1 });
@@ -56,7 +62,7 @@ export class ServerMetrics {
 /** A request rejected with 401 or 403. Never includes the token. */
 interface Rejected {
   readonly requestId: string;
-  readonly route: RouteName | 'none';
+  readonly route: CountedRoute;
   readonly status: number;
   readonly reason: RejectionReason;
   /** The name of the token, if it is known. */
