@@ -20,6 +20,9 @@ export const page =
   '<!doctype html><html><head><title>Perdure</title></head><body><div id="app"></div></body></html>';
 export const script = `export const rows = ${JSON.stringify(Array.from({ length: 500 }, (_, row) => row))};`;
 
+/** Content of a file beside the folder of static files. */
+export const secret = 'must not be served';
+
 /** The files of a built dashboard, as small as possible. */
 const files: Readonly<Record<string, string>> = {
   'index.html': page,
@@ -39,7 +42,7 @@ export function writeStaticFiles(given = files): string {
     writeFileSync(join(folder, name), text);
   }
   // Beside the folder, so that a traversal would find it.
-  writeFileSync(join(root, 'secret.txt'), 'secret');
+  writeFileSync(join(root, 'secret.txt'), secret);
   return folder;
 }
 
