@@ -16,7 +16,7 @@ import { dashboardFrom } from '../../../../src/dashboard/server/dashboard.ts';
 import { serveFrom } from '../../../../src/server/serve.ts';
 import type { TestServer } from '../../../server/helpers/server-fixture.ts';
 
-export const page =
+const page =
   '<!doctype html><html><head><title>Perdure</title></head><body><div id="app"></div></body></html>';
 export const script = `export const rows = ${JSON.stringify(Array.from({ length: 500 }, (_, row) => row))};`;
 
@@ -75,7 +75,7 @@ export interface SendInit {
   readonly signal?: AbortSignal;
 }
 
-export interface TestBrowser {
+interface TestBrowser {
   readonly cookie: string;
   readonly state: SessionState;
   readonly send: TestDashboard['send'];
@@ -89,11 +89,6 @@ export const origin = `https://${host}`;
 export async function openDashboard(options: DashboardOptions = {}): Promise<TestDashboard> {
   const perdure = await Perdure.open(await openSqlite({ path: ':memory:' }));
   onTestFinished(() => perdure.close());
-  return dashboardOn(perdure, options);
-}
-
-/** Creates a dashboard for an open engine, which the caller closes. */
-export function dashboardOn(perdure: Perdure, options: DashboardOptions = {}): TestDashboard {
   const { tokens, list } = createTokens();
   const handler = dashboardFrom(
     perdure,
