@@ -1,0 +1,35 @@
+import { effect } from '@preact/signals';
+import { render } from 'preact';
+import './styles/main.css';
+import { markReached, markUnreachable, unreachableSince } from './api/connection.ts';
+import { loadSession } from './api/session.ts';
+import { App } from './shell/app.tsx';
+import { startShortcuts } from './shell/shortcuts.ts';
+import { startClock } from './state/clock.ts';
+import { startRouter } from './state/router.ts';
+import { startSettings } from './state/settings.ts';
+
+const retryMs = 3_000;
+
+/** Reads the session, which also finds out whether the server answers again. */
+async function readSession(): Promise<void> {
+  try {
+    await loadSession();
+    markReached();
+  } catch {
+    markUnreachable();
+    setTimeout(() => void readSession(), retryMs);
+  }
+}
+
+startSettings();
+startRouter();
+startClock();
+startShortcuts();
+const root = document.getElementById('app');
+if (root !== null) render(<App />, root);
+void readSession().then(() => {
+  effect(() => {
+    if (unreachableSince.value !== undefined) setTimeout(() => void readSession(), retryMs);
+  });
+});

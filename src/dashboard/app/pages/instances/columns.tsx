@@ -1,0 +1,152 @@
+import type { JSX } from 'preact';
+import { Status } from '../../components/status.tsx';
+import { Ago, Name, Sentence } from '../../components/text.tsx';
+import { instanceHref } from '../../state/router.ts';
+import { stored } from '../../state/settings.ts';
+import { now } from '../../state/clock.ts';
+import { formatAge, formatDateTime, formatDuration } from '../../words/format.ts';
+import { isActive, toneOf } from '../../words/status.ts';
+import { isVersion, versionText } from '../../words/version.ts';
+import type { Row } from './instance-rows.ts';
+
+export interface Column {
+  readonly key: string;
+  readonly title: string;
+  /** Its share of the grid. */
+  readonly width: string;
+  readonly class: string;
+  readonly cell: (row: Row, explanation: string | undefined) => JSX.Element | string;
+}
+
+/** All columns after the check box. Status and id are always shown. */
+export const allColumns: readonly Column[] = [
+  {
+    key: 'status',
+    title: 'Status',
+    width: '104px',
+    class: 'c-st',
+    cell: (row) => <Status tone={toneOf(row)} />,
+  },
+  {
+    key: 'id',
+    title: 'Id',
+    width: 'minmax(120px, 200px)',
+    class: 'id cut',
+    cell: ({ id }) => (
+      <a href={instanceHref(id)} tabIndex={-1} title={id}>
+        <bdi>{id}</bdi>
+      </a>
+    ),
+  },
+  {
+    key: 'name',
+    title: 'Name',
+    width: 'minmax(96px, 168px)',
+    class: 'nm cut',
+    cell: ({ name, version }) => (
+      <>
+        <Name>{name}</Name>
+        {isVersion(version) && <small>{versionText(version)}</small>}
+      </>
+    ),
+  },
+  {
+    key: 'now',
+    title: 'What it does now',
+    width: 'minmax(0, 1fr)',
+    class: 'now cut',
+    cell: (row, explanation) => <Sentence>{describe(row, explanation)}</Sentence>,
+  },
+  {
+    key: 'tags',
+    title: 'Tags',
+    width: 'minmax(0, 180px)',
+    class: 'now cut c-wk',
+    cell: ({ tags = {} }) => (
+      <bdi>
+        {Object.entries(tags)
+          .map(([key, value]) => `${key}=${value}`)
+          .join(' ')}
+      </bdi>
+    ),
+  },
+  {
+    key: 'parent',
+    title: 'Parent',
+    width: 'minmax(0, 140px)',
+    class: 'id cut c-wk',
+    cell: ({ parentId }) =>
+      parentId === undefined ? (
+        ''
+      ) : (
+        <a href={instanceHref(parentId)} tabIndex={-1}>
+          <bdi>{parentId}</bdi>
+        </a>
+      ),
+  },
+  {
+    key: 'created',
+    title: 'Created',
+    width: '150px',
+    class: 'r c-dur',
+    cell: ({ createdAt }) => formatDateTime(createdAt),
+  },
+  {
+    key: 'duration',
+    title: 'Duration',
+    width: '92px',
+    class: 'r c-dur',
+    cell: ({ startedAt, endedAt }) =>
+      startedAt === undefined ? '' : formatDuration((endedAt ?? now.value) - startedAt),
+  },
+  {
+    key: 'ended',
+    title: 'Ended',
+    width: '92px',
+    class: 'r c-dur',
+    cell: ({ endedAt }) => (endedAt === undefined ? '' : <Ago at={endedAt} />),
+  },
+  {
+    key: 'age',
+    title: 'Age',
+    width: '84px',
+    class: 'r c-age',
+    cell: ({ createdAt }) => (
+      <time title={formatDateTime(createdAt)}>{formatAge(now.value - createdAt)}</time>
+    ),
+  },
+];
+
+const fixed = ['status', 'id'];
+export const chosenColumns = stored<readonly string[]>(
+  'columns',
+  ['name', 'now', 'ended', 'age'],
+  (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
+);
+
+export function shownColumns(): readonly Column[] {
+  const chosen = chosenColumns.value;
+  return allColumns.filter(({ key }) => fixed.includes(key) || chosen.includes(key));
+}
+
+export const optionalColumns = allColumns.filter(({ key }) => !fixed.includes(key));
+
+/** What an instance does or how it ended, from its row until the server has explained it. */
+function describe(row: Row, explanation: string | undefined): string {
+  const { status, failure, blocked, paused, cancel, terminated } = row;
+  if (!isActive(status)) {
+    if (failure !== undefined)
+      return failure.code === undefined
+        ? failure.message
+        : `\`${failure.code}\` ${failure.message}`;
+    if (terminated !== undefined) return terminated.reason;
+    if (status === 'canceled' && cancel !== undefined) return cancel.reason;
+    return '';
+  }
+  if (explanation !== undefined) return explanation;
+  if (blocked !== undefined) return blocked.reason;
+  if (paused !== undefined)
+    return paused.reason === undefined ? 'Paused' : `Paused: ${paused.reason}`;
+  if (cancel !== undefined) return `Canceling: ${cancel.reason}`;
+  return status === 'pending' ? 'Queued for its first turn' : '';
+}

@@ -1,0 +1,45 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ApiError } from '../api/api-error.ts';
+import { Loading, Problem } from '../components/states.tsx';
+
+/** A page gets the segments of the address after its own path. */
+export type PageComponent = (props: { readonly segments: readonly string[] }) => JSX.Element | null;
+
+type Props = Parameters<PageComponent>[0];
+
+/** A page whose code is loaded when it is first shown. */
+export function lazy<Name extends string>(
+  load: () => Promise<Readonly<Record<Name, PageComponent>>>,
+  name: Name,
+): PageComponent {
+  let loaded: PageComponent | undefined;
+  return function LazyPage(props: Props): JSX.Element {
+    const [Component, setComponent] = useState<PageComponent | undefined>(() => loaded);
+    const [error, setError] = useState<ApiError>();
+    const read = (): void => {
+      setError(undefined);
+      load().then(
+        (module) => {
+          loaded = module[name];
+          setComponent(() => module[name]);
+        },
+        () =>
+          setError(
+            new ApiError(
+              0,
+              'PAGE_NOT_LOADED',
+              'This page could not be loaded. The server cannot be reached or has a new version.',
+            ),
+          ),
+      );
+    };
+    useEffect(() => {
+      if (Component === undefined) read();
+    }, []);
+    if (Component !== undefined) return <Component {...props} />;
+    // A reload fetches the pages of a new version.
+    if (error !== undefined) return <Problem error={error} retry={() => location.reload()} />;
+    return <Loading />;
+  };
+}

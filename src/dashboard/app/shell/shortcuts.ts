@@ -1,0 +1,89 @@
+import { href, navigate } from '../state/router.ts';
+import { isPaused } from '../state/live.ts';
+import { isHelpOpen, isPaletteOpen } from './palette-state.ts';
+import { pages } from './pages.ts';
+
+/** A key of the page that is shown. */
+export interface PageKey {
+  readonly key: string;
+  readonly description: string;
+  readonly run: () => void;
+}
+
+const pageKeys = new Set<readonly PageKey[]>();
+
+/** Adds keys while a page is shown. Returns a function that removes them. */
+export function addKeys(keys: readonly PageKey[]): () => void {
+  pageKeys.add(keys);
+  return () => pageKeys.delete(keys);
+}
+
+/** The keys of the page that is shown. */
+export function currentKeys(): readonly PageKey[] {
+  return [...pageKeys].flat();
+}
+
+/** The keys of every page. */
+export const globalKeys: readonly { readonly key: string; readonly description: string }[] = [
+  { key: '?', description: 'Show the keys' },
+  { key: '⌘K', description: 'Search or jump to' },
+  { key: '/', description: 'Filter' },
+  { key: 'p', description: 'Pause or resume live updates' },
+  ...pages.map(({ key, title }) => ({ key: `g ${key}`, description: title })),
+];
+
+let prefixAt = 0;
+
+export function startShortcuts(): void {
+  addEventListener('keydown', (event) => {
+    if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === 'k') {
+      event.preventDefault();
+      isPaletteOpen.value = !isPaletteOpen.value;
+      return;
+    }
+    if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
+    if (document.querySelector('dialog[open]') !== null) return;
+    if (run(event.key)) event.preventDefault();
+  });
+}
+
+function run(key: string): boolean {
+  const isAfterPrefix = Date.now() - prefixAt < 1_500;
+  prefixAt = 0;
+  if (isAfterPrefix) {
+    const page = pages.find((one) => one.key === key);
+    if (page === undefined) return false;
+    navigate(href(page.path === '' ? [] : [page.path]));
+    return true;
+  }
+  const own = currentKeys().find((one) => one.key === key);
+  if (own !== undefined) {
+    own.run();
+    return true;
+  }
+  switch (key) {
+    case 'g':
+      prefixAt = Date.now();
+      return true;
+    case '?':
+      isHelpOpen.value = true;
+      return true;
+    case 'p':
+      isPaused.value = !isPaused.peek();
+      return true;
+    case '/': {
+      const field = document.querySelector<HTMLElement>('[data-filter]');
+      field?.focus();
+      return field !== null;
+    }
+    default:
+      return false;
+  }
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  );
+}

@@ -1,0 +1,64 @@
+import type { ResponseBody } from '../api/operations.ts';
+import { formatDateTime } from './format.ts';
+
+export type HistoryEvent = ResponseBody<'getHistory'>['items'][number]['event'];
+
+/** What an event is about, in a few words. */
+export function describeEvent(event: HistoryEvent): string {
+  switch (event.kind) {
+    case 'executionStarted':
+      return `${event.name} v${event.version}`;
+    case 'activityScheduled':
+    case 'eventAwaited':
+      return `#${event.operation} ${event.name}`;
+    case 'childScheduled':
+    case 'detachedStarted':
+      return `#${event.operation} ${event.name} as ${event.childId}`;
+    case 'timerCreated':
+      return `#${event.operation} until ${formatDateTime(event.fireAt)}`;
+    case 'customStatusSet':
+      return `#${event.operation} custom status`;
+    case 'tagsSet':
+      return `#${event.operation} tags`;
+    case 'timerFired':
+    case 'childCompleted':
+    case 'detachedConfirmed':
+      return `#${event.operation}`;
+    case 'activityCompleted':
+      return `#${event.operation}${event.worker === undefined ? '' : ` on ${event.worker}`}`;
+    case 'activityFailed':
+      return `#${event.operation} ${event.failure.name}: ${event.failure.message}${event.worker === undefined ? '' : `, on ${event.worker}`}`;
+    case 'childFailed':
+    case 'detachedFailed':
+      return `#${event.operation} ${event.failure.name}: ${event.failure.message}`;
+    case 'activityCanceled':
+    case 'childCanceled':
+      return `#${event.operation} ${event.reason}`;
+    case 'operationWithdrawn':
+      return `#${event.target} ${event.targetKind}, ${event.reason}`;
+    case 'eventReceived':
+      return event.name;
+    case 'cancelRequested':
+      return event.actor === null ? event.reason : `${event.actor}: ${event.reason}`;
+    case 'executionFailed':
+      return `${event.failure.name}: ${event.failure.message}`;
+    case 'executionCanceled':
+      return event.cleanupSkipped === true
+        ? `${event.reason}, clean-up not finished`
+        : event.reason;
+    case 'executionTerminated':
+      return event.actor === null ? event.reason : `${event.actor}: ${event.reason}`;
+    case 'executionContinuedAsNew':
+      return `v${event.version}`;
+    case 'executionCompleted':
+      return '';
+    default:
+      return '';
+  }
+}
+
+/** The operation that an event belongs to. */
+export function operationOf(event: HistoryEvent): number | undefined {
+  if ('operation' in event) return event.operation;
+  return event.kind === 'operationWithdrawn' ? event.target : undefined;
+}
