@@ -233,6 +233,7 @@ export type {
   Why,
   WorkerWait,
 } from './client/reading/why.ts';
+export type { ExplainedInstance } from './client/reading/explain-instances.ts';
 export type { BlockedDetails, EventSummary } from './model/failures/blocked.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
 export type { DefinitionKind, PausedDefinition } from './providers/contract/pausing.ts';

@@ -47,6 +47,7 @@ import type { SeriesCall, SeriesMinute } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
 import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
+import type { ExplainedInstance } from './reading/explain-instances.ts';
 import type { HistoryViewCall } from './reading/history-view.ts';
 import type { TreeCall, TreePage } from './reading/instance-tree-page.ts';
 import type { Timeline, TimelineCall } from './reading/timeline.ts';
@@ -148,6 +149,7 @@ export interface ClientBackend {
   get(id: string): Promise<InstanceInfo | undefined>;
   running(id: string): Promise<readonly PendingWork[]>;
   why(id: string): Promise<Why>;
+  explain(ids: readonly string[]): Promise<readonly ExplainedInstance[]>;
   list(call: ListCall): Promise<InstancePage>;
   count(call: CountInstancesParams): Promise<InstanceCount>;
   definitions(): Promise<readonly DefinitionInfo[]>;

@@ -67,6 +67,7 @@ import {
   type HistoryOptions,
   type HistoryPage,
 } from './reading/history.ts';
+import type { ExplainedInstance } from './reading/explain-instances.ts';
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
 import {
@@ -380,6 +381,15 @@ export abstract class Client implements Submitter {
   async why(id: string): Promise<Why> {
     this.assertOpen();
     return this.#backend.why(checkInstanceId(id));
+  }
+
+  /**
+   * Explains up to 200 instances in one short sentence each, for the rows of a list. Children are not read. Unknown ids
+   * are left out.
+   */
+  async explain(ids: readonly string[]): Promise<readonly ExplainedInstance[]> {
+    this.assertOpen();
+    return this.#backend.explain(readWatchedIds(ids));
   }
 
   /** Waits until an instance has ended, in any status. A remote client also waits while the server is unreachable. */

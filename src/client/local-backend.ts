@@ -46,6 +46,7 @@ import { LocalSchedules } from './local-schedules.ts';
 import { LocalViews } from './local-views.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import { explainInstance } from './reading/explain-instance.ts';
+import { explainInstances, type ExplainedInstance } from './reading/explain-instances.ts';
 import {
   exportHistory,
   listExecutions,
@@ -241,6 +242,10 @@ export class LocalBackend implements ClientBackend {
 
   why(id: string): Promise<Why> {
     return explainInstance({ provider: this.provider }, id);
+  }
+
+  explain(ids: readonly string[]): Promise<readonly ExplainedInstance[]> {
+    return explainInstances({ provider: this.provider }, ids);
   }
 
   list(call: ListCall): Promise<InstancePage> {

@@ -35,6 +35,11 @@ export class LocalViews implements ViewBackend {
     return this.#watch.changes(ids, signal);
   }
 
+  /** Returns when a change of a watched id was last found, by `performance.now()`. */
+  changedAt(id: string): number | undefined {
+    return this.#watch.changedAt(id);
+  }
+
   watchHistory(
     id: string,
     call: WatchHistoryCall,

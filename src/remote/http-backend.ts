@@ -20,6 +20,7 @@ import {
 } from '../client/reading/instance-list.ts';
 import type { SeriesCall, SeriesMinute } from '../client/reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
+import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
 import type { Why } from '../client/reading/why.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { takeResult } from '../client/waiting/instance-result.ts';
@@ -160,6 +161,11 @@ export class HttpBackend implements ClientBackend {
 
   why(id: string): Promise<Why> {
     return this.#transport.call('explainInstance', at(id));
+  }
+
+  async explain(ids: readonly string[]): Promise<readonly ExplainedInstance[]> {
+    const request = { body: { ids: [...ids] } };
+    return (await this.#transport.call('explainInstances', request, repeatable)).items;
   }
 
   list({ filter, limit, beforeKey, payloads }: ListCall): Promise<InstancePage> {

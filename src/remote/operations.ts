@@ -19,6 +19,7 @@ export const operations = {
   exportHistory: 'GET /v1/instances/{id}/export',
   listExecutions: 'GET /v1/instances/{id}/executions',
   listRunning: 'GET /v1/instances/{id}/running',
+  explainInstances: 'POST /v1/bulk/why',
   explainInstance: 'GET /v1/instances/{id}/why',
   cancelInstance: 'POST /v1/instances/{id}/cancel',
   terminateInstance: 'POST /v1/instances/{id}/terminate',

@@ -31,6 +31,7 @@ import type {
   Why,
   WorkerWait,
 } from '../client/reading/why.ts';
+import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
 import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
 import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
 import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
@@ -306,6 +307,7 @@ const why: Check = fields<Why>({
   id: text,
   status: text,
   text,
+  short: text,
   waits: list(wait),
   more: number,
   incomplete: optional(flag),
@@ -572,6 +574,9 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   }),
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
   explainInstance: why,
+  explainInstances: fields<ResponseBody<'explainInstances'>>({
+    items: list(fields<ExplainedInstance>({ id: text, instance, text })),
+  }),
   watchHistory: either(
     tagged('kind', 'end', anything),
     tagged(

@@ -1,5 +1,6 @@
 import { LocalClient } from '../client/local-client.ts';
 import { explainInstance } from '../client/reading/explain-instance.ts';
+import { explainInstances } from '../client/reading/explain-instances.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
 import type { Why } from '../client/reading/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
@@ -14,6 +15,7 @@ import type { Caller } from './access/tokens.ts';
 import type { CheckedOptions } from './handler.ts';
 import { makeOpenApi } from './open-api.ts';
 import { ChangeFeed } from './monitoring/change-feed.ts';
+import { SharedExplanations } from './monitoring/shared-explanations.ts';
 import type { ServerMetrics } from './monitoring/server-metrics.ts';
 import type { ResponseOf, RequestOf, RouteShape } from './routes/route.ts';
 
@@ -32,6 +34,8 @@ export interface ServerContext {
   readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
   /** Explains an instance to a caller. Names and states of children that the caller must not see are left out. */
   readonly explain: (id: string, caller: Caller) => Promise<Why>;
+  /** Explains the rows of lists. Callers with the same rights share the results. */
+  readonly explanations: SharedExplanations;
   readonly payloadLimitBytes: number;
   /** Opens the history of an execution, to be read page by page. */
   readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
@@ -101,6 +105,11 @@ export function createServerContext(
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),
     explain: (id, caller) =>
       explainInstance({ provider, maySee: (name) => allows(caller, name) }, checkInstanceId(id)),
+    explanations: new SharedExplanations({
+      read: (ids, caller) =>
+        explainInstances({ provider, maySee: (name) => allows(caller, name) }, ids),
+      changedAt: (id) => backend.views.changedAt(id),
+    }),
     payloadLimitBytes,
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,

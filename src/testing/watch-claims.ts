@@ -102,6 +102,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listDefinitions: (params) => follow(store.listDefinitions(params)),
     listExecutions: (params) => follow(store.listExecutions(params)),
     inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
+    inspectInstances: (params) => follow(store.inspectInstances(params)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),
     terminate: (requests) => follow(store.terminate(requests)),

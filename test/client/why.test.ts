@@ -106,6 +106,7 @@ interface State {
   readonly arrange: (store: StoreUnderTest) => Promise<unknown>;
   readonly waits: readonly object[];
   readonly text: string;
+  readonly short: string;
 }
 
 const childScheduled: HistoryEvent = {
@@ -128,6 +129,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'worker', reason: 'queued', name: 'sample', claims: 0 }],
+    short: 'Waits for a worker, due for 5 s',
     text: 'Waiting for a worker with orchestration `sample`: due for 5 s.',
   },
   {
@@ -140,6 +142,7 @@ const states: readonly State[] = [
       ]);
     },
     waits: [{ kind: 'delay' }],
+    short: 'Released by a worker: next claim in 2 s',
     text: 'A worker released it: the next claim is possible in 2 s.',
   },
   {
@@ -150,6 +153,7 @@ const states: readonly State[] = [
       await store.clock.advance(3_000);
     },
     waits: [{ kind: 'turn', worker: 'w1' }],
+    short: 'Runs a turn on `w1`',
     text: 'A turn has been running on worker `w1` for 3 s; its lease ends in 7 s.',
   },
   {
@@ -160,6 +164,7 @@ const states: readonly State[] = [
       await store.clock.advance(14_000);
     },
     waits: [{ kind: 'worker', claims: 1, expired: { worker: 'w1' } }],
+    short: 'Lost its worker: its turn waits for another one',
     text: 'The lease of worker `w1` expired 4 s ago during a turn (claim 1). Waiting for another worker with orchestration `sample`.',
   },
   {
@@ -169,6 +174,7 @@ const states: readonly State[] = [
       await store.clock.advance(3_000);
     },
     waits: [{ kind: 'activity', name: 'charge', state: 'queued', attempt: 1, maxAttempts: 10 }],
+    short: 'Waits for a worker to run `charge`, due for 3 s',
     text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and no worker has claimed it.',
   },
   {
@@ -181,6 +187,7 @@ const states: readonly State[] = [
       await store.clock.advance(2_000);
     },
     waits: [{ kind: 'activity', state: 'running', worker: 'w1', heartbeat: 1 }],
+    short: 'Runs `charge`, heartbeat 2 s ago',
     text: 'Waiting for activity `charge`: attempt 1 of 10 has been running on worker `w1` for 5 s, last heartbeat 2 s ago.',
   },
   {
@@ -190,6 +197,7 @@ const states: readonly State[] = [
       for (let attempt = 0; attempt < 3; attempt += 1) await fail(store, attempt < 2 ? 0 : 12_000);
     },
     waits: [{ kind: 'activity', state: 'retrying', attempt: 4 }],
+    short: 'Retrying `charge`: attempt 4 of 10 starts in 12 s',
     text: 'Waiting for activity `charge`: attempt 4 of 10 starts in 12 s. Last error: card declined (CARD_DECLINED).',
   },
   {
@@ -200,18 +208,21 @@ const states: readonly State[] = [
       await store.clock.advance(14_000);
     },
     waits: [{ kind: 'activity', state: 'queued', expired: { worker: 'w1' } }],
+    short: 'Lost its worker: `charge` waits for another one',
     text: 'Waiting for activity `charge`: the lease of worker `w1` expired 4 s ago, and attempt 1 of 10 waits for another worker.',
   },
   {
     state: 'a timer',
     arrange: async (store) => begin(store, [timer(1, store.clock.now() + 12_000)]),
     waits: [{ kind: 'timer', operation: 1 }],
+    short: 'Sleeps for another 12 s',
     text: 'Waiting for a timer: fires in 12 s.',
   },
   {
     state: 'an event',
     arrange: async (store) => begin(store, [awaited(1, 'approved')]),
     waits: [{ kind: 'event', name: 'approved' }],
+    short: 'Waits for event `approved`',
     text: 'Waiting for event `approved`.',
   },
   {
@@ -229,6 +240,7 @@ const states: readonly State[] = [
         },
       ]),
     waits: [{ kind: 'detached', id: 'm', name: 'mail' }],
+    short: 'Starts `mail`',
     text: 'Waiting for the start of detached instance `m`.',
   },
   {
@@ -238,6 +250,7 @@ const states: readonly State[] = [
       await store.clock.advance(1_000);
     },
     waits: [{ kind: 'child', id: 'c', name: 'ship', status: 'pending' }],
+    short: 'Waits for child `ship`',
     text: 'Waiting for child `c` of `ship`: pending. Child: Waiting for a worker with orchestration `ship`: due for 1 s.',
   },
   {
@@ -248,6 +261,7 @@ const states: readonly State[] = [
       await begin(store, [...events, timer(5, now + 3_600_000)]);
     },
     waits: [1, 2, 3, 4, 5].map((operation) => ({ operation })),
+    short: 'Waits for event `e1`; 4 more',
     text: 'Waiting for 5 operations: event `e1`; event `e2`; event `e3`; and 2 more.',
   },
   {
@@ -258,6 +272,7 @@ const states: readonly State[] = [
       await store.commit(await store.claimOne());
     },
     waits: [{ kind: 'cancel', phase: 'cleanup', actor: 'ada' }, { kind: 'event' }],
+    short: 'Canceling: waits for event `x`, 60 s left',
     text: 'Canceling by `ada` (no longer needed): its code may clean up for 60 s more. Waiting for event `x`.',
   },
   {
@@ -275,6 +290,7 @@ const states: readonly State[] = [
       { kind: 'cancel', phase: 'handlers' },
       { kind: 'activity', state: 'running', cancel: { reason: 'stop' } },
     ],
+    short: 'Canceling: waits for `charge` to stop',
     text: 'Canceling (stop): only running work keeps it from its end. Waiting for activity `charge`: attempt 1 of 10 has been running on worker `w1` for 1 s, asked to stop.',
   },
   {
@@ -289,6 +305,7 @@ const states: readonly State[] = [
       });
     },
     waits: [{ kind: 'cancel' }, { kind: 'activity', pointOfNoReturn: true }],
+    short: 'Canceling: waits for `charge` to stop',
     text: 'Canceling (stop): only running work keeps it from its end. Waiting for activity `charge`: attempt 1 of 10 has been running on worker `w1` for 0 ms, past its point of no return.',
   },
   {
@@ -310,6 +327,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'blocked', code: 'NONDETERMINISM', eventId: 3, buildId: 'b1', worker: 'w1' }],
+    short: 'Blocked: recorded `charge`, issued timer',
     text: 'Blocked for 5 s (NONDETERMINISM): event 3 of its history is activity "charge", but the code issued timer. Build `b1` retries it in 3 s; another build retries it immediately.',
   },
   {
@@ -323,6 +341,7 @@ const states: readonly State[] = [
       ]);
     },
     waits: [{ kind: 'blocked', code: 'INTERNAL', reason: 'Undecodable.' }],
+    short: 'Blocked (INTERNAL): Undecodable',
     text: 'Blocked for 0 ms (INTERNAL): Undecodable. Build `b1` retries it in 8 s; another build retries it immediately.',
   },
   {
@@ -333,18 +352,21 @@ const states: readonly State[] = [
       await store.clock.advance(2_000);
     },
     waits: [{ kind: 'task', name: 'mail', state: 'queued', priority: 5, dedupeKey: 'k' }],
+    short: 'Waits for a worker to run `mail`, due for 2 s',
     text: 'Waiting for task `mail`: attempt 1 has been due for 2 s, and no worker has claimed it. Its priority is 5. Unclaimed, it expires in 58 s.',
   },
   {
     state: 'a task run with a delay',
     arrange: (store) => createTask(store, 'a', { name: 'mail', delayMs: 12_000 }),
     waits: [{ kind: 'task', state: 'queued' }],
+    short: 'Starts `mail` in 12 s',
     text: 'Waiting for task `mail`: attempt 1 starts in 12 s.',
   },
   {
     state: 'a task run that runs',
     arrange: (store) => startTask(store, 'a', { name: 'mail' }, { worker: 'w1' }),
     waits: [{ kind: 'task', state: 'running', worker: 'w1' }],
+    short: 'Runs `mail`',
     text: 'Waiting for task `mail`: attempt 1 has been running on worker `w1` for 0 ms.',
   },
   {
@@ -361,6 +383,7 @@ const states: readonly State[] = [
       { kind: 'ended', status: 'failed', failure: { code: 'CARD_DECLINED' }, onFail: 'queued' },
       { kind: 'onFail', state: 'queued' },
     ],
+    short: 'Failed: card declined (`CARD_DECLINED`)',
     text: 'Failed 1 s ago: card declined (CARD_DECLINED). Its failure handler: queued. Waiting for the failure handler of task `mail`: attempt 1 has been due for 1 s, and no worker has claimed it.',
   },
   {
@@ -371,6 +394,7 @@ const states: readonly State[] = [
       await store.claimWork();
     },
     waits: [{ kind: 'ended', status: 'expired' }],
+    short: 'Expired: no worker claimed it in time',
     text: 'Expired now: no worker claimed it in time.',
   },
   {
@@ -380,6 +404,7 @@ const states: readonly State[] = [
       await submitAll(store, [taskJob('a', { name: 'mail' })]);
     },
     waits: [{ kind: 'task' }, { kind: 'job', sessionId: 's', sessionState: 'open' }],
+    short: 'Waits for a worker to run `mail`',
     text: 'Waiting for task `mail`: attempt 1 has been due for 0 ms, and no worker has claimed it. It is a job of session `s` (open).',
   },
   {
@@ -396,6 +421,7 @@ const states: readonly State[] = [
       { kind: 'task', state: 'running' },
       { kind: 'job' },
     ],
+    short: 'Canceling: waits for `mail` to stop',
     text: 'Canceling (closed): only running work keeps it from its end. Waiting for task `mail`: attempt 1 has been running on a worker for 2 s, asked to stop. It is a job of session `s`, abandoned 1 s ago.',
   },
   {
@@ -405,6 +431,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'ended', status: 'completed' }],
+    short: 'Completed',
     text: 'Completed 5 s ago.',
   },
   {
@@ -415,6 +442,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'ended', status: 'terminated', reason: 'wrong input', actor: 'ada' }],
+    short: 'Terminated by `ada`: wrong input',
     text: 'Terminated by `ada` 5 s ago: wrong input.',
   },
   {
@@ -424,6 +452,7 @@ const states: readonly State[] = [
       await begin(store, [], { outcome: { status: 'failed', failure: poison } });
     },
     waits: [{ kind: 'ended', status: 'failed', failure: { code: 'POISON' } }],
+    short: 'Failed: claimed 10 times (`POISON`)',
     text: 'Failed now: claimed 10 times (POISON).',
   },
   {
@@ -439,6 +468,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'ended', status: 'canceled', leaked: 1, cleanupSkipped: true }],
+    short: 'Canceled: stop; 1 handler leaked',
     text: 'Canceled 5 s ago: stop. Its clean-up did not finish within its limit. 1 handler still ran after the grace.',
   },
   {
@@ -449,6 +479,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'worker', reason: 'noWorker', name: 'sample' }],
+    short: 'No live worker has `sample`',
     text: 'No live worker has orchestration `sample`, due for 5 s. Start a worker that registers it.',
   },
   {
@@ -459,6 +490,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'worker', reason: 'noWorker' }],
+    short: 'No live worker has `sample`',
     text: 'No live worker has orchestration `sample`, due for 5 s. Start a worker that registers it.',
   },
   {
@@ -468,6 +500,7 @@ const states: readonly State[] = [
     ),
     arrange: (store) => store.create('a', { version: '10' }),
     waits: [{ kind: 'worker', reason: 'noWorker', version: '10', nearestVersion: '9' }],
+    short: 'No live worker has `sample` version `10`',
     text: 'No live worker has orchestration `sample` version `10`, due for 0 ms. The nearest version that a live worker has is `9`. Start a worker that registers it.',
   },
   {
@@ -479,6 +512,7 @@ const states: readonly State[] = [
       await store.clock.advance(14_000);
     },
     waits: [{ kind: 'worker', reason: 'noWorker', expired: { worker: 'w1' } }],
+    short: 'No live worker has `sample`',
     text: 'The lease of worker `w1` expired 4 s ago during a turn (claim 1). No live worker has orchestration `sample`, due for 4 s. Start a worker that registers it.',
   },
   {
@@ -489,6 +523,7 @@ const states: readonly State[] = [
       await store.clock.advance(3_000);
     },
     waits: [{ kind: 'activity', state: 'queued', unclaimed: 'noWorker' }],
+    short: 'No live worker has `charge`',
     text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and no live worker has its code. Start a worker that registers activity `charge`.',
   },
   {
@@ -499,6 +534,7 @@ const states: readonly State[] = [
       await fail(store, 12_000);
     },
     waits: [{ kind: 'activity', state: 'retrying', unclaimed: 'noWorker' }],
+    short: 'No live worker has `charge`',
     text: 'Waiting for activity `charge`: attempt 2 of 10 starts in 12 s, and no live worker has its code. Last error: card declined (CARD_DECLINED). Start a worker that registers activity `charge`.',
   },
   {
@@ -509,6 +545,7 @@ const states: readonly State[] = [
       await store.clock.advance(3_000);
     },
     waits: [{ kind: 'activity', state: 'queued', unclaimed: 'busy' }],
+    short: 'Waits for a free worker to run `charge`, due for 3 s',
     text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and all live workers that have its code are busy.',
   },
   {
@@ -519,6 +556,7 @@ const states: readonly State[] = [
       await store.clock.advance(2_000);
     },
     waits: [{ kind: 'task', unclaimed: 'noWorker' }],
+    short: 'No live worker has `mail`',
     text: 'Waiting for task `mail`: attempt 1 has been due for 2 s, and no live worker has its code. Start a worker that registers task `mail`. Its priority is 5.',
   },
   {
@@ -533,6 +571,7 @@ const states: readonly State[] = [
       { kind: 'paused', target: 'instance', reason: 'bad deploy', actor: 'ada' },
       { kind: 'activity', unclaimed: 'paused' },
     ],
+    short: 'Paused by `ada`: bad deploy',
     text: 'Paused by `ada` 5 s ago: bad deploy. Resume it with `client.resume(id)`. Waiting for activity `charge`: attempt 1 of 10 is paused.',
   },
   {
@@ -544,6 +583,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'paused', target: 'orchestration', name: 'sample' }],
+    short: 'Paused with orchestration `sample`',
     text: 'Orchestration `sample` was paused 5 s ago. Resume it with `client.resume({ kind: "orchestration", name: "sample" })`.',
   },
   {
@@ -560,6 +600,7 @@ const states: readonly State[] = [
       { kind: 'paused', target: 'activity', name: 'charge' },
       { kind: 'activity', unclaimed: 'paused' },
     ],
+    short: 'Paused with activity `charge`',
     text: 'Activity `charge` was paused now. Resume it with `client.resume({ kind: "activity", name: "charge" })`. Waiting for activity `charge`: attempt 1 of 10 is paused.',
   },
   {
@@ -577,6 +618,7 @@ const states: readonly State[] = [
       ...Array.from({ length: 5 }, () => ({ kind: 'paused', target: 'activity' })),
       ...Array.from({ length: 5 }, () => ({ kind: 'activity', unclaimed: 'paused' })),
     ],
+    short: 'Paused with activity `a1`',
     text: [
       ...['a1', 'a2', 'a3'].map(
         (name) =>
@@ -593,6 +635,7 @@ const states: readonly State[] = [
       await store.clock.advance(3_000);
     },
     waits: [{ kind: 'timer', operation: 1 }],
+    short: 'Waits for a turn: its timer was due 2 s ago',
     text: 'Waiting for a timer: was due 2 s ago.',
   },
   {
@@ -617,18 +660,21 @@ const states: readonly State[] = [
       await store.commit(await store.claimOne());
     },
     waits: [{ kind: 'child', id: 'c', isStopping: true, status: 'canceling' }],
+    short: 'Waits for child `ship` to stop',
     text: 'Waiting for child `c` of `ship` to stop: canceling. Child: Canceling (stop): its code may clean up for 60 s more. Waiting for event `x`.',
   },
   {
     state: 'blocked by undecodable data',
     arrange: (store) => block(store, 'UNDECODABLE', 'Event 2 cannot be decoded.'),
     waits: [{ kind: 'blocked', code: 'UNDECODABLE', reason: 'Event 2 cannot be decoded.' }],
+    short: 'Blocked (UNDECODABLE): Event 2 cannot be decoded',
     text: 'Blocked for 0 ms (UNDECODABLE): Event 2 cannot be decoded. Build `b1` retries it in 8 s; another build retries it immediately.',
   },
   {
     state: 'blocked by an unregistered version',
     arrange: (store) => block(store, 'UNREGISTERED', 'Version 2 is not registered'),
     waits: [{ kind: 'blocked', code: 'UNREGISTERED', worker: 'w1' }],
+    short: 'Blocked (UNREGISTERED): Version 2 is not registered',
     text: 'Blocked for 0 ms (UNREGISTERED): Version 2 is not registered. Build `b1` retries it in 8 s; another build retries it immediately.',
   },
   {
@@ -639,6 +685,7 @@ const states: readonly State[] = [
       await store.clock.advance(5_000);
     },
     waits: [{ kind: 'ended', status: 'skipped' }],
+    short: 'Skipped: its condition did not hold',
     text: 'Skipped 5 s ago: its condition did not hold.',
   },
 ];
@@ -662,7 +709,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
 
   it.each(states)(
     'explains an instance that is: $state',
-    async ({ arrange, waits, text, workers = [liveWorker] }) => {
+    async ({ arrange, waits, text, short, workers = [liveWorker] }) => {
       const { store, client } = await open();
       await store.provider.registerWorkers(workers);
       await arrange(store);
@@ -671,6 +718,12 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
       expect(why.waits).toHaveLength(waits.length);
       expect(why.waits).toMatchObject(waits);
       expect(why.status).toBe((await client.get('a'))?.status);
+      expect(why.short).toBe(short);
+      // A list reads less than why(), and finds the same sentence.
+      const [instance] = (await client.list({ idPrefix: 'a' })).items.filter(
+        ({ id }) => id === 'a',
+      );
+      expect(await client.explain(['nobody', 'a'])).toEqual([{ id: 'a', instance, text: short }]);
     },
   );
 
@@ -689,8 +742,46 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
     expect(why.waits).toHaveLength(100);
     expect(why.more).toBe(4_900);
     expect(why.text).toMatch(/^Waiting for 5000 operations: event `e\d+`; .*; and 4997 more\. /);
+    expect(why.short).toBe('Waits for event `e100`; 4999 more');
+    const [explained] = await client.explain(['a']);
+    expect(explained?.text).toBe('Waits for event `e5036`; 63 more');
     expect(why.text).toMatch(
       / Its history is too long or damaged, so some waits may be missing\.$/,
     );
+  });
+
+  it('explain() finds the open wait of a loop whose beginning is not read', async () => {
+    const { store, client } = await open();
+    const loop = Array.from({ length: 200 }, (_, index): HistoryEvent[] => [
+      awaited(index + 1, 'next'),
+      { kind: 'eventReceived', at: 1, name: 'next', payload: null },
+    ]).flat();
+    await begin(store, [...loop, awaited(201, 'next')]);
+    expect(await client.explain(['a'])).toMatchObject([{ text: 'Waits for event `next`' }]);
+  });
+
+  it('explain() rejects bad ids, returns the order asked and each id once', async () => {
+    const { store, client } = await open();
+    await store.create('a');
+    await store.create('b');
+    const found = await client.explain(['b', 'nobody', 'a', 'b']);
+    expect(found.map(({ id }) => id)).toEqual(['b', 'a']);
+    const tooMany = Array.from({ length: 201 }, (_, index) => `i${index}`);
+    for (const ids of [[], [''], 'a', tooMany]) {
+      await expect(client.explain(ids as string[])).rejects.toMatchObject({
+        code: expect.stringMatching(/^INVALID_/) as string,
+      });
+    }
+  });
+
+  it('explain() shows names with backticks, and cuts long failures', async () => {
+    const { store, client } = await open();
+    await begin(store, [awaited(1, 'a`b')]);
+    expect(await client.explain(['a'])).toMatchObject([{ text: "Waits for event `a'b`" }]);
+    const { lockToken } = await startTask(store, 't');
+    const long = JSON.stringify({ name: 'E', message: 'x'.repeat(20_000) });
+    await store.ackWork(lockToken, { kind: 'failed', failure: long });
+    const [explained] = await client.explain(['t']);
+    expect(explained?.text).toBe('Failed: The failure is too large to show');
   });
 });

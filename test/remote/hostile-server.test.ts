@@ -41,6 +41,7 @@ const calls: Readonly<Partial<Record<Operation, (client: RemoteClient) => Promis
   listInstances: (client) => client.list(),
   getInstance: (client) => client.get('x'),
   explainInstance: (client) => client.why('x'),
+  explainInstances: (client) => client.explain(['x']),
   measureInstance: (client) => client.getInstanceInfo('x'),
   waitForInstances: (client) => client.wait('x'),
   getInstanceTree: (client) => client.getInstanceTree('x'),
@@ -141,7 +142,7 @@ describe('invalid server responses', () => {
   test('why() rejects a wait with a missing field of its kind, and passes a wait of an unknown kind', () => {
     const check = (wait: unknown) =>
       responseShapes.explainInstance(
-        { id: 'x', status: 'running', text: '', more: 0, waits: [wait] },
+        { id: 'x', status: 'running', text: '', short: '', more: 0, waits: [wait] },
         'answer',
       );
     expect(check({ kind: 'timer', operation: 1, fireAt: 5 })).toBeUndefined();

@@ -57,8 +57,12 @@ describe('roles and routes', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
     expect(open).toEqual(['health']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
-    // It only waits, and is a POST because many ids do not fit into a URL.
-    expect(reading.map(([name]) => name)).toEqual(['waitForInstances', 'watchInstances']);
+    // They only read, and are a POST because many ids do not fit into a URL.
+    expect(reading.map(([name]) => name)).toEqual([
+      'waitForInstances',
+      'explainInstances',
+      'watchInstances',
+    ]);
     const administering = all.filter(([, { role }]) => role === 'admin').map(([name]) => name);
     expect(administering.filter((name) => /^(delete|prune|runRetention)/.test(name))).toHaveLength(
       6,
@@ -123,6 +127,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   listExecutions: 'instance',
   listRunning: 'instance',
   explainInstance: 'instance',
+  explainInstances: 'filtered',
   watchInstance: 'instance',
   cancelInstance: 'filtered',
   terminateInstance: 'filtered',
@@ -207,6 +212,7 @@ function ofOthers(name: RouteName): Parts {
     startInstance: { name: 'payroll', id: 'new' },
     raiseEvent: { name: 'approved' },
     watchInstances: { ids: ['theirs'] },
+    explainInstances: { ids: ['theirs'] },
     signalFlow: { name: 'approved', timeoutMs: 0 },
     runTask: { task: 'payroll' },
     runTasks: { requests: [{ task: 'hello' }, { task: 'payroll' }] },

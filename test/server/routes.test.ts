@@ -179,6 +179,9 @@ describeServer('routes', (open) => {
       items: [{ kind: 'orchestration', name: 'hello', counts: { completed: { count: 1 } } }],
     });
     expect(await ask('explainInstance', { params })).toMatchObject({ id, status: 'completed' });
+    expect(await ask('explainInstances', { body: { ids: ['nobody', id] } })).toMatchObject({
+      items: [{ id, instance: { id, status: 'completed' }, text: 'Completed' }],
+    });
     const retried = await send('retryInstance', { params, body: { from: 'start' } });
     expect([retried.status, codeOf(retried)]).toEqual([409, 'INSTANCE_NOT_RETRYABLE']);
     const fork = await ask('forkInstance', { params, body: { from: 'start', id: 'copy' } });

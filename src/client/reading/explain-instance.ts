@@ -17,6 +17,7 @@ import { summarizeFailure, toPendingWork, type PendingWork } from './inspect-ins
 import { toBlockedInfo, toPauseInfo } from './instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
 import type { ActivityWait, PausedWait, TaskWait, Wait, Why } from './why.ts';
+import { summarizeWaits } from './why-summary.ts';
 import { explainWaits } from './why-text.ts';
 
 // Events of a history that are read: the last ones, because most open operations are recent.
@@ -44,10 +45,41 @@ async function explain(context: ExplainContext, id: string, childLimit: number):
   const { status } = record;
   const pending = (details?.pending ?? []).map(toPendingWork);
   const { nowMs } = turn;
-  const hasEnded = isTerminal(status);
-  const { open, incomplete } = hasEnded
+  const { open, incomplete } = isTerminal(status)
     ? { open: [], incomplete: false }
     : await openOperations(context, record, turn);
+  const found = { record, turn, pending, open };
+  const { state, operations, job } = await findWaits(context, found, childLimit);
+  const listed = operations.slice(0, Math.max(0, maxWaits - state.length - job.length));
+  const all = [...state, ...operations, ...job];
+  return {
+    id,
+    status,
+    text: explainWaits(all, { nowMs, incomplete }),
+    short: summarizeWaits(all, { nowMs, incomplete }),
+    waits: [...state, ...listed, ...job],
+    more: operations.length - listed.length,
+    ...(incomplete && { incomplete }),
+  };
+}
+
+/** What the store has about an instance. */
+export interface InstanceState {
+  readonly record: InstanceRecord;
+  readonly turn: TurnState;
+  readonly pending: readonly PendingWork[];
+  readonly open: readonly OpenOperation[];
+}
+
+/** Derives the waits of an instance. Reads at most `childLimit` of its children. */
+export async function findWaits(
+  context: ExplainContext,
+  { record, turn, pending, open }: InstanceState,
+  childLimit: number,
+): Promise<Record<'state' | 'operations' | 'job', readonly Wait[]>> {
+  const { status } = record;
+  const { nowMs } = turn;
+  const hasEnded = isTerminal(status);
   const paused =
     hasEnded && pending.length === 0
       ? []
@@ -62,17 +94,7 @@ async function explain(context: ExplainContext, id: string, childLimit: number):
     ...(await workWaits(context, record, { pending, paused, nowMs })),
     ...(await operationWaits(context, record, { open, pending, childLimit })),
   ];
-  const job = jobWaits(turn);
-  const listed = operations.slice(0, Math.max(0, maxWaits - state.length - job.length));
-  const text = explainWaits([...state, ...operations, ...job], { nowMs, incomplete });
-  return {
-    id,
-    status,
-    text,
-    waits: [...state, ...listed, ...job],
-    more: operations.length - listed.length,
-    ...(incomplete && { incomplete }),
-  };
+  return { state, operations, job: jobWaits(turn) };
 }
 
 /** The pauses of the instance, and of the definitions whose code runs next. */
@@ -290,8 +312,8 @@ async function openOperations(
   // An execution that has ended waits for its work only.
   if (kind === 'task' || isClosing) return { open: [], incomplete: false };
   const first = Math.max(0, historyLength - maxEvents);
-  const operations = new OpenOperations();
   let incomplete = first > 0;
+  const operations = new OpenOperations({ isPartial: incomplete });
   let after = first;
   while (after < historyLength) {
     const page = { instanceId, executionId, after, limit: pageEvents, maxBytes: maxPageBytes };

@@ -155,9 +155,15 @@ function readMaxAttempts(options: string | null): { readonly maxAttempts?: numbe
   }
 }
 
+/** Stands for a failure that is longer than a list reads. */
+export const tooLarge: FailureSummary = {
+  name: 'Error',
+  message: 'The failure is too large to show.',
+};
+
 /** Decodes a stored failure, without its stack, details and causes. */
 export function summarize(stored: string): FailureSummary {
-  if (stored === '') return { name: 'Error', message: 'The failure is too large to show.' };
+  if (stored === '') return tooLarge;
   return summarizeFailure(decodeFailure(stored));
 }
 

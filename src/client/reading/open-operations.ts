@@ -15,9 +15,14 @@ export interface OpenOperation {
 /** Collects the open operations of an execution from its history events. */
 export class OpenOperations {
   readonly #open = new Map<number, OpenOperation>();
-  readonly #events = new EventWaits();
+  readonly #events: EventWaits;
   /** Operations with `cancellation: 'wait'`: open until they have stopped, even if withdrawn. */
   readonly #mustStop = new Set<number>();
+
+  /** `isPartial`: the first event to add is not the first of the history. */
+  constructor({ isPartial = false }: { readonly isPartial?: boolean } = {}) {
+    this.#events = new EventWaits(isPartial);
+  }
 
   get all(): readonly OpenOperation[] {
     return [...this.#open.values()];
@@ -84,12 +89,20 @@ export class OpenOperations {
 
 /** Matches external events with the waits for them. */
 class EventWaits {
+  readonly #isPartial: boolean;
   readonly #waits = new Map<number, string>();
   readonly #buffered = new Map<string, number>();
+  /** The names of all waits so far. */
+  readonly #awaited = new Set<string>();
+
+  constructor(isPartial: boolean) {
+    this.#isPartial = isPartial;
+  }
 
   /** Returns whether the wait is open; a buffered event completes it. */
   wait(name: string, operation: number): boolean {
     const buffered = this.#buffered.get(name) ?? 0;
+    this.#awaited.add(name);
     if (buffered > 0) this.#buffered.set(name, buffered - 1);
     else this.#waits.set(operation, name);
     return buffered === 0;
@@ -106,6 +119,8 @@ class EventWaits {
       this.#waits.delete(operation);
       return operation;
     }
+    // Without the events before, the first one of a name most likely ended a wait that is not known.
+    if (this.#isPartial && !this.#awaited.has(name)) return undefined;
     this.#buffered.set(name, (this.#buffered.get(name) ?? 0) + 1);
     return undefined;
   }

@@ -12,6 +12,8 @@ export interface Why {
   readonly status: InstanceStatus;
   /** The explanation in plain words, by the store's clock. */
   readonly text: string;
+  /** The most important part of `text` as one short sentence without a full stop, for a row of a list. */
+  readonly short: string;
   /** What it waits for, at most 100 entries. One entry of kind `ended` if it has ended. */
   readonly waits: readonly Wait[];
   /** The number of waits beyond those in `waits`. */

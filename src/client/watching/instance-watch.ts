@@ -37,6 +37,8 @@ export class InstanceWatch {
   readonly #watched = new Map<string, Set<Listener>>();
   /** The state of each watched id at the last read. */
   readonly #last = new Map<string, InstanceChange>();
+  /** When a change of a watched id was found, by `performance.now()`. */
+  readonly #changedAt = new Map<string, number>();
   #stopListening: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -80,6 +82,11 @@ export class InstanceWatch {
     } finally {
       this.#remove(listener);
     }
+  }
+
+  /** Returns when a change of a watched id was last found, by `performance.now()`. */
+  changedAt(id: string): number | undefined {
+    return this.#changedAt.get(id);
   }
 
   /** Rejects all listeners with `CLOSED`. */
@@ -127,6 +134,7 @@ export class InstanceWatch {
       if (others?.size !== 0) continue;
       this.#watched.delete(id);
       this.#last.delete(id);
+      this.#changedAt.delete(id);
     }
     if (this.#listeners.size > 0) return;
     this.#stopListening?.();
@@ -193,6 +201,7 @@ export class InstanceWatch {
       const listeners = this.#watched.get(id);
       if (listeners === undefined) continue;
       const isNew = this.#last.get(id)?.version !== state.version;
+      if (isNew) this.#changedAt.set(id, performance.now());
       this.#last.set(id, state);
       for (const listener of listeners) {
         if (!listener.unseen.delete(id) && !isNew) continue;

@@ -1,5 +1,7 @@
+import type { StoredEvent } from '../../model/event.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { InstanceRecord } from './instances.ts';
 import type { SessionState } from './sessions.ts';
 
 /** Maximum length of heartbeats and failures that are read for pending work. */
@@ -76,6 +78,34 @@ export interface TurnState {
   } | null;
 }
 
+/** The maximum length of each failure and each task's options that `inspectInstances` reads. */
+export const maxListedLength = 16_384;
+
+export interface InspectInstancesParams {
+  readonly instanceIds: readonly string[];
+  /** Maximum pending items per instance. */
+  readonly maxPending: number;
+  /** Maximum events per instance. */
+  readonly maxEvents: number;
+}
+
+/** What a list needs to explain an instance. */
+export interface InspectedInstance {
+  /**
+   * Without output, custom status and input. A failure longer than `maxListedLength` is empty text, and options of that
+   * length are `null`.
+   */
+  readonly record: InstanceRecord;
+  readonly turn: TurnState;
+  /** Without heartbeats and failures. */
+  readonly pending: readonly PendingItem[];
+  /**
+   * The last events of the current execution, the oldest first, without payloads. Only of an orchestration that is
+   * idle: it has not ended, no worker runs it, no message is due and no work is pending.
+   */
+  readonly events: readonly StoredEvent[];
+}
+
 /** Reads for operators. */
 export interface InspectionStore {
   /**
@@ -108,4 +138,18 @@ export interface InspectionStore {
    * - return the session of a job, and since when the job is abandoned (inspect/shows-the-session-of-a-job)
    */
   inspectTurn(instanceId: string): Promise<TurnState | undefined>;
+
+  /**
+   * Reads many instances for a list, in one snapshot or with a constant number of statements.
+   *
+   * A provider must:
+   * - return them in the order of the ids, with `undefined` for a missing one
+   *   (inspect/many-come-in-the-order-asked)
+   * - return the same record, turn and pending items as the single reads, without payloads
+   *   (inspect/many-equal-the-single-reads)
+   * - return the last events of idle orchestrations only, at most `maxEvents` (inspect/idle-ones-have-their-last-events)
+   */
+  inspectInstances(
+    params: InspectInstancesParams,
+  ): Promise<readonly (InspectedInstance | undefined)[]>;
 }

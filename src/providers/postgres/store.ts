@@ -173,7 +173,7 @@ export class Store implements QueueAccess {
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
-    this.inspection = new Inspection(schema, this.definitions);
+    this.inspection = new Inspection(schema, this.definitions, this.instanceRecords);
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.rerunRows = new RerunRows(schema);

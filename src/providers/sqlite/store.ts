@@ -157,7 +157,7 @@ export class Store implements StoreAccess {
     this.scan = new InstanceScan(db, this.definitions);
     this.metrics = new Metrics(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
-    this.inspection = new Inspection(db, this.definitions);
+    this.inspection = new Inspection(db, this.definitions, this.instanceRecords);
     this.views = new Views(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));

@@ -113,6 +113,10 @@ export const restrictedHandlers: Handlers<Routes> = {
   listExecutions: forInstance('listExecutions'),
   listRunning: forInstance('listRunning'),
   explainInstance: forInstance('explainInstance'),
+  async explainInstances(call, context) {
+    const { items } = await handlers.explainInstances(call, context);
+    return { items: items.filter(({ instance }) => allows(call.caller, instance.name)) };
+  },
   async watchInstance(call, context) {
     await assertVisible(call, context);
     return watchAllowed(call, await handlers.watchInstance(call, context));

@@ -1,5 +1,6 @@
 import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
 import type { ListFilter } from '../../client/reading/instance-list.ts';
+import { readWatchedIds } from '../../client/watching/watched-ids.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
@@ -115,6 +116,15 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   },
   async explainInstance({ params, caller }, { explain, showStacks }) {
     return toWhyResponse(await explain(params.id, caller), showStacks);
+  },
+  async explainInstances({ body, caller }, { explanations, showStacks }) {
+    const found = await explanations.get(readWatchedIds(body.ids), caller);
+    return {
+      items: found.map((one) => ({
+        ...one,
+        instance: toInstanceResponse(one.instance, showStacks),
+      })),
+    };
   },
   async watchInstance({ params, signal }, context) {
     // Checked before the stream starts, so that an unknown id gets 404.

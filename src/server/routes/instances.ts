@@ -233,6 +233,17 @@ export const instanceRoutes = {
     params: byId,
     response: why,
   }),
+  explainInstances: route({
+    method: 'POST',
+    path: '/v1/bulk/why',
+    role: 'read',
+    summary:
+      'Explains up to 200 instances in one short sentence each, with their rows as in a list. Unknown ids are left out. A result may be 500 ms old, unless a stream of this server has reported a change since.',
+    body: z.strictObject({ ids: z.array(id).min(1).max(200) }),
+    response: z.strictObject({
+      items: z.array(z.strictObject({ id: z.string(), instance: instanceInfo, text: z.string() })),
+    }),
+  }),
   watchInstance: route({
     method: 'GET',
     path: '/v1/instances/{id}/changes',

@@ -110,6 +110,7 @@ export const why: z.ZodType<Why> = z
     id: z.string(),
     status,
     text: z.string(),
+    short: z.string(),
     waits: z.array(wait),
     more: z.number().meta({ description: 'The number of waits beyond those in `waits`.' }),
     incomplete: z.literal(true).exactOptional(),

@@ -111,6 +111,31 @@ export const brokenInspection: readonly BrokenProvider[] = [
       withTurn(provider, ({ job }) => ({ job: job && { ...job, abandonedAt: null } })),
   },
   {
+    fault: 'inspectInstances() drops missing instances',
+    rejectedBy: 'inspect/many-come-in-the-order-asked',
+    override: ({ provider }) => ({
+      inspectInstances: async (params) =>
+        (await provider.inspectInstances(params)).filter((found) => found !== undefined),
+    }),
+  },
+  {
+    fault: 'inspectInstances() lists all pending items',
+    rejectedBy: 'inspect/many-equal-the-single-reads',
+    override: ({ provider }) => ({
+      inspectInstances: (params) => provider.inspectInstances({ ...params, maxPending: 1_000 }),
+    }),
+  },
+  {
+    fault: 'inspectInstances() returns the events of a page from the newest',
+    rejectedBy: 'inspect/idle-ones-have-their-last-events',
+    override: ({ provider }) => ({
+      inspectInstances: async (params) =>
+        (await provider.inspectInstances(params)).map(
+          (found) => found && { ...found, events: found.events.toReversed() },
+        ),
+    }),
+  },
+  {
     fault: 'an unknown instance has empty details',
     rejectedBy: 'inspect/an-unknown-id-is-undefined',
     override: ({ provider }) => ({

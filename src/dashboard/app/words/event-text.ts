@@ -17,7 +17,9 @@ export function describeEvent(event: HistoryEvent): string {
     case 'timerCreated':
       return `#${event.operation} until ${formatDateTime(event.fireAt)}`;
     case 'customStatusSet':
+      return `#${event.operation} custom status`;
     case 'tagsSet':
+      return `#${event.operation} tags`;
     case 'timerFired':
     case 'childCompleted':
     case 'detachedConfirmed':

@@ -1,18 +1,28 @@
+import type { StoredEvent } from '../../../model/event.ts';
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import {
+  maxListedLength,
   maxShownLength,
+  type InspectedInstance,
+  type InspectInstancesParams,
   type InspectionStore,
   type InstanceDetails,
   type PendingItem,
   type TurnState,
 } from '../../contract/inspection.ts';
-import { one, prepare } from '../driver/columns.ts';
+import { needsEvents } from '../../rules/inspection.ts';
+import { keys, one, prepare, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
+import type { InstanceRecords } from './instance-records.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import { toTurnState, type TurnStateRow } from '../../shared/turn-state-row.ts';
 import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
+
+interface EventRow extends StoredEvent {
+  readonly instanceKey: number;
+}
 
 interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'expired' | 'cancel'> {
   readonly definitionKey: number;
@@ -32,16 +42,20 @@ export function createInspectionStore(
       store.read('inspectInstance', (tx) => store.inspection.read(tx, params, store.nowParameter)),
     inspectTurn: (instanceId) =>
       store.read('inspectTurn', (tx) => store.inspection.turn(tx, instanceId, store.nowParameter)),
+    inspectInstances: (params) =>
+      store.read('inspectInstances', (tx) => store.inspection.many(tx, params, store.nowParameter)),
   };
 }
 
 /** Reads the input and the pending items of an instance, for operators. */
 export class Inspection {
   readonly #definitions: Definitions;
+  readonly #records: InstanceRecords;
   readonly #statements: ReturnType<typeof statements>;
 
-  constructor(schema: string, definitions: Definitions) {
+  constructor(schema: string, definitions: Definitions, records: InstanceRecords) {
     this.#definitions = definitions;
+    this.#records = records;
     this.#statements = statements(schema);
   }
 
@@ -75,6 +89,54 @@ export class Inspection {
     return row && toTurnState(row, row.now);
   }
 
+  /** Runs four statements, for any number of instances. */
+  async many(
+    tx: Transaction,
+    { instanceIds, maxPending, maxEvents }: InspectInstancesParams,
+    now: number | null,
+  ): Promise<readonly (InspectedInstance | undefined)[]> {
+    if (instanceIds.length === 0) return [];
+    const { selectTurns, selectListed, selectLastEvents } = this.#statements;
+    const [records, turns, items] = await Promise.all([
+      this.#records.getListed(tx, instanceIds),
+      tx.query<TurnStateRow & { readonly now: number; readonly instanceKey: number }>(
+        ...selectTurns({ now, instanceIds }),
+      ),
+      tx.query<ItemRow & { readonly instanceKey: number }>(
+        ...selectListed({ now, instanceIds, maxPending }),
+      ),
+    ]);
+    await this.#definitions.load(
+      tx,
+      items.map(({ definitionKey }) => definitionKey),
+    );
+    const turnByKey = new Map(turns.map((row) => [row.instanceKey, toTurnState(row, row.now)]));
+    const itemsByKey = Map.groupBy(items, ({ instanceKey }) => instanceKey);
+    const found = records.flatMap((record) => {
+      const { instanceKey } = record;
+      const turn = turnByKey.get(instanceKey);
+      const pending = (itemsByKey.get(instanceKey) ?? []).map(({ instanceKey: _, ...row }) =>
+        this.#toItem(row),
+      );
+      // The instance may have been replaced between two statements.
+      return turn === undefined ? [] : [{ record, turn, pending }];
+    });
+    const idle = found.filter(needsEvents).map(({ record }) => record.instanceKey);
+    const events =
+      idle.length === 0
+        ? []
+        : await tx.query<EventRow>(...selectLastEvents({ keys: idle, maxEvents }));
+    const eventsByKey = Map.groupBy(events, ({ instanceKey }) => instanceKey);
+    const byId = new Map(
+      found.map((one) => {
+        const { instanceKey, instanceId } = one.record;
+        const own = (eventsByKey.get(instanceKey) ?? []).map(({ instanceKey: _, ...row }) => row);
+        return [instanceId, { ...one, events: own }];
+      }),
+    );
+    return instanceIds.map((id) => byId.get(id));
+  }
+
   #toItem(row: ItemRow): PendingItem {
     const { definitionKey, isHeld, worker, claimedAt, lockedUntil, ...others } = row;
     const { cancelTrigger, cancelReason, ...item } = others;
@@ -88,6 +150,35 @@ export class Inspection {
       cancel: toCancelRecord({ cancelTrigger, cancelReason }),
     };
   }
+}
+
+const turnColumns = `${nowSql} AS now, history_length AS "historyLength",
+          closing_reason IS NOT NULL AS "isClosing", next_at AS "nextAt", held_until AS "heldUntil",
+          cleanup_at AS "cleanupAt", claims, locked_until AS "lockedUntil", claimed_by AS "claimedBy",
+          claimed_at AS "claimedAt", session_id AS "sessionId", state AS "sessionState",
+          session.expires_at AS "sessionExpiresAt", abandoned_at AS "abandonedAt"`;
+
+/** One index probe per table. */
+function turnSource(schema: string): string {
+  return `${schema}.instances
+        LEFT JOIN LATERAL (SELECT * FROM ${schema}.instance_locks AS one
+          WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE
+        LEFT JOIN LATERAL (SELECT session_key, abandoned_at FROM ${schema}.jobs AS one
+          WHERE one.instance_key = instances.instance_key LIMIT 1) AS job ON TRUE
+        LEFT JOIN LATERAL (SELECT session_id, state, expires_at FROM ${schema}.sessions AS one
+          WHERE one.session_key = job.session_key LIMIT 1) AS session ON TRUE`;
+}
+
+const itemColumns = `item.definition_key AS "definitionKey", item.execution_id AS "executionId", operation,
+          item.failures, heartbeat_at AS "heartbeatAt", point_of_no_return AS "pointOfNoReturn",
+          greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
+          claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
+          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"`;
+
+function itemSource(schema: string, maxPending: string): string {
+  return `${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${schema}.worker_queue AS one WHERE one.instance_key = instances.instance_key
+          ORDER BY one.execution_id, one.operation LIMIT ${maxPending}) AS item`;
 }
 
 function statements(schema: string) {
@@ -106,23 +197,47 @@ function statements(schema: string) {
         END AS input
         FROM ${schema}.instances WHERE instance_id = ${instanceId}`,
     ),
-    // One index probe per table.
     selectTurn: prepare(
       'perdure_select_turn_state',
       { now: one<number | null>('bigint'), instanceId: one<string>('text') },
-      ({ instanceId }) => `SELECT ${nowSql} AS now, history_length AS "historyLength",
-          closing_reason IS NOT NULL AS "isClosing", next_at AS "nextAt", held_until AS "heldUntil",
-          cleanup_at AS "cleanupAt", claims, locked_until AS "lockedUntil", claimed_by AS "claimedBy",
-          claimed_at AS "claimedAt", session_id AS "sessionId", state AS "sessionState",
-          session.expires_at AS "sessionExpiresAt", abandoned_at AS "abandonedAt"
-        FROM ${schema}.instances
-        LEFT JOIN LATERAL (SELECT * FROM ${schema}.instance_locks AS one
-          WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE
-        LEFT JOIN LATERAL (SELECT session_key, abandoned_at FROM ${schema}.jobs AS one
-          WHERE one.instance_key = instances.instance_key LIMIT 1) AS job ON TRUE
-        LEFT JOIN LATERAL (SELECT session_id, state, expires_at FROM ${schema}.sessions AS one
-          WHERE one.session_key = job.session_key LIMIT 1) AS session ON TRUE
-        WHERE instance_id = ${instanceId}`,
+      ({ instanceId }) =>
+        `SELECT ${turnColumns} FROM ${turnSource(schema)} WHERE instance_id = ${instanceId}`,
+    ),
+    selectTurns: prepare(
+      'perdure_select_turn_states',
+      { now: one<number | null>('bigint'), instanceIds: strings() },
+      ({ instanceIds }) => `SELECT instances.instance_key AS "instanceKey", ${turnColumns}
+        FROM ${turnSource(schema)} WHERE instance_id = ANY (${instanceIds})`,
+    ),
+    selectListed: prepare(
+      'perdure_select_listed_items',
+      {
+        now: one<number | null>('bigint'),
+        instanceIds: strings(),
+        maxPending: one<number>('bigint'),
+      },
+      ({
+        instanceIds,
+        maxPending,
+      }) => `SELECT instances.instance_key AS "instanceKey", ${itemColumns},
+          CASE WHEN length(item.options) <= ${maxListedLength} THEN item.options END AS options,
+          NULL AS "lastFailure", NULL AS heartbeat
+        FROM ${itemSource(schema, maxPending)}
+        WHERE instance_id = ANY (${instanceIds}) ORDER BY item.execution_id, operation`,
+    ),
+    selectLastEvents: prepare(
+      'perdure_select_last_events',
+      { keys: keys(), maxEvents: one<number>('bigint') },
+      ({
+        keys,
+        maxEvents,
+      }) => `SELECT instances.instance_key AS "instanceKey", event.kind, event.at, event.data,
+          NULL AS payload
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT event_id, kind, at, data FROM ${schema}.history AS one
+          WHERE one.instance_key = instances.instance_key AND one.execution_id = instances.execution_id
+          ORDER BY one.event_id DESC LIMIT ${maxEvents}) AS event
+        WHERE instances.instance_key = ANY (${keys}) ORDER BY event.event_id`,
     ),
     selectPending: prepare(
       'perdure_select_pending_items',
@@ -131,20 +246,11 @@ function statements(schema: string) {
         instanceId: one<string>('text'),
         maxPending: one<number>('bigint'),
       },
-      ({
-        instanceId,
-        maxPending,
-      }) => `SELECT item.definition_key AS "definitionKey", item.execution_id AS "executionId", operation, item.options,
-          item.failures, CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
+      ({ instanceId, maxPending }) => `SELECT ${itemColumns}, item.options,
+          CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
             WHEN last_failure IS NOT NULL THEN '' END AS "lastFailure",
-          CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
-          heartbeat_at AS "heartbeatAt", point_of_no_return AS "pointOfNoReturn",
-          greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
-          claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
-          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
-        FROM ${schema}.instances CROSS JOIN LATERAL (
-          SELECT * FROM ${schema}.worker_queue AS one WHERE one.instance_key = instances.instance_key
-          ORDER BY one.execution_id, one.operation LIMIT ${maxPending}) AS item
+          CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat
+        FROM ${itemSource(schema, maxPending)}
         WHERE instance_id = ${instanceId} ORDER BY item.execution_id, operation`,
     ),
   };

@@ -5,6 +5,7 @@ import type {
   ListInstancesParams,
   ListInstancesResult,
 } from '../../contract/instances.ts';
+import { maxListedLength } from '../../contract/inspection.ts';
 import {
   toExecutionRecord,
   toInstanceRecord,
@@ -55,6 +56,13 @@ const columns = (
   ${run.onFail('instances')} AS "onFail", ${payload('on_fail_failure')} AS "onFailFailure",
   forked_from AS "forkedFrom"`;
 
+/** A column of a list: `NULL`, or its text up to a length. */
+function listed(column: PayloadColumn): string {
+  if (largeColumns.includes(column)) return 'NULL';
+  const long = column === 'options' ? 'NULL' : "''";
+  return `CASE WHEN length(${column}) <= ${maxListedLength} THEN ${column} WHEN ${column} IS NOT NULL THEN ${long} END`;
+}
+
 type RowWithin = InstanceRecordRow & { readonly isWithheld: boolean };
 
 /** The columns of a query whose `cut` names the first row that does not fit. That row has no payloads. */
@@ -102,6 +110,17 @@ export class InstanceRecords {
     const end = instanceIds.findIndex((id) => byId.get(id)?.withheld === true);
     const returned = end === -1 ? instanceIds : instanceIds.slice(0, end);
     return returned.map((id) => byId.get(id));
+  }
+
+  /** Returns records without payloads, and with failures and options of a bounded length. */
+  async getListed(
+    tx: Transaction,
+    instanceIds: readonly string[],
+  ): Promise<readonly InstanceRecord[]> {
+    const rows = await tx.query<InstanceRecordRow>(
+      ...this.#statements.selectListed({ instanceIds }),
+    );
+    return this.#toRecords(tx, rows);
   }
 
   async list(tx: Transaction, params: ListInstancesParams): Promise<ListInstancesResult> {
@@ -191,6 +210,12 @@ function statements(schema: string, run: RunState, source: string) {
       { instanceIds: strings() },
       ({ instanceIds }) =>
         `SELECT ${columns(run)} FROM ${source} WHERE instance_id = ANY (${instanceIds})`,
+    ),
+    selectListed: prepare(
+      'perdure_select_listed',
+      { instanceIds: strings() },
+      ({ instanceIds }) =>
+        `SELECT ${columns(run, listed)} FROM ${source} WHERE instance_id = ANY (${instanceIds})`,
     ),
     // Sizes first: rows that do not fit are never read.
     selectWithin: prepare(

@@ -1,13 +1,19 @@
 import type Database from 'better-sqlite3';
+import type { StoredEvent } from '../../../model/event.ts';
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import {
+  maxListedLength,
   maxShownLength,
+  type InspectedInstance,
+  type InspectInstancesParams,
   type InspectionStore,
   type InstanceDetails,
   type PendingItem,
   type TurnState,
 } from '../../contract/inspection.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import type { InstanceRecords } from './instance-records.ts';
+import { needsEvents } from '../../rules/inspection.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
 import { toTurnState, type TurnStateRow } from '../../shared/turn-state-row.ts';
 import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
@@ -33,12 +39,16 @@ interface ItemRow extends Omit<
 /** Reads details of an instance for operators. */
 export class Inspection {
   readonly #definitions: Definitions;
+  readonly #records: InstanceRecords;
   readonly #selectInput;
   readonly #selectPending;
+  readonly #selectListed;
+  readonly #selectEvents;
   readonly #selectTurn;
 
-  constructor(db: Database.Database, definitions: Definitions) {
+  constructor(db: Database.Database, definitions: Definitions, records: InstanceRecords) {
     this.#definitions = definitions;
+    this.#records = records;
     // The input is in the first event of an execution. Before the first turn it is in the start message.
     this.#selectInput = db.prepare<[string], InputRow>(
       `SELECT instance_key AS instanceKey, CASE
@@ -51,15 +61,26 @@ export class Inspection {
        END AS input
        FROM instances WHERE instance_id = ?`,
     );
-    this.#selectPending = db.prepare<[number, number], ItemRow>(
-      `SELECT definition_key AS definitionKey, execution_id AS executionId, operation, options, failures,
-              CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
-                   WHEN last_failure IS NOT NULL THEN '' END AS lastFailure,
-              CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
-              heartbeat_at AS heartbeatAt, point_of_no_return AS pointOfNoReturn,
-              next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
-              locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
-       FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation LIMIT +?`,
+    const items = (values: string) =>
+      db.prepare<[number, number], ItemRow>(
+        `SELECT definition_key AS definitionKey, execution_id AS executionId, operation, failures, ${values},
+                heartbeat_at AS heartbeatAt, point_of_no_return AS pointOfNoReturn,
+                next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
+                locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
+         FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation LIMIT +?`,
+      );
+    this.#selectPending = items(
+      `options, CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
+                     WHEN last_failure IS NOT NULL THEN '' END AS lastFailure,
+       CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat`,
+    );
+    this.#selectListed = items(
+      `CASE WHEN length(options) <= ${maxListedLength} THEN options END AS options,
+       NULL AS lastFailure, NULL AS heartbeat`,
+    );
+    this.#selectEvents = db.prepare<[number, number, number], StoredEvent>(
+      `SELECT kind, at, data, NULL AS payload FROM history WHERE instance_key = ? AND execution_id = ?
+       ORDER BY event_id DESC LIMIT +?`,
     );
     this.#selectTurn = db.prepare<[string], TurnStateRow>(
       `SELECT history_length AS historyLength, closing_reason IS NOT NULL AS isClosing, next_at AS nextAt,
@@ -83,6 +104,22 @@ export class Inspection {
   turn(instanceId: string, now: number): TurnState | undefined {
     const row = this.#selectTurn.get(instanceId);
     return row && toTurnState(row, now);
+  }
+
+  many(params: InspectInstancesParams, now: number): readonly (InspectedInstance | undefined)[] {
+    const { instanceIds, maxPending, maxEvents } = params;
+    return instanceIds.map((id) => {
+      const record = this.#records.getListed(id);
+      const turn = record && this.turn(id, now);
+      if (record === undefined || turn === undefined) return undefined;
+      const { instanceKey, executionId } = record;
+      const rows = this.#selectListed.all(instanceKey, maxPending);
+      const found = { record, turn, pending: rows.map((row) => this.#toItem(row, now)) };
+      const events = needsEvents(found)
+        ? this.#selectEvents.all(instanceKey, executionId, maxEvents).toReversed()
+        : [];
+      return { ...found, events };
+    });
   }
 
   #toItem(row: ItemRow, now: number): PendingItem {
@@ -112,5 +149,7 @@ export function createInspectionStore(
       ),
     inspectTurn: (instanceId) =>
       store.read('inspectTurn', () => store.inspection.turn(instanceId, store.now())),
+    inspectInstances: (params) =>
+      store.read('inspectInstances', () => store.inspection.many(params, store.now())),
   };
 }

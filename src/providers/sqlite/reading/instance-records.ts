@@ -6,6 +6,7 @@ import type {
   ListInstancesParams,
   ListInstancesResult,
 } from '../../contract/instances.ts';
+import { maxListedLength } from '../../contract/inspection.ts';
 import { takeWithin } from '../../contract/page-bytes.ts';
 import {
   payloadBytes,
@@ -25,9 +26,10 @@ interface CurrentExecution extends ExecutionRow {
 
 const columns = (
   payload: (column: string) => string,
+  detail: (column: string, long: string) => string = (column) => column,
 ) => `instances.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
   instances.definition_key AS definitionKey, status, execution_id AS executionId,
-  parent_instance_id AS parentInstanceId, ${payload('output')} AS output, failure, ${payload('custom_status')} AS customStatus,
+  parent_instance_id AS parentInstanceId, ${payload('output')} AS output, ${detail('failure', "''")} AS failure, ${payload('custom_status')} AS customStatus,
   custom_status_version AS customStatusVersion,
   created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
   cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
@@ -35,11 +37,16 @@ const columns = (
   terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt,
   blocked_build AS blockedBuild, blocked_details AS blockedDetails, tags,
   paused_at AS pausedAt, paused_reason AS pausedReason, paused_actor AS pausedActor, priority,
-  ${payload('input')} AS input, options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
-  on_fail_failure AS onFailFailure, forked_from AS forkedFrom`;
+  ${payload('input')} AS input, ${detail('options', 'NULL')} AS options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
+  ${detail('on_fail_failure', "''")} AS onFailFailure, forked_from AS forkedFrom`;
 
 const all = columns((column) => column);
 const withoutLarge = columns(() => 'NULL');
+const withShort = columns(
+  () => 'NULL',
+  (column, long) =>
+    `CASE WHEN length(${column}) <= ${maxListedLength} THEN ${column} WHEN ${column} IS NOT NULL THEN ${long} END`,
+);
 
 const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
 
@@ -52,6 +59,7 @@ export class InstanceRecords {
   readonly #instanceList: InstanceList;
   readonly #selectPage;
   readonly #selectSummaries;
+  readonly #selectListed;
 
   constructor(db: Database.Database, definitions: Definitions, list: InstanceList) {
     this.#definitions = definitions;
@@ -65,6 +73,9 @@ export class InstanceRecords {
     this.#selectSummaries = page(withoutLarge);
     this.#select = db.prepare<[string], InstanceRecordRow>(
       `SELECT ${all} FROM ${source} WHERE instance_id = ?`,
+    );
+    this.#selectListed = db.prepare<[string], InstanceRecordRow>(
+      `SELECT ${withShort} FROM ${source} WHERE instance_id = ?`,
     );
     this.#selectCurrent = db.prepare<[string], CurrentExecution>(
       `SELECT instance_key AS instanceKey, execution_id AS executionId, definition_key AS definitionKey, status,
@@ -95,6 +106,12 @@ export class InstanceRecords {
       records.push(row === undefined ? undefined : this.#toRecord(row));
     }
     return records;
+  }
+
+  /** Returns a record without payloads, and with failures and options of a bounded length. */
+  getListed(instanceId: string): InstanceRecord | undefined {
+    const row = this.#selectListed.get(instanceId);
+    return row && this.#toRecord(row);
   }
 
   list(params: ListInstancesParams): ListInstancesResult {

@@ -277,9 +277,13 @@ function CommandLine({
     <div class={`cl ${bad ? 'bad' : ''}`} title={kind}>
       <span class="dim tnum">{id}</span>
       <span class={`cut ${dim ? 'dim' : ''}`}>
-        <code>
-          <bdi>{text}</bdi>
-        </code>
+        {dim ? (
+          text
+        ) : (
+          <code>
+            <bdi>{text}</bdi>
+          </code>
+        )}
       </span>
       {at !== undefined && <span class="tm dim tnum">{formatTime(at)}</span>}
     </div>

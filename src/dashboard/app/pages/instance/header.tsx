@@ -13,6 +13,7 @@ import { formatNumber } from '../../words/format.ts';
 import { ago } from '../../words/sentence.ts';
 import { isActive, toneOf, type Tone } from '../../words/status.ts';
 import type { InstanceState } from './instance-data.ts';
+import { isVersion, versionText } from '../../words/version.ts';
 import { WhyBanner } from './why-banner.tsx';
 
 /** Id, status, actions, facts, and why. */
@@ -56,7 +57,7 @@ export function Header({
           <b>
             <bdi>{instance.name}</bdi>
           </b>
-          {instance.version !== undefined && ` v${instance.version.replace(/^v/, '')}`}
+          {isVersion(instance.version) && ` ${versionText(instance.version)}`}
         </span>
         <span>
           {instance.startedAt === undefined ? 'Created ' : 'Started '}

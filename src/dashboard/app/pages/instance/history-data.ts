@@ -62,7 +62,7 @@ export class HistoryReader {
 
   /** Adds events that are recorded from now on. */
   watch(signal: AbortSignal): void {
-    const position = (): string => `${this.#executionId}:${this.entries.peek()[0]?.id ?? 0}`;
+    const position = (): string => `${this.#executionId}.${this.entries.peek()[0]?.id ?? 0}`;
     void follow(
       'watchHistory',
       () => ({

@@ -5,6 +5,7 @@ import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Tabs, type Tab } from '../../components/tabs.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { href, instanceHref, navigate } from '../../state/router.ts';
+import { isFlowVersion } from '../../words/version.ts';
 import { Blocked } from './blocked.tsx';
 import { Executions } from './executions.tsx';
 import { FlowTab } from './flow-tab.tsx';
@@ -86,7 +87,7 @@ function Shown({
   const { id } = instance;
   const titles: readonly (readonly [id: string, title: string])[] = [
     ...(instance.blocked === undefined ? [] : [['blocked', 'Blocked'] as const]),
-    ...(isFlow(instance) ? [['flow', 'Flow'] as const] : []),
+    ...(isFlowVersion(instance.version) ? [['flow', 'Flow'] as const] : []),
     ...(instance.kind === 'task'
       ? []
       : [['timeline', 'Timeline'] as const, ['history', 'History'] as const]),
@@ -117,11 +118,6 @@ function Shown({
       {current === 'raw' && <Raw data={data} />}
     </>
   );
-}
-
-// Runs of flows are orchestrations of this version.
-function isFlow({ version }: InstanceState['instance']): boolean {
-  return version === 'flow-1';
 }
 
 function fill(template: string, values: Readonly<Record<string, string>>): string {

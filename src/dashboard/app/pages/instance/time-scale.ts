@@ -25,21 +25,25 @@ export interface Span {
 
 const idleWidth = 6;
 const maxBands = 5;
+/** The share of the track for what is planned, in per cent. */
+const futureWidth = 16;
 
 /**
  * Builds a scale from `start` to `end`. With `collapse`, stretches without a span that are long beside the busy time are
- * narrowed, so that a wait of hours does not hide the seconds of work around it.
+ * narrowed, so that a wait of hours does not hide the seconds of work around it. With `until`, the time after `end` has a
+ * fixed share of the track.
  */
 export function makeScale(
   start: number,
   end: number,
   busy: readonly Span[],
-  { collapse }: { readonly collapse: boolean },
+  { collapse, until }: { readonly collapse: boolean; readonly until?: number | undefined },
 ): TimeScale {
   const last = Math.max(end, start + 1);
   const gaps = collapse ? findGaps(start, last, busy) : [];
   const gapTime = gaps.reduce((total, { from, to }) => total + to - from, 0);
-  const linear = (100 - gaps.length * idleWidth) / Math.max(1, last - start - gapTime);
+  const future = until !== undefined && until > last ? futureWidth : 0;
+  const linear = (100 - future - gaps.length * idleWidth) / Math.max(1, last - start - gapTime);
   const pieces: { from: number; to: number; x: number; perMs: number }[] = [];
   let x = 0;
   let from = start;
@@ -55,9 +59,10 @@ export function makeScale(
     add(gap.to, idleWidth);
   }
   if (last > from) add(last, (last - from) * linear);
+  if (until !== undefined && future > 0) add(until, future);
   return {
     start,
-    end: last,
+    end: until ?? last,
     idle,
     x(at) {
       const piece = pieces.findLast((one) => one.from <= at) ?? pieces[0];

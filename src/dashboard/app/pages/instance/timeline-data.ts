@@ -104,10 +104,29 @@ class TimelineReader {
   }
 
   #toData(isComplete: boolean): TimelineData {
-    return {
-      items: [...this.#items.values()].sort((a, b) => a.operation - b.operation),
-      marks: [...this.#marks.values()],
-      isComplete,
-    };
+    const items = [...this.#items.values()].sort((a, b) => a.operation - b.operation);
+    const marks = [...this.#marks.values()];
+    return { items: withReceived(items, marks), marks, isComplete };
   }
+}
+
+/** Ends the waits for external events: the oldest wait for a name takes the oldest event of that name. */
+function withReceived(items: readonly Item[], marks: readonly Mark[]): readonly Item[] {
+  const received = Map.groupBy(
+    marks.filter(({ kind }) => kind === 'eventReceived'),
+    ({ name = '' }) => name,
+  );
+  if (received.size === 0) return items;
+  return items.map((item) => {
+    if (item.kind !== 'event' || item.endedAt !== undefined || item.withdrawnAt !== undefined) {
+      return item;
+    }
+    const event = received.get(item.name ?? '')?.shift();
+    if (event === undefined) return item;
+    return {
+      ...item,
+      endedAt: Math.max(event.at, item.startedAt ?? event.at),
+      outcome: 'completed' as const,
+    };
+  });
 }

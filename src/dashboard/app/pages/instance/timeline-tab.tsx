@@ -63,12 +63,17 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
   );
   const active = isActive(instance.status) && execution === undefined;
   // While it runs, the scale moves once a second.
-  const until_ = active ? now.value : (instance.endedAt ?? lastTime(known) ?? now.value);
+  const end = active ? now.value : (instance.endedAt ?? lastTime(known) ?? now.value);
   const limit = data.why.waits.find((wait) => wait.kind === 'cancel');
   const cleanupUntil = limit?.kind === 'cancel' ? limit.cleanupUntil : undefined;
+  const nextTry = pending.reduce<number | undefined>(
+    (latest, { nextTryAt }) =>
+      nextTryAt === undefined ? latest : Math.max(latest ?? 0, nextTryAt),
+    undefined,
+  );
   const scale = useMemo(
-    () => toScale(instance, known, until_, { collapse, active, cleanupUntil }),
-    [instance, known, until_, collapse, active, cleanupUntil],
+    () => toScale(instance, known, end, { collapse, active, cleanupUntil, nextTry }),
+    [instance, known, end, collapse, active, cleanupUntil, nextTry],
   );
   if (known === undefined) {
     return error.value === undefined ? <Loading rows={8} /> : <Problem error={error.value} />;
@@ -276,17 +281,16 @@ function toScale(
     collapse,
     active,
     cleanupUntil,
+    nextTry,
   }: {
     readonly collapse: boolean;
     readonly active: boolean;
     readonly cleanupUntil: number | undefined;
+    readonly nextTry: number | undefined;
   },
 ): TimeScale {
   const start = data?.marks[0]?.at ?? instance.startedAt ?? instance.createdAt;
-  // Right of now is a plan: some room for the next attempt, or for the limit of the clean-up.
-  const room = active ? Math.max(1_000, (end - start) * 0.16) : (end - start) * 0.02;
-  const last = Math.max(end + room, cleanupUntil ?? 0);
-  const busy: Span[] = [{ from: end, to: last }];
+  const busy: Span[] = [];
   for (const { startedAt, claimedAt, endedAt, kind } of data?.items ?? []) {
     if (startedAt === undefined) continue;
     if (kind === 'activity') busy.push({ from: claimedAt ?? startedAt, to: endedAt ?? end });
@@ -294,7 +298,10 @@ function toScale(
     if (endedAt !== undefined) busy.push({ from: endedAt, to: endedAt });
   }
   for (const { at } of data?.marks ?? []) busy.push({ from: at, to: at });
-  return makeScale(start, last, busy, { collapse });
+  // Right of now is a plan: up to the limit of the clean-up or the next attempt.
+  const planned = Math.max(cleanupUntil ?? 0, nextTry ?? 0);
+  const until = active ? Math.max(end + 1_000, planned + (planned - end) * 0.2) : undefined;
+  return makeScale(start, end, busy, { collapse, until });
 }
 
 interface AxisProps {
@@ -305,46 +312,54 @@ interface AxisProps {
 }
 
 function Axis({ scale, active, cancelAt, cleanupUntil }: AxisProps): JSX.Element {
-  const nowX = scale.x(now.value);
-  const ticks = [25, 50, 75].filter(
-    (x) =>
-      (!active || Math.abs(x - nowX) > 9) &&
-      scale.idle.every((band) => x < band.x - 6 || x > band.x + band.width + 6) &&
-      (cancelAt === undefined || Math.abs(x - scale.x(cancelAt)) > 9),
+  const labels: { x: number; text: string; look: string }[] = [
+    { x: 0, text: formatTime(scale.start), look: 'l' },
+    ...(active ? [{ x: scale.x(now.value), text: formatTime(now.value), look: 'now' }] : []),
+    ...(cancelAt === undefined
+      ? []
+      : [{ x: scale.x(cancelAt), text: `Cancel ${formatTime(cancelAt)}`, look: 'hot' }]),
+    ...(cleanupUntil === undefined || !active
+      ? []
+      : [{ x: scale.x(cleanupUntil), text: `Limit ${formatTime(cleanupUntil)}`, look: 'hot e' }]),
+    ...scale.idle.map(({ x, width, from, to }) => ({
+      x: x + width / 2,
+      text: formatDuration(to - from),
+      look: '',
+    })),
+    ...[25, 50, 75].map((x) => ({
+      x,
+      text: `+${formatDuration(scale.at(x) - scale.start)}`,
+      look: '',
+    })),
+  ];
+  // The first label at a place wins.
+  const shown = labels.filter((label, index) =>
+    labels
+      .slice(0, index)
+      .every((other) => Math.abs(other.x - label.x) >= labelWidth(label, other)),
   );
   return (
     <div class="tl-axis h" role="row" aria-hidden="true">
       <div class="lab">Operation</div>
       <div class="trk">
-        <span class="tk l">{formatTime(scale.start)}</span>
-        {ticks.map((x) => (
-          <span key={x} class="tk only-l" style={{ '--x': String(x) }}>
-            +{formatDuration(scale.at(x) - scale.start)}
+        {shown.map(({ x, text, look }) => (
+          <span
+            key={`${look} ${x}`}
+            class={look === 'now' ? 'nowtag' : `tk ${look}`}
+            style={{ '--x': String(x) }}
+          >
+            {text}
           </span>
         ))}
-        {scale.idle.map(({ x, width, from, to }) => (
-          <span key={from} class="tk only-l" style={{ '--x': String(x + width / 2) }}>
-            {formatDuration(to - from)}
-          </span>
-        ))}
-        {cancelAt !== undefined && (
-          <span class="tk hot" style={{ '--x': String(scale.x(cancelAt)) }}>
-            Cancel {formatTime(cancelAt)}
-          </span>
-        )}
-        {active && (
-          <span class="nowtag" style={{ '--x': String(nowX) }}>
-            {formatTime(now.value)}
-          </span>
-        )}
-        {cleanupUntil !== undefined && active && (
-          <span class="tk e hot" style={{ '--x': String(scale.x(cleanupUntil)) }}>
-            Limit {formatTime(cleanupUntil)}
-          </span>
-        )}
       </div>
     </div>
   );
+}
+
+/** How far apart two labels must be, in per cent of the track. */
+function labelWidth(one: { readonly look: string }, other: { readonly look: string }): number {
+  const isWide = one.look.includes('hot') || other.look.includes('hot');
+  return isWide ? 14 : 9;
 }
 
 /** Everything behind the rows: future, grid, idle bands, cancel, limit, now. */

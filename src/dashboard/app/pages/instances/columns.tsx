@@ -6,6 +6,7 @@ import { stored } from '../../state/settings.ts';
 import { now } from '../../state/clock.ts';
 import { formatAge, formatDateTime, formatDuration } from '../../words/format.ts';
 import { isActive, toneOf } from '../../words/status.ts';
+import { isVersion, versionText } from '../../words/version.ts';
 import type { Row } from './instance-rows.ts';
 
 export interface Column {
@@ -45,7 +46,7 @@ export const allColumns: readonly Column[] = [
     cell: ({ name, version }) => (
       <>
         <Name>{name}</Name>
-        {version !== undefined && <small>v{version.replace(/^v/, '')}</small>}
+        {isVersion(version) && <small>{versionText(version)}</small>}
       </>
     ),
   },

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { encodeEvent } from '../../../../model/event.ts';
 import { encodeMessage } from '../../../../model/message.ts';
-import { maxShownLength, type InstanceDetails } from '../../../../providers/contract/inspection.ts';
+import {
+  maxListedLength,
+  maxShownLength,
+  type InstanceDetails,
+} from '../../../../providers/contract/inspection.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { workItem } from '../../sample-data.ts';
+import { event, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { abandon, leaseMs, openSession, startJob } from '../../job-helpers.ts';
-import { createTask } from '../../task-helpers.ts';
+import { createTask, startTask } from '../../task-helpers.ts';
 
 function inspect(
   { provider }: StoreUnderTest,
@@ -14,6 +18,15 @@ function inspect(
   maxPending = 100,
 ): Promise<InstanceDetails | undefined> {
   return provider.inspectInstance({ instanceId, maxPending });
+}
+
+function inspectMany(
+  { provider }: StoreUnderTest,
+  instanceIds: readonly string[],
+  maxPending = 10,
+  maxEvents = 10,
+) {
+  return provider.inspectInstances({ instanceIds, maxPending, maxEvents });
 }
 
 /** Returns the first event of an execution, with an input. */
@@ -270,6 +283,87 @@ export const inspection: Capability = {
         await store.provider.retryWorkItems([{ lockToken, delayMs: 0, failure }]);
         const [item] = (await inspect(store, 'a'))?.pending ?? [];
         assert.deepEqual([item?.heartbeat, item?.lastFailure], [null, '']);
+      },
+    },
+    {
+      id: 'inspect/many-come-in-the-order-asked',
+      title: 'inspectInstances() returns one entry per id, undefined for a missing one',
+      async run(store) {
+        await store.create('a');
+        await createTask(store, 'b');
+        const found = await inspectMany(store, ['b', 'nobody', 'a', 'b']);
+        assert.deepEqual(
+          found.map((one) => one?.record.instanceId),
+          ['b', undefined, 'a', 'b'],
+        );
+        assert.deepEqual(await inspectMany(store, []), []);
+      },
+    },
+    {
+      id: 'inspect/many-equal-the-single-reads',
+      title: 'inspectInstances() equals the single reads, without payloads',
+      async run(store) {
+        const { provider } = store;
+        await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
+        const [held] = await store.claimWorkInOrder();
+        assert.ok(held);
+        const { lockToken } = held;
+        await provider.renewWorkItemLocks([{ lockToken, heartbeat: '"beat"' }], lockMs);
+        const failure = JSON.stringify({ name: 'E', message: 'x'.repeat(maxListedLength) });
+        const run = await startTask(store, 't');
+        await store.ackWork(run.lockToken, { kind: 'failed', failure });
+        await store.create('c');
+        await store.commit(await store.claimOne({ worker: 'w' }), {
+          outcome: { status: 'completed', payload: '"done"' },
+        });
+        for (const id of ['a', 't', 'c']) {
+          const [found] = await inspectMany(store, [id], 2);
+          const [record] = await provider.getInstances([id]);
+          assert.ok(record && found);
+          const none = { output: null, customStatus: null };
+          assert.deepEqual(found.record, {
+            ...record,
+            ...none,
+            failure: record.failure === failure ? '' : record.failure,
+            task: record.task && { ...record.task, input: null },
+          });
+          const { nowMs: _, ...turn } = found.turn;
+          const { nowMs: __, ...single } = (await provider.inspectTurn(id)) ?? found.turn;
+          assert.deepEqual(turn, single);
+          const pending = (await inspect(store, id, 2))?.pending ?? [];
+          assert.deepEqual(
+            found.pending,
+            pending.map((item) => ({ ...item, heartbeat: null, lastFailure: null })),
+          );
+        }
+        assert.equal((await inspectMany(store, ['a'], 2))[0]?.pending.length, 2);
+      },
+    },
+    {
+      id: 'inspect/idle-ones-have-their-last-events',
+      title: 'inspectInstances() returns the last events of idle orchestrations only',
+      async run(store) {
+        const eventsOf = async (id: string) => {
+          const [found] = await inspectMany(store, [id], 2, 2);
+          return found?.events.map(({ data, payload }) => [data, payload]);
+        };
+        const events = [1, 2, 3].map((operation) =>
+          encodeEvent({ kind: 'eventAwaited', at: 1, operation, name: 'x' }),
+        );
+        await store.begin('a', { events: [started('"in"'), ...events] });
+        await store.begin('b', { events: [started('"in"')], workItems: [workItem(1)] });
+        const last = events.slice(1).map(({ data }) => [data, null]);
+        assert.deepEqual(await eventsOf('a'), last);
+        assert.deepEqual(await eventsOf('b'), []);
+        await store.raise('a', 'x');
+        assert.deepEqual(await eventsOf('a'), []);
+        const claimed = await store.claimOne();
+        assert.deepEqual(await eventsOf('a'), []);
+        await store.commit(claimed, {
+          events: [event('x')],
+          outcome: { status: 'completed', payload: null },
+        });
+        assert.deepEqual(await eventsOf('a'), []);
       },
     },
   ],

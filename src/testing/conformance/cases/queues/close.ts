@@ -76,6 +76,8 @@ export const close: Capability = {
           markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
           listRunningItems: () => provider.listRunningItems('a'),
           inspectInstance: () => provider.inspectInstance({ instanceId: 'a', maxPending: 1 }),
+          inspectInstances: () =>
+            provider.inspectInstances({ instanceIds: ['a'], maxPending: 1, maxEvents: 1 }),
           findUnclaimedWork: () =>
             provider.findUnclaimedWork({
               runnable: [],

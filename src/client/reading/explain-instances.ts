@@ -1,0 +1,76 @@
+import { decodeEvent } from '../../model/event.ts';
+import type { InspectedInstance } from '../../providers/contract/inspection.ts';
+import type { InstanceRecord } from '../../providers/contract/instances.ts';
+import { ExplainContext, type ExplainParams } from './explain-context.ts';
+import { findWaits } from './explain-instance.ts';
+import { tooLarge, toPendingWork } from './inspect-instance.ts';
+import { toSummary, type InstanceInfo } from './instance-info.ts';
+import { OpenOperations, type OpenOperation } from './open-operations.ts';
+import { summarizeWaits } from './why-summary.ts';
+
+/** An instance of a list, with what it does now. */
+export interface ExplainedInstance {
+  readonly id: string;
+  /** The instance as in a list. */
+  readonly instance: InstanceInfo;
+  /** What it does, what it waits for, or how it ended: the `short` sentence of `why`. Names are in backticks. */
+  readonly text: string;
+}
+
+// A row names a few operations at most.
+const maxPending = 10;
+const maxEvents = 64;
+
+/** Explains instances in one short sentence each, in the order of their ids. Unknown ids are left out. */
+export async function explainInstances(
+  params: ExplainParams,
+  ids: readonly string[],
+): Promise<readonly ExplainedInstance[]> {
+  const context = new ExplainContext(params);
+  const found = await context.provider.inspectInstances({
+    instanceIds: ids,
+    maxPending,
+    maxEvents,
+  });
+  const explained: ExplainedInstance[] = [];
+  for (const one of found) if (one !== undefined) explained.push(await explain(context, one));
+  return explained;
+}
+
+async function explain(
+  context: ExplainContext,
+  { record: stored, turn, events, pending: items }: InspectedInstance,
+): Promise<ExplainedInstance> {
+  const record = withShownFailure(stored);
+  const { open, incomplete } = openOperations(events, turn.historyLength);
+  const pending = items.map(toPendingWork);
+  const found = { record, turn, pending, open };
+  const { state, operations, job } = await findWaits(context, found, 0);
+  const text = summarizeWaits([...state, ...operations, ...job], {
+    nowMs: turn.nowMs,
+    incomplete,
+    hasMore: pending.length === maxPending,
+  });
+  return { id: record.instanceId, instance: toSummary(record), text };
+}
+
+function withShownFailure(record: InstanceRecord): InstanceRecord {
+  return record.failure === '' ? { ...record, failure: JSON.stringify(tooLarge) } : record;
+}
+
+function openOperations(
+  events: InspectedInstance['events'],
+  historyLength: number,
+): { readonly open: readonly OpenOperation[]; readonly incomplete: boolean } {
+  // Without events, something else explains the state.
+  let incomplete = events.length > 0 && events.length < historyLength;
+  const operations = new OpenOperations({ isPartial: incomplete });
+  for (const stored of events) {
+    try {
+      operations.add(decodeEvent(stored));
+    } catch {
+      incomplete = true;
+    }
+  }
+  return { open: operations.all, incomplete };
+}

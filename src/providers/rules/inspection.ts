@@ -1,0 +1,13 @@
+import { isTerminal } from '../../model/status.ts';
+import type { InspectedInstance } from '../contract/inspection.ts';
+
+/** Whether the history tells what an instance waits for: nothing else about it does. */
+export function needsEvents({
+  record,
+  turn,
+  pending,
+}: Pick<InspectedInstance, 'record' | 'turn' | 'pending'>): boolean {
+  if (record.kind === 'task' || isTerminal(record.status) || turn.isClosing) return false;
+  const isDue = turn.dueAt !== null && turn.dueAt <= turn.nowMs;
+  return pending.length === 0 && turn.held === null && !isDue && turn.historyLength > 0;
+}
