@@ -1,6 +1,305 @@
 import type { JSX } from 'preact';
+import { call } from '../../api/call.ts';
+import type { ResponseBody } from '../../api/operations.ts';
+import { may } from '../../api/session.ts';
+import { Button } from '../../components/button.tsx';
+import { Panel } from '../../components/panel.tsx';
+import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Status } from '../../components/status.tsx';
+import { Ago, Moment, Until } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
+import { now } from '../../state/clock.ts';
+import { instanceHref, query, setQuery } from '../../state/router.ts';
+import { useResource } from '../../state/resource.ts';
+import { tell, tellError } from '../../state/toasts.ts';
+import { formatDuration, plural } from '../../words/format.ts';
 
+type Schedule = ResponseBody<'listSchedules'>['items'][number];
+const lateMs = 60_000;
+
+/** The schedules: what they start, when next, and how the last runs ended. */
 export function Schedules(): JSX.Element {
-  return <TopBar title="Schedules" />;
+  const page = useResource(
+    'schedules',
+    (signal) => call('listSchedules', { query: { limit: 500 } }, signal),
+    {
+      everyMs: 3_000,
+    },
+  );
+  const items = page.data.value?.items;
+  const chosen = items?.find(({ name }) => name === query.value.get('schedule'));
+  return (
+    <>
+      <TopBar title="Schedules" />
+      <div class={chosen === undefined ? '' : 'split'}>
+        <div class="wrap">
+          {page.error.value !== undefined && (
+            <Problem error={page.error.value} retry={() => page.reload()} />
+          )}
+          {items === undefined && page.error.value === undefined && <Loading />}
+          {items?.length === 0 && (
+            <Empty icon="clock" title="No schedules yet.">
+              A schedule starts a task or an orchestration by a cron expression or an interval:
+              <pre class="code">{`await perdure.client.schedules.create('nightly', { cron: '0 3 * * *', task: settle });`}</pre>
+            </Empty>
+          )}
+          {items !== undefined && items.length > 0 && (
+            <Panel>
+              <div class="table-scroll">
+                <table class="schedules">
+                  <thead>
+                    <tr>
+                      <th>Schedule</th>
+                      <th>State</th>
+                      <th class="hide-s">When</th>
+                      <th class="hide-s">Starts</th>
+                      <th>Next</th>
+                      <th class="hide-s">Last run</th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {items.map((schedule) => (
+                      <tr key={schedule.name} class={schedule === chosen ? 'sel' : ''}>
+                        <td>
+                          <button
+                            type="button"
+                            class="plain-link link"
+                            onClick={() => setQuery({ schedule: schedule.name }, { replace: true })}
+                          >
+                            <bdi>{schedule.name}</bdi>
+                          </button>
+                        </td>
+                        <td>
+                          <ScheduleState schedule={schedule} />
+                        </td>
+                        <td class="hide-s">
+                          <code>
+                            <bdi>{timing(schedule)}</bdi>
+                          </code>
+                        </td>
+                        <td class="hide-s sec">
+                          <bdi>{schedule.definition?.starts.name ?? ''}</bdi>
+                        </td>
+                        <td>
+                          {schedule.nextAt === undefined || schedule.paused ? (
+                            ''
+                          ) : (
+                            <Until at={schedule.nextAt} />
+                          )}
+                        </td>
+                        <td class="hide-s">
+                          {schedule.lastTickAt === undefined ? (
+                            <span class="dim">never</span>
+                          ) : (
+                            <Ago at={schedule.lastTickAt} />
+                          )}
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+            </Panel>
+          )}
+        </div>
+        {chosen !== undefined && (
+          <SchedulePanel key={chosen.name} schedule={chosen} reload={() => page.reload()} />
+        )}
+      </div>
+    </>
+  );
+}
+
+function ScheduleState({ schedule }: { readonly schedule: Schedule }): JSX.Element {
+  if (schedule.paused) return <Status tone="paused" />;
+  if (schedule.lastError !== undefined) return <Status tone="failed" text="Last tick failed" />;
+  if (schedule.nextAt !== undefined && now.value - schedule.nextAt > lateMs) {
+    return (
+      <Status
+        tone="retrying"
+        text={`${formatDuration(Math.floor((now.value - schedule.nextAt) / 60_000) * 60_000)} late`}
+      />
+    );
+  }
+  if (schedule.nextAt === undefined) return <Status tone="completed" text="Over" />;
+  return <Status tone="running" text="Active" />;
+}
+
+function timing({ definition }: Schedule): string {
+  if (definition === undefined) return '';
+  if (definition.cron !== undefined) {
+    return definition.timeZone === undefined
+      ? definition.cron
+      : `${definition.cron} ${definition.timeZone}`;
+  }
+  return definition.everyMs === undefined ? '' : `every ${formatDuration(definition.everyMs)}`;
+}
+
+function SchedulePanel({
+  schedule,
+  reload,
+}: {
+  readonly schedule: Schedule;
+  readonly reload: () => void;
+}): JSX.Element {
+  const { name, definition } = schedule;
+  const details = useResource(
+    `schedule ${name} ${schedule.lastTickAt ?? 0} ${schedule.updatedAt}`,
+    async (signal) => {
+      const [next, info] = await Promise.all([
+        call('nextRuns', { params: { name }, query: { count: 10 } }, signal),
+        call('getSchedule', { params: { name } }, signal),
+      ]);
+      return { next: next.ticks, runs: info.lastRuns ?? [] };
+    },
+  );
+  const act = async (words: string, done: string, run: () => Promise<unknown>): Promise<void> => {
+    try {
+      await run();
+      tell(done);
+      reload();
+    } catch (error) {
+      tellError(words, error);
+    }
+  };
+  const data = details.data.value;
+  return (
+    <aside class="aside" aria-label={`Schedule ${name}`}>
+      <div class="ph">
+        <h2 class="cut">
+          <bdi>{name}</bdi>
+        </h2>
+        <ScheduleState schedule={schedule} />
+        <span class="grow" />
+        <Button
+          small
+          look="ghost"
+          icon="close"
+          label="Close"
+          onClick={() => setQuery({ schedule: undefined }, { replace: true })}
+        />
+      </div>
+      {may('operate') && (
+        <div class="sect acts-row">
+          <Button
+            small
+            onClick={() =>
+              void act('The schedule was not triggered', `${name} was triggered.`, () =>
+                call('triggerSchedule', { params: { name }, body: {} }),
+              )
+            }
+          >
+            Trigger now
+          </Button>
+          {schedule.paused ? (
+            <Button
+              small
+              onClick={() =>
+                void act('The schedule was not resumed', `${name} was resumed.`, () =>
+                  call('resumeSchedule', { params: { name }, body: {} }),
+                )
+              }
+            >
+              Resume
+            </Button>
+          ) : (
+            <Button
+              small
+              onClick={() =>
+                void act('The schedule was not paused', `${name} was paused.`, () =>
+                  call('pauseSchedule', { params: { name }, body: {} }),
+                )
+              }
+            >
+              Pause
+            </Button>
+          )}
+        </div>
+      )}
+      <div class="sect">
+        <dl class="kv">
+          <dt>When</dt>
+          <dd>
+            <code>
+              <bdi>{timing(schedule)}</bdi>
+            </code>
+          </dd>
+          {definition !== undefined && (
+            <>
+              <dt>Starts</dt>
+              <dd>
+                {definition.starts.kind} <bdi>{definition.starts.name}</bdi>
+              </dd>
+              <dt>Overlap</dt>
+              <dd>
+                <code>{definition.overlap ?? 'allow'}</code>
+              </dd>
+              <dt>Catch up</dt>
+              <dd>
+                <code>{definition.catchUp}</code>
+              </dd>
+              {definition.jitterMs !== undefined && (
+                <>
+                  <dt>Jitter</dt>
+                  <dd>up to {formatDuration(definition.jitterMs)}</dd>
+                </>
+              )}
+            </>
+          )}
+          {schedule.skippedTicks !== undefined && schedule.skippedTicks > 0 && (
+            <>
+              <dt>Skipped</dt>
+              <dd>{plural(schedule.skippedTicks, 'tick')}, because a run had not ended</dd>
+            </>
+          )}
+          {schedule.lastError !== undefined && (
+            <>
+              <dt>Last error</dt>
+              <dd class="bad">
+                <bdi>{schedule.lastError}</bdi>
+              </dd>
+            </>
+          )}
+        </dl>
+      </div>
+      {details.error.value !== undefined && (
+        <Problem error={details.error.value} retry={() => details.reload()} />
+      )}
+      {data !== undefined && (
+        <>
+          <div class="sect">
+            <h3>Next</h3>
+            {data.next.length === 0 && <p class="dim">No more ticks.</p>}
+            <ol class="names">
+              {data.next.map(({ tickAt, firesAt }) => (
+                <li key={tickAt}>
+                  <Moment at={firesAt} />{' '}
+                  <span class="dim">
+                    <Until at={firesAt} />
+                  </span>
+                </li>
+              ))}
+            </ol>
+          </div>
+          <div class="sect">
+            <h3>Last runs</h3>
+            {data.runs.length === 0 && <p class="dim">None yet.</p>}
+            <ul class="waits">
+              {data.runs.map((run) => (
+                <li key={run.id} class="run-line">
+                  <Status tone={run.status} />
+                  <a class="link cut" href={instanceHref(run.id)}>
+                    <bdi class="mono">{run.id}</bdi>
+                  </a>
+                  <span class="dim">
+                    <Ago at={run.createdAt} />
+                  </span>
+                </li>
+              ))}
+            </ul>
+          </div>
+        </>
+      )}
+    </aside>
+  );
 }

@@ -1,0 +1,215 @@
+import type { JSX } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Button } from '../../components/button.tsx';
+import { Icon } from '../../components/icon.tsx';
+import { Loading } from '../../components/states.tsx';
+import { now } from '../../state/clock.ts';
+import { formatDuration } from '../../words/format.ts';
+import { statusWords } from '../../words/status.ts';
+import { noteOf, type GraphNode, type RunGraph } from './flow-run-view.tsx';
+import type { Box, Layout } from './graph-layout.ts';
+
+const boxWidth = 184;
+const mapWidth = 232;
+const boxHeight = 58;
+const mapHeight = 74;
+
+/** The steps as boxes, placed once per graph; a change of state repaints a box only. */
+export function FlowGraph({
+  graph,
+  selected,
+  onSelect,
+}: {
+  readonly graph: RunGraph;
+  readonly selected: string | undefined;
+  readonly onSelect: (name: string) => void;
+}): JSX.Element {
+  const shape = `${graph.nodes.map(({ name, items }) => `${name} ${items !== undefined}`).join('\n')}\n${graph.edges.map(({ from, to }) => `${from} ${to}`).join('\n')}`;
+  const layout = useLayout(graph, shape);
+  const [zoom, setZoom] = useState(1);
+  const frame = useRef<HTMLDivElement>(null);
+  const fit = (): void => {
+    const element = frame.current;
+    if (element === null || layout === undefined) return;
+    setZoom(
+      Math.max(
+        0.2,
+        Math.min(1, element.clientWidth / layout.width, element.clientHeight / layout.height),
+      ),
+    );
+  };
+  useEffect(fit, [layout]);
+  const states = useMemo(() => new Map(graph.nodes.map((node) => [node.name, node])), [graph]);
+  if (layout === undefined) return <Loading />;
+  return (
+    <div class="dag-box">
+      <div class="dag" ref={frame} tabIndex={0} role="group" aria-label="Graph of the flow">
+        <div
+          class="dag-in"
+          style={{ width: `${layout.width * zoom}px`, height: `${layout.height * zoom}px` }}
+        >
+          <div
+            class="dag-scale"
+            style={{
+              transform: `scale(${zoom})`,
+              width: `${layout.width}px`,
+              height: `${layout.height}px`,
+            }}
+          >
+            <svg class="e" aria-hidden="true" width={layout.width} height={layout.height}>
+              <defs>
+                <marker
+                  id="arrow"
+                  viewBox="0 0 8 8"
+                  refX="6"
+                  refY="4"
+                  markerWidth="7"
+                  markerHeight="7"
+                  orient="auto"
+                >
+                  <path
+                    d="M1 1l5 3-5 3"
+                    fill="none"
+                    stroke="var(--control-line)"
+                    stroke-width="1.3"
+                  />
+                </marker>
+              </defs>
+              {layout.paths.map(({ edge, path }, index) => (
+                <path
+                  key={index}
+                  class={`edge ${states.get(edge.from)?.status === 'completed' ? 'done' : 'todo'}`}
+                  d={path}
+                  marker-end="url(#arrow)"
+                />
+              ))}
+            </svg>
+            {graph.nodes.map((node) => {
+              const place = layout.boxes.get(node.name);
+              return place === undefined ? null : (
+                <StepBox
+                  key={node.name}
+                  node={node}
+                  x={place.x}
+                  y={place.y}
+                  isSelected={node.name === selected}
+                  onSelect={onSelect}
+                />
+              );
+            })}
+          </div>
+        </div>
+      </div>
+      <div class="dagtools">
+        <Button
+          small
+          icon="minus"
+          label="Zoom out"
+          onClick={() => setZoom(Math.max(0.2, zoom / 1.25))}
+        />
+        <Button
+          small
+          icon="plus"
+          label="Zoom in"
+          onClick={() => setZoom(Math.min(2, zoom * 1.25))}
+        />
+        <Button small icon="fit" label="Fit" onClick={fit} />
+      </div>
+    </div>
+  );
+}
+
+/** Loads the layout when a graph is first shown, and places the boxes. */
+function useLayout(graph: RunGraph, shape: string): Layout | undefined {
+  const [layout, setLayout] = useState<Layout>();
+  useEffect(() => {
+    let isCurrent = true;
+    void import('./graph-layout.ts').then(({ layOut }) => {
+      if (isCurrent) setLayout(layOut(graph.nodes.map(toBox), graph.edges));
+    });
+    return () => {
+      isCurrent = false;
+    };
+  }, [shape]);
+  return layout;
+}
+
+function toBox({ name, items }: GraphNode): Box {
+  return items === undefined
+    ? { name, width: boxWidth, height: boxHeight }
+    : { name, width: mapWidth, height: mapHeight };
+}
+
+function StepBox({
+  node,
+  x,
+  y,
+  isSelected,
+  onSelect,
+}: {
+  readonly node: GraphNode;
+  readonly x: number;
+  readonly y: number;
+  readonly isSelected: boolean;
+  readonly onSelect: (name: string) => void;
+}): JSX.Element {
+  const isTodo = node.status === 'pending' || node.status === 'skipped';
+  return (
+    <button
+      type="button"
+      class={`nd ${node.items === undefined ? '' : 'map'} ${isTodo ? 'todo' : ''} ${isSelected ? 'sel' : ''}`}
+      data-st={node.status}
+      aria-pressed={isSelected}
+      style={{ '--nx': String(x), '--ny': String(y) }}
+      onClick={() => onSelect(node.name)}
+    >
+      <span class="n1">
+        <Icon name={statusWords[node.status].icon} label={statusWords[node.status].word} />
+        <bdi class="cut">{node.name}</bdi>
+        {node.kind !== 'step' && <span class="kind">{node.kind}</span>}
+      </span>
+      {node.items !== undefined && <ItemBar items={node.items} />}
+      <span class="n2">
+        <bdi class="cut">{noteOf(node) || timeOf(node)}</bdi>
+        <span>{noteOf(node) === '' ? attemptsOf(node) : timeOf(node)}</span>
+      </span>
+    </button>
+  );
+}
+
+export function timeOf({ startedAt, queuedAt, endedAt, status }: GraphNode): string {
+  const from = startedAt ?? queuedAt;
+  if (from === undefined) return '';
+  if (endedAt !== undefined) return formatDuration(endedAt - from);
+  return status === 'running' || status === 'queued'
+    ? formatDuration(Math.floor((now.value - from) / 1_000) * 1_000)
+    : '';
+}
+
+function attemptsOf({ attempts }: GraphNode): string {
+  return attempts === undefined || attempts < 2 ? '' : `${attempts} attempts`;
+}
+
+/** The items of a map by state, as a bar. */
+export function ItemBar({
+  items,
+  big = false,
+}: {
+  readonly items: NonNullable<GraphNode['items']>;
+  readonly big?: boolean;
+}): JSX.Element {
+  const all = Object.values(items).reduce((sum, count) => sum + count, 0);
+  const share = (count: number): string => String(all === 0 ? 0 : (count / all) * 100);
+  return (
+    <span
+      class={`stack ${big ? 'big' : ''}`}
+      role="img"
+      aria-label={`${items.completed} of ${all} done, ${items.failed} failed`}
+    >
+      {items.completed > 0 && <i data-st="completed" style={{ '--v': share(items.completed) }} />}
+      {items.running > 0 && <i data-st="running" style={{ '--v': share(items.running) }} />}
+      {items.failed > 0 && <i data-st="failed" style={{ '--v': share(items.failed) }} />}
+      {items.canceled > 0 && <i data-st="canceled" style={{ '--v': share(items.canceled) }} />}
+    </span>
+  );
+}
