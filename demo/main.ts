@@ -1,9 +1,13 @@
-/** `npm start`: runs three orders on an SQLite file, kills the worker process, resumes in another, and checks the outcome. */
+/**
+ * `npm start`: runs three orders on an SQLite file, kills the worker process, resumes in another, and checks the outcome.
+ * On a terminal, or with `--stay`, it also serves the dashboard, and goes on with new orders until Ctrl-C.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
+import { openDashboard, type DemoDashboard } from './dashboard.ts';
 import { countSteps, readLedger } from './ledger.ts';
 import { orders } from './order.ts';
 import { Progress } from './progress.ts';
@@ -17,7 +21,9 @@ const ledgerPath = process.env['PERDURE_DEMO_LEDGER'] ?? join(folder, 'ledger.js
 
 const progress = new Progress();
 const screen = openScreen(progress);
+const stays = process.stdout.isTTY || process.argv.includes('--stay');
 let worker: WorkerProcess | undefined;
+let dashboard: DemoDashboard | undefined;
 
 function startWorker(): WorkerProcess {
   worker = new WorkerProcess({ storePath, ledgerPath });
@@ -84,6 +90,28 @@ function prove(recorded: ReadonlySet<string>): boolean {
   return done.length === progress.total && repeated.length === 0;
 }
 
+/** Kills the worker every few seconds while it runs new orders, until the demo is interrupted. */
+async function killAgainAndAgain({ url, countOrders }: DemoDashboard): Promise<never> {
+  screen.say(`\nNew orders arrive, and the worker is killed every 6 s. Watch them: ${url}`);
+  screen.say('Press Ctrl-C to end the demo.');
+  for (;;) {
+    const current = new WorkerProcess({ storePath, ledgerPath, takesNewOrders: true });
+    worker = current;
+    await current.runFor(6_000);
+    await current.kill();
+    const { completed, open } = await countOrders();
+    const killed = styleText('red', `Process ${current.pid} is killed`);
+    screen.say(`${killed}: ${completed} orders completed, ${open} continue in the next process.`);
+  }
+}
+
+async function interrupt(): Promise<never> {
+  worker?.destroy();
+  // Windows deletes no open file.
+  await dashboard?.close();
+  process.exit(130);
+}
+
 function cleanUp(): void {
   screen.end();
   worker?.destroy();
@@ -92,13 +120,17 @@ function cleanUp(): void {
 
 // Leave no process and no file behind, however the demo ends.
 process.once('exit', cleanUp);
-process.once('SIGINT', () => process.exit(130));
+process.once('SIGINT', () => void interrupt());
 process.once('SIGTERM', () => process.exit(143));
 process.stdout.once('error', () => process.exit(1));
 
 screen.say(
   styleText('bold', 'Perdure: three orders, one SQLite file, and a worker killed with SIGKILL'),
 );
+if (stays) {
+  dashboard = await openDashboard(storePath);
+  screen.say(`Dashboard: ${styleText(['bold', 'underline'], dashboard.url)}`);
+}
 screen.say();
 await runUntilKilled();
 const recorded = new Set(progress.inState('done').map(({ order, step }) => `${order} ${step}`));
@@ -113,3 +145,4 @@ if (prove(recorded)) {
   screen.say('\nThis is a bug: a step was lost, or a recorded step ran again. Please report it.');
   process.exitCode = 1;
 }
+if (dashboard !== undefined) await killAgainAndAgain(dashboard);

@@ -1,8 +1,10 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { runProgram } from './run-program.ts';
+import { root, runProgram } from './run-program.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -58,4 +60,34 @@ it('the demo kills a worker, another finishes, and no recorded step runs again',
   expect(happened('begun').length).toBeGreaterThan(12);
 
   expect(readdirSync(folder)).toEqual(['ledger.jsonl']);
+});
+
+it('with --stay, the demo serves the dashboard and kills workers until it is interrupted', async () => {
+  const child = spawn(process.execPath, [join(root, 'demo/main.ts'), '--stay'], {
+    cwd: folder,
+    env: { ...process.env, TMPDIR: folder, TEMP: folder, TMP: folder },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let stdout = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  const exit = once(child, 'exit');
+  try {
+    await expect.poll(() => stdout).toMatch(/^Dashboard: http:\/\/127\.0\.0\.1:\d+/m);
+    const url = /^Dashboard: (\S+)$/m.exec(stdout)?.[1] ?? '';
+    const page = await fetch(url, { headers: { accept: 'text/html' } });
+    expect(await page.text()).toContain('<div id="app">');
+    await expect
+      .poll(() => stdout, { timeout: 40_000 })
+      .toMatch(/is killed: \d+ orders completed, \d+ continue in the next process/);
+    expect(stdout).toContain('Nothing was lost, and nothing that was recorded ran again.');
+    // Before the first order, so that the reader can watch all of them.
+    expect(stdout.indexOf('Dashboard: ')).toBeLessThan(stdout.indexOf('Process '));
+    const list = await fetch(new URL('/v1/instances?name=order', url));
+    const { items } = (await list.json()) as { readonly items: readonly unknown[] };
+    expect(items.length).toBeGreaterThan(3);
+  } finally {
+    child.kill('SIGINT');
+  }
+  expect((await exit)[0]).toBe(130);
+  expect(readdirSync(folder)).toEqual([]);
 });

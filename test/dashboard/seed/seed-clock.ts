@@ -7,21 +7,27 @@ import { systemClock, type Clock } from '../../../src/model/clock.ts';
 export class SeedClock implements Clock {
   #aheadMs: number;
   #movedMs = 0;
+  #stopped: { readonly now: number; readonly monotonic: number } | undefined;
 
   constructor(startAt: number) {
     this.#aheadMs = startAt - systemClock.now();
   }
 
   now(): number {
-    return systemClock.now() + this.#aheadMs;
+    return this.#stopped?.now ?? systemClock.now() + this.#aheadMs;
   }
 
   monotonic(): number {
-    return systemClock.monotonic() + this.#movedMs;
+    return this.#stopped?.monotonic ?? systemClock.monotonic() + this.#movedMs;
   }
 
   setTimer(delayMs: number, callback: () => void): () => void {
     return systemClock.setTimer(delayMs, callback);
+  }
+
+  /** Stops the clock: no lease expires, and every page shows the same times. */
+  stop(): void {
+    this.#stopped = { now: this.now(), monotonic: this.monotonic() };
   }
 
   /** Moves the clock forward. */

@@ -20,8 +20,8 @@ import { Stage } from './stage.ts';
 /** A store with one instance of every state, and workers that run in this process. */
 export interface Seed {
   readonly perdure: Perdure;
-  /** The clock of the store. It runs at normal speed. */
-  readonly clock: Clock;
+  /** The clock of the store. It runs at normal speed until it is stopped. */
+  readonly clock: SeedClock;
   readonly ids: typeof seededIds;
   /** Ends all handlers and closes the store. */
   close(): Promise<void>;
@@ -242,7 +242,7 @@ class Seeding {
     const { provider } = this.#params;
     const client = this.#client;
     const names = this.#workerDefinitions();
-    await this.#during(170_000, '9f2c1ab', async () => {
+    await this.#during(176_000, '9f2c1ab', async () => {
       await client.raiseEvent(seededIds.retrying, paymentConfirmed, { reference: 'pay-48184' });
       await this.#until(seededIds.retrying, (why) => why.includes('ttempt 2'));
     });
@@ -253,7 +253,7 @@ class Seeding {
     this.#stage.hold(
       ...Array.from({ length: 400 }, (_, index) => `resizeImages ${seededIds.flow} ${index + 190}`),
     );
-    await this.#during(107_000, '9f2c1ab', async () => {
+    await this.#during(113_000, '9f2c1ab', async () => {
       await this.#until(seededIds.retrying, (why) => why.includes('ttempt 3'));
       await client.cancel(seededIds.canceling, {
         actor: 'support/agent-12',
@@ -266,7 +266,7 @@ class Seeding {
       });
       await this.#until(seededIds.flow, (why) => why.includes('for 25 operations'));
     });
-    await this.#during(46_000, '9f2c1ab', async () => {
+    await this.#during(51_000, '9f2c1ab', async () => {
       await this.#until(seededIds.retrying, (why) => why.includes('ttempt 4'));
       await client.raiseEvent('order-48195', paymentConfirmed, { reference: 'pay-48195' });
       await this.#until('order-48195', (why) => why.includes('ttempt 2'));
