@@ -163,7 +163,7 @@ function tell(wait: Wait | undefined, why: Why): Told {
         consequence: consequenceOf(wait) ?? rest,
       };
     default:
-      return { sentence: <Sentence>{(why as Why).text}</Sentence> };
+      return { sentence: <Sentence>{why.short}</Sentence> };
   }
 }
 

@@ -109,7 +109,7 @@ function toRow(finding: Finding): FindingRow {
       return {
         tone: 'retrying',
         icon: 'warning',
-        what: `${plural(finding.count, 'leaked handler')}`,
+        what: plural(finding.count, 'leaked handler'),
         detail: (
           <>
             On <bdi>{first?.name}</bdi>: still running after the cancel and its grace
@@ -125,7 +125,7 @@ function toRow(finding: Finding): FindingRow {
         ...since,
         tone: 'retrying',
         icon: 'warning',
-        what: `${plural(finding.count, 'stale worker')}`,
+        what: plural(finding.count, 'stale worker'),
         detail: (
           <>
             <bdi>{first?.name}</bdi> on <bdi>{first?.host}</bdi> was last seen{' '}
@@ -142,7 +142,7 @@ function toRow(finding: Finding): FindingRow {
         ...since,
         tone: 'retrying',
         icon: 'clock',
-        what: `${plural(finding.count, 'late schedule')}`,
+        what: plural(finding.count, 'late schedule'),
         detail:
           first?.reason === 'overlap' ? (
             <>
@@ -180,7 +180,7 @@ function toRow(finding: Finding): FindingRow {
         ...since,
         tone: 'paused',
         icon: 'paused',
-        what: `${plural(finding.count, 'paused definition')}`,
+        what: plural(finding.count, 'paused definition'),
         detail: (
           <>
             <bdi>{first?.name}</bdi>
