@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { effect } from '@preact/signals';
 import type uPlot from 'uplot';
+import { innerWidth } from './inner-width.ts';
 import { theme, timeZone } from '../../state/settings.ts';
 import { formatTime } from '../../words/format.ts';
 
@@ -54,7 +55,7 @@ export function Plot({
         });
       });
       observer = new ResizeObserver(() => {
-        if (element.clientWidth > 0) chart.current?.setSize({ width: element.clientWidth, height });
+        if (element.clientWidth > 0) chart.current?.setSize({ width: innerWidth(element), height });
       });
       observer.observe(element);
     });

@@ -30,7 +30,8 @@ export async function readSeries(
   name: string | undefined,
   signal: AbortSignal,
 ): Promise<Series> {
-  const to = Math.floor(now / minuteMs) * minuteMs;
+  // The minute that is not over yet, and the one that workers still write, are left out.
+  const to = Math.floor(now / minuteMs) * minuteMs - minuteMs;
   const from = to - windowMs[window];
   const starts: number[] = [];
   for (let at = from; at < to; at += pageMinutes * minuteMs) starts.push(at);

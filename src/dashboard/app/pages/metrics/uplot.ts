@@ -1,5 +1,6 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { innerWidth } from './inner-width.ts';
 import type { Line } from './plot.tsx';
 
 /** Draws a chart in the colours of the design. */
@@ -29,7 +30,7 @@ export function makePlot({
   };
   return new uPlot(
     {
-      width: Math.max(200, element.clientWidth),
+      width: innerWidth(element),
       height,
       legend: { show: false },
       cursor: { y: false },
@@ -48,7 +49,7 @@ export function makePlot({
           spanGaps: false,
           points: { show: false },
           ...(dashed && { dash: [4, 3] }),
-          ...(index === 0 && { fill: color('--viz-fill') }),
+          ...(index === 0 && name === '--viz-1' && { fill: color('--viz-fill') }),
         })),
       ],
     },

@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import type { ResponseBody } from '../../api/operations.ts';
 import { Icon, type IconName } from '../../components/icon.tsx';
-import { Ago } from '../../components/text.tsx';
+import { Ago, Sentence } from '../../components/text.tsx';
 import { href, instanceHref } from '../../state/router.ts';
 import { formatAge, formatNumber, plural } from '../../words/format.ts';
 import { ago } from '../../words/sentence.ts';
@@ -57,7 +57,8 @@ function toRow(finding: Finding): FindingRow {
         what: `${number} ${finding.count === 1 ? 'instance' : 'instances'} blocked`,
         detail: (
           <>
-            <bdi>{first?.name}</bdi>: <bdi>{first?.text}</bdi>
+            <bdi>{first?.name}</bdi>:{' '}
+            <Sentence>{lowerFirst((first?.text ?? '').replace(/^Blocked: /, ''))}</Sentence>
           </>
         ),
         href:
@@ -198,4 +199,8 @@ function toRow(finding: Finding): FindingRow {
     default:
       return finding satisfies never;
   }
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }
