@@ -6,6 +6,8 @@ import { readFileSync, globSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import {
   BROWSER_ENTRIES,
+  isAsset,
+  isBundled,
   layerOf,
   mayImport,
   mayImportComputed,
@@ -21,7 +23,9 @@ const CANARY_BREACHES = readFileSync(join(CANARY, 'expected.txt'), 'utf8').trim(
 type Modules = ReadonlyMap<string, readonly ModuleImport[]>;
 
 function readModules(source: string): Modules {
-  const paths = globSync('**/*.ts', { cwd: source }).map((path) => path.replaceAll('\\', '/'));
+  const paths = globSync('**/*.{ts,tsx}', { cwd: source }).map((path) =>
+    path.replaceAll('\\', '/'),
+  );
   return new Map(
     paths
       .sort()
@@ -45,6 +49,7 @@ function breach(from: string, specifier: string | undefined, modules: Modules): 
   if (specifier === undefined) {
     return mayImportComputed(from) ? undefined : 'imports a computed name, which cannot be checked';
   }
+  if (isAsset(from, specifier)) return undefined;
   if (!specifier.startsWith('.')) {
     return mayImportPackage(layer, specifier) ? undefined : `${layer} must not import ${specifier}`;
   }
@@ -115,9 +120,10 @@ function browserBreaches(modules: Modules): string[] {
   const breaches: string[] = [];
   for (const path of reached) {
     for (const { specifier, line, typeOnly } of modules.get(path) ?? []) {
-      if (specifier === undefined || typeOnly) continue;
+      if (specifier === undefined || typeOnly || isAsset(path, specifier)) continue;
       if (specifier.startsWith('.')) reached.add(resolve(path, specifier));
-      else breaches.push(`${path}:${line} imports ${specifier}, but browsers load it`);
+      else if (!isBundled(path) || specifier.startsWith('node:'))
+        breaches.push(`${path}:${line} imports ${specifier}, but browsers load it`);
     }
   }
   return breaches;
