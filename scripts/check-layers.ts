@@ -6,6 +6,8 @@ import { readFileSync, globSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import {
   BROWSER_ENTRIES,
+  isAsset,
+  isBundled,
   layerOf,
   mayImport,
   mayImportComputed,
@@ -47,8 +49,12 @@ function breach(from: string, specifier: string | undefined, modules: Modules): 
   if (specifier === undefined) {
     return mayImportComputed(from) ? undefined : 'imports a computed name, which cannot be checked';
   }
+<<<<<<< HEAD
   // Vite bundles style sheets of the app and of its libraries.
   if (layer === 'dashboard/app' && specifier.endsWith('.css')) return undefined;
+=======
+  if (isAsset(from, specifier)) return undefined;
+>>>>>>> dash-server
   if (!specifier.startsWith('.')) {
     return mayImportPackage(layer, specifier) ? undefined : `${layer} must not import ${specifier}`;
   }
@@ -119,9 +125,10 @@ function browserBreaches(modules: Modules): string[] {
   const breaches: string[] = [];
   for (const path of reached) {
     for (const { specifier, line, typeOnly } of modules.get(path) ?? []) {
-      if (specifier === undefined || typeOnly) continue;
+      if (specifier === undefined || typeOnly || isAsset(path, specifier)) continue;
       if (specifier.startsWith('.')) reached.add(resolve(path, specifier));
-      else breaches.push(`${path}:${line} imports ${specifier}, but browsers load it`);
+      else if (!isBundled(path) || specifier.startsWith('node:'))
+        breaches.push(`${path}:${line} imports ${specifier}, but browsers load it`);
     }
   }
   return breaches;

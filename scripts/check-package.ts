@@ -1,14 +1,23 @@
 /**
  * Tests the packed package in an empty project. Runs the quick start as ESM JavaScript, type-checks it and the type tests with
  * `strict` on the oldest and newest supported compilers, imports every entry point, and checks the error on an old
- * Node.js. Needs a build.
+ * Node.js. Checks the size of the dashboard and serves it. Needs a build.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
 import { nodeVersionProblem } from '../src/require-node.ts';
 import { BROWSER_ENTRIES } from './layer-rules.ts';
 
@@ -131,6 +140,40 @@ function checkReadme(project: string): void {
   );
 }
 
+// In bytes: the scripts and styles that the page loads first, all of them, and all files.
+const dashboardLimits = { first: 60_000, chunks: 150_000, files: 600_000 };
+
+/** Checks the size of the packed dashboard and serves its page. Returns the sizes. */
+function checkDashboard(project: string): string {
+  const folder = join(project, 'node_modules', manifest.name, 'dist', 'dashboard', 'static');
+  const names = globSync('**/*.*', { cwd: folder });
+  const html = readFileSync(join(folder, 'index.html'), 'utf8');
+  const sizeOf = (name: string): number => readFileSync(join(folder, name)).byteLength;
+  const gzipOf = (name: string): number => gzipSync(readFileSync(join(folder, name))).byteLength;
+  const sum = (sizes: readonly number[]): number => sizes.reduce((one, other) => one + other, 0);
+  const chunks = names.filter((name) => /\.(js|css)$/.test(name));
+  const sizes = {
+    first: sum(chunks.filter((name) => html.includes(name)).map(gzipOf)),
+    chunks: sum(chunks.map(gzipOf)),
+    files: sum(names.map(sizeOf)),
+  };
+  for (const [what, limit] of Object.entries(dashboardLimits)) {
+    const size = sizes[what as keyof typeof sizes];
+    expect(size > 0 && size <= limit, `dashboard, ${what}: ${size} bytes; the limit is ${limit}.`);
+  }
+  const program = `
+import { Perdure } from 'perdure';
+import { dashboard } from 'perdure/dashboard';
+await using perdure = await Perdure.open(':memory:');
+const handler = dashboard(perdure, { insecure: true, basePath: '/a/' });
+const headers = { host: 'localhost', accept: 'text/html' };
+const response = await handler(new Request('http://localhost/a/', { headers }));
+console.log(response.status, (await response.text()).includes('<base href="/a/" />'));`;
+  const printed = run(project, process.execPath, '--input-type=module', '--eval', program);
+  expect(printed === '200 true\n', `The dashboard printed ${JSON.stringify(printed)}.`);
+  return `${sizes.first} bytes first, ${sizes.chunks} in all chunks, ${sizes.files} in all files`;
+}
+
 /** Finds the first Node.js on the PATH that is too old. */
 function findOldNode(): { readonly path: string; readonly refusal: string } | undefined {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
@@ -191,9 +234,10 @@ try {
   checkQuickStart(project);
   checkEntryPoints(project);
   checkReadme(project);
+  const sizes = checkDashboard(project);
   await checkTypes(project);
   console.log(
-    `${entryPoints.join(', ')} work as installed; an old Node.js: ${checkOldNode(project)}.`,
+    `${entryPoints.join(', ')} work as installed; dashboard: ${sizes}; an old Node.js: ${checkOldNode(project)}.`,
   );
 } finally {
   rmSync(project, { recursive: true, force: true });

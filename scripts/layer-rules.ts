@@ -90,9 +90,14 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   // Imports the table of routes of the server as a type only, because it runs in browsers.
   remote: ['server/routes', 'client', 'jobs', 'management', 'providers/contract', 'model'],
+<<<<<<< HEAD
   // The app in browsers: like the remote client, it knows the server by its table of routes alone.
   'dashboard/app': ['remote', 'server/routes'],
   dashboard: [],
+=======
+  // The app in browsers: types of the server alone. `dashboard/server` is its half in Node.js.
+  dashboard: ['dashboard/server', 'server/routes', 'remote', 'client', 'model'],
+>>>>>>> dash-server
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
   cli: ['client', 'providers/contract', 'model'],
 };
@@ -104,13 +109,36 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   croner: ['schedules'],
   zod: ['server/routes', 'server'],
   vitest: ['testing'],
+<<<<<<< HEAD
   vite: ['dashboard'],
   preact: ['dashboard/app'],
   'preact/hooks': ['dashboard/app'],
   '@preact/signals': ['dashboard/app'],
   '@dagrejs/dagre': ['dashboard/app'],
   uplot: ['dashboard/app'],
+=======
+  // Bundled into the static files of the dashboard.
+  preact: ['dashboard'],
+  'preact/hooks': ['dashboard'],
+  '@preact/signals': ['dashboard'],
+  '@dagrejs/dagre': ['dashboard'],
+  uplot: ['dashboard'],
+  vite: ['dashboard'],
+>>>>>>> dash-server
 };
+
+/** The app of the dashboard. Vite bundles its packages and assets, so browsers need no others. */
+const APP = 'dashboard/app/';
+
+/** Whether an import of the app is a style or a font, not a module. */
+export function isAsset(path: string, specifier: string): boolean {
+  return path.startsWith(APP) && /\.(css|svg|woff2)(\?\w+)?$/.test(specifier);
+}
+
+/** Whether Vite bundles the packages that a module imports. */
+export function isBundled(path: string): boolean {
+  return path.startsWith(APP);
+}
 
 /** Modules that may import a computed name: they load users' handlers, or the store in a thread. */
 const LOADS_USER_CODE: readonly string[] = [
@@ -119,7 +147,7 @@ const LOADS_USER_CODE: readonly string[] = [
 ];
 
 /** The entry points that browsers load: they must not depend on Node.js. */
-export const BROWSER_ENTRIES: readonly string[] = ['remote.ts'];
+export const BROWSER_ENTRIES: readonly string[] = ['remote.ts', 'dashboard/app/main.tsx'];
 
 /** Whether a module may import a computed name. */
 export function mayImportComputed(path: string): boolean {

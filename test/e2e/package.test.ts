@@ -53,8 +53,8 @@ describe('driver loading', () => {
     },
   );
 
-  it('importing entry server loads only zod', async () => {
-    expect(await loadedBy(`await entry('server');`)).toEqual(['zod']);
+  it.each(['server', 'dashboard'])('importing entry %s loads only zod', async (name) => {
+    expect(await loadedBy(`await entry('${name}');`)).toEqual(['zod']);
   });
 
   it('opening an SQLite store loads only better-sqlite3', async () => {

@@ -11,7 +11,7 @@ import { HttpError } from '../../server/http/errors.ts';
 import type { Connection, RequestPipeline } from '../../server/request-pipeline.ts';
 import { LoginSessions } from './login-sessions.ts';
 import type { CheckedSettings } from './options.ts';
-import { withSecurityHeaders } from './security-headers.ts';
+import { securityHeaders, withApiHeaders } from './security-headers.ts';
 import { SessionRoutes } from './session-routes.ts';
 import { builtFolder, StaticFiles } from './static-files.ts';
 
@@ -76,7 +76,7 @@ class Dashboard {
   }
 
   async handle(request: Request, connection: Connection): Promise<Response> {
-    return withSecurityHeaders(await this.#dispatch(request, connection));
+    return withApiHeaders(await this.#dispatch(request, connection));
   }
 
   #dispatch(request: Request, connection: Connection): Promise<Response> {
@@ -93,7 +93,8 @@ class Dashboard {
     }
     return pipeline.handleOther('dashboardFile', request, connection, async (requestId) => {
       const response = await this.#respondWithFile(request, path);
-      response.headers.set('x-request-id', requestId);
+      const headers = { ...securityHeaders, 'x-request-id': requestId };
+      for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
       return response;
     });
   }

@@ -1,4 +1,13 @@
-/** Headers of every response of a dashboard. */
+// Responses of the API have the others.
+const beyondApi = [
+  ['cross-origin-opener-policy', 'same-origin'],
+  [
+    'permissions-policy',
+    'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
+  ],
+] as const;
+
+/** Headers of every page and file of a dashboard. */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",
@@ -13,18 +22,14 @@ export const securityHeaders: Readonly<Record<string, string>> = {
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ].join('; '),
-  'cross-origin-opener-policy': 'same-origin',
+  ...Object.fromEntries(beyondApi),
   'cross-origin-resource-policy': 'same-origin',
-  'permissions-policy':
-    'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
 };
 
-/** Adds the headers that a response does not have yet. Responses of the API have a stricter policy. */
-export function withSecurityHeaders(response: Response): Response {
-  for (const [name, value] of Object.entries(securityHeaders)) {
-    if (!response.headers.has(name)) response.headers.set(name, value);
-  }
+/** Adds the headers that responses of the API do not have. Their own policy is stricter. */
+export function withApiHeaders(response: Response): Response {
+  for (const [name, value] of beyondApi) response.headers.set(name, value);
   return response;
 }

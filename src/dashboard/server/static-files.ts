@@ -145,9 +145,14 @@ function chooseEncoding({ type, bytes }: StaticFile, accepted: string): Encoding
   return names.includes('gzip') ? 'gzip' : 'identity';
 }
 
+// 9 takes ten times as long and saves 1 %.
+const brotliQuality = 5;
+
 const compressors = {
   br: (bytes: Uint8Array) =>
-    promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+    promisify(brotliCompress)(bytes, {
+      params: { [constants.BROTLI_PARAM_QUALITY]: brotliQuality },
+    }),
   gzip: (bytes: Uint8Array) => promisify(gzip)(bytes, { level: 9 }),
 };
 

@@ -159,11 +159,11 @@ function tell(wait: Wait | undefined, why: Why): Told {
     case 'job':
     case 'detached':
       return {
-        sentence: <Sentence>{why.text}</Sentence>,
+        sentence: <Sentence>{`${why.short}.`}</Sentence>,
         consequence: consequenceOf(wait) ?? rest,
       };
     default:
-      return { sentence: <Sentence>{why.short}</Sentence> };
+      return { sentence: <Sentence>{`${why.short}.`}</Sentence> };
   }
 }
 
