@@ -49,12 +49,7 @@ function breach(from: string, specifier: string | undefined, modules: Modules): 
   if (specifier === undefined) {
     return mayImportComputed(from) ? undefined : 'imports a computed name, which cannot be checked';
   }
-<<<<<<< HEAD
-  // Vite bundles style sheets of the app and of its libraries.
-  if (layer === 'dashboard/app' && specifier.endsWith('.css')) return undefined;
-=======
   if (isAsset(from, specifier)) return undefined;
->>>>>>> dash-server
   if (!specifier.startsWith('.')) {
     return mayImportPackage(layer, specifier) ? undefined : `${layer} must not import ${specifier}`;
   }

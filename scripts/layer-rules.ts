@@ -90,14 +90,9 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   // Imports the table of routes of the server as a type only, because it runs in browsers.
   remote: ['server/routes', 'client', 'jobs', 'management', 'providers/contract', 'model'],
-<<<<<<< HEAD
   // The app in browsers: like the remote client, it knows the server by its table of routes alone.
   'dashboard/app': ['remote', 'server/routes'],
   dashboard: [],
-=======
-  // The app in browsers: types of the server alone. `dashboard/server` is its half in Node.js.
-  dashboard: ['dashboard/server', 'server/routes', 'remote', 'client', 'model'],
->>>>>>> dash-server
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
   cli: ['client', 'providers/contract', 'model'],
 };
@@ -109,22 +104,12 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   croner: ['schedules'],
   zod: ['server/routes', 'server'],
   vitest: ['testing'],
-<<<<<<< HEAD
   vite: ['dashboard'],
   preact: ['dashboard/app'],
   'preact/hooks': ['dashboard/app'],
   '@preact/signals': ['dashboard/app'],
   '@dagrejs/dagre': ['dashboard/app'],
   uplot: ['dashboard/app'],
-=======
-  // Bundled into the static files of the dashboard.
-  preact: ['dashboard'],
-  'preact/hooks': ['dashboard'],
-  '@preact/signals': ['dashboard'],
-  '@dagrejs/dagre': ['dashboard'],
-  uplot: ['dashboard'],
-  vite: ['dashboard'],
->>>>>>> dash-server
 };
 
 /** The app of the dashboard. Vite bundles its packages and assets, so browsers need no others. */
