@@ -221,7 +221,11 @@ export const restrictedHandlers: Handlers<Routes> = {
   resumeSchedule: forSchedule('resumeSchedule'),
   deleteSchedule: forSchedule('deleteSchedule'),
   nextRuns: forSchedule('nextRuns'),
-  listScheduleRuns: forSchedule('listScheduleRuns'),
+  async listScheduleRuns(call, context) {
+    const { items } = await forSchedule('listScheduleRuns')(call, context);
+    // An earlier definition of the schedule may have started other runs.
+    return { items: items.filter(({ name }) => allows(call.caller, name)) };
+  },
   triggerSchedule: forSchedule('triggerSchedule'),
   backfillSchedule: forSchedule('backfillSchedule'),
 
