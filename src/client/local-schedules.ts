@@ -362,13 +362,14 @@ function scheduleNotFound(name: string): PerdureError {
 /** Decodes a record; a damaged definition is left out. */
 /** Converts a run; `undefined` for an instance of another caller whose id has the same beginning. */
 function toScheduleRun(schedule: string, record: InstanceRecord): ScheduleRun | undefined {
-  const { instanceId: id, status, createdAt, startedAt, endedAt, failure } = record;
+  const { instanceId: id, name, status, createdAt, startedAt, endedAt, failure } = record;
   const key = id.slice(schedule.length + 1);
   const tickAt = Date.parse(key);
   const isTick = !Number.isNaN(tickAt) && tickRunId(schedule, tickAt) === id;
   if (!isTick && !key.startsWith('trigger-')) return undefined;
   return {
     id,
+    name,
     status,
     createdAt,
     ...(startedAt !== null && { startedAt }),

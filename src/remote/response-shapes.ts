@@ -838,6 +838,7 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     items: list(
       fields<ScheduleRun>({
         id: text,
+        name: text,
         status: text,
         createdAt: number,
         startedAt: optional(number),

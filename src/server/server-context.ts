@@ -1,6 +1,6 @@
 import { LocalClient } from '../client/local-client.ts';
 import { explainInstance } from '../client/reading/explain-instance.ts';
-import { explainInstances } from '../client/reading/explain-instances.ts';
+import { explainInstances, type ExplainedInstance } from '../client/reading/explain-instances.ts';
 import { readAttention, type AttentionReads } from '../client/reading/read-attention.ts';
 import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
@@ -17,7 +17,7 @@ import type { Caller } from './access/tokens.ts';
 import type { CheckedOptions } from './handler.ts';
 import { makeOpenApi } from './open-api.ts';
 import { ChangeFeed } from './monitoring/change-feed.ts';
-import { SharedExplanations } from './monitoring/shared-explanations.ts';
+import { SharedReads } from './monitoring/shared-reads.ts';
 import type { ServerMetrics } from './monitoring/server-metrics.ts';
 import type { ResponseOf, RequestOf, RouteShape } from './routes/route.ts';
 
@@ -36,8 +36,13 @@ export interface ServerContext {
   readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
   /** Explains an instance to a caller. Names and states of children that the caller must not see are left out. */
   readonly explain: (id: string, caller: Caller) => Promise<Why>;
-  /** Explains the rows of lists. Callers with the same rights share the results. */
-  readonly explanations: SharedExplanations;
+  /** Explains the rows of lists. Callers with the same rights share a result for 500 ms. */
+  readonly explainMany: (
+    ids: readonly string[],
+    caller: Caller,
+  ) => Promise<readonly ExplainedInstance[]>;
+  /** Returns the names of instances in messages of the feed. Callers share a result for one second. */
+  readonly namesOfChanged: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
   /** Lists the queues of definitions. Callers share a result for one second. */
   readonly queues: () => Promise<readonly DefinitionQueueInfo[]>;
   /** Reads what may need attention. Callers share the reads for one second; each gets the findings that it may see. */
@@ -91,6 +96,8 @@ const probeId = 'perdure-health';
 const healthMs = 1_000;
 // Open dashboards read these again and again.
 const sharedMs = 1_000;
+const explainedMs = 500;
+const maxShared = 10_000;
 
 /** Creates the services behind the routes. */
 export function createServerContext(
@@ -100,6 +107,12 @@ export function createServerContext(
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
   const { provider, clock, completions, jobs, bulk } = backend;
+  const explanations = new SharedReads<ExplainedInstance>({
+    maxAgeMs: explainedMs,
+    maxEntries: maxShared,
+    changedAt: (id) => backend.views.changedAt(id),
+  });
+  const names = new SharedReads<string>({ maxAgeMs: sharedMs, maxEntries: maxShared });
   const queues = cachedFor(sharedMs, () => client.queues());
   let openApi: Record<string, unknown> | undefined;
   return {
@@ -114,11 +127,20 @@ export function createServerContext(
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),
     explain: (id, caller) =>
       explainInstance({ provider, maySee: (name) => allows(caller, name) }, checkInstanceId(id)),
-    explanations: new SharedExplanations({
-      read: (ids, caller) =>
-        explainInstances({ provider, maySee: (name) => allows(caller, name) }, ids),
-      changedAt: (id) => backend.views.changedAt(id),
-    }),
+    explainMany: async (ids, caller) => {
+      const scope = JSON.stringify(caller.definitions?.patterns.toSorted() ?? null);
+      const found = await explanations.get(scope, ids, async (missing) => {
+        const maySee = (name: string): boolean => allows(caller, name);
+        const explained = await explainInstances({ provider, maySee }, missing);
+        return new Map(explained.map((one) => [one.id, one]));
+      });
+      return [...found.values()];
+    },
+    namesOfChanged: (ids) =>
+      names.get('', ids, async (missing) => {
+        const records = await provider.readVersions(missing);
+        return new Map(records.flatMap((one) => (one ? [[one.instanceId, one.name]] : [])));
+      }),
     queues,
     attention: cachedFor(sharedMs, () => readAttention(provider, queues)),
     payloadLimitBytes,

@@ -197,4 +197,39 @@ describeScheduled('overlap, triggers and backfills', (scheduledStore) => {
       await expect(call()).rejects.toMatchObject({ code });
     }
   });
+
+  it('runs() lists the runs of ticks and triggers with their results, newest first', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    const broken = task('broken', (_ctx, input: string): string => {
+      throw Object.assign(new Error(`No ${input}.`), { code: 'NONE' });
+    });
+    await perdure.startWorker({ tasks: [broken] });
+    await client.schedules.put('s', { every: '10m', task: broken, input: 'luck' });
+    await client.schedules.put('s@2', { every: '7m', task: work, input: '' });
+    expect(await client.schedules.runs('s')).toEqual([]);
+    await clock.advance('25m');
+    const triggered = await client.schedules.trigger('s', { key: 'k' });
+    // Not a run of the schedule, although its id begins like one.
+    await client.runTask(work, '', { id: 's@mine' });
+    await clock.advance('1m');
+    const runs = await client.schedules.runs('s');
+    const failure = { name: 'Error', message: 'No luck.', code: 'NONE' };
+    expect(runs.map(({ id, status, tickAt }) => [id, status, tickAt])).toEqual([
+      [triggered.id, 'failed', undefined],
+      [tickId(20), 'failed', minute(20)],
+      [tickId(10), 'failed', minute(10)],
+    ]);
+    expect(runs[0]).toMatchObject({ failure, endedAt: expect.any(Number) as number });
+    expect(await client.schedules.runs('s', { limit: 1 })).toHaveLength(1);
+    await expect(client.schedules.runs('nobody')).rejects.toMatchObject({
+      code: 'SCHEDULE_NOT_FOUND',
+    });
+    for (const limit of [0, 101, 1.5]) {
+      await expect(client.schedules.runs('s', { limit })).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+      });
+    }
+  });
 });

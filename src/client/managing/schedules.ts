@@ -72,6 +72,8 @@ export interface ScheduleRunInfo {
 /** A past run of a schedule with its result. */
 export interface ScheduleRun {
   readonly id: string;
+  /** The definition that it runs. */
+  readonly name: string;
   readonly status: InstanceStatus;
   readonly createdAt: number;
   readonly startedAt?: number;

@@ -221,7 +221,11 @@ export const restrictedHandlers: Handlers<Routes> = {
   resumeSchedule: forSchedule('resumeSchedule'),
   deleteSchedule: forSchedule('deleteSchedule'),
   nextRuns: forSchedule('nextRuns'),
-  listScheduleRuns: forSchedule('listScheduleRuns'),
+  async listScheduleRuns(call, context) {
+    const { items } = await forSchedule('listScheduleRuns')(call, context);
+    // An earlier definition of the schedule may have started other runs.
+    return { items: items.filter(({ name }) => allows(call.caller, name)) };
+  },
   triggerSchedule: forSchedule('triggerSchedule'),
   backfillSchedule: forSchedule('backfillSchedule'),
 
@@ -436,7 +440,7 @@ function hideForbidden(
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
   messages: AsyncIterable<ResponseOf<Routes['watchChanges']>>,
-  context: ServerContext,
+  { namesOfChanged }: ServerContext,
 ): AsyncGenerator<ResponseOf<Routes['watchChanges']>, void, undefined> {
   for await (const message of messages) {
     if (message.kind === 'figures') continue;
@@ -444,8 +448,11 @@ async function* changesOfAllowed(
       yield hideForbidden(caller, message);
       continue;
     }
-    const hidden = new Set(await hiddenIds(message.ids, caller, context));
-    const ids = message.ids.filter((id) => !hidden.has(id));
+    const names = await namesOfChanged(message.ids);
+    const ids = message.ids.filter((id) => {
+      const name = names.get(id);
+      return name !== undefined && allows(caller, name);
+    });
     if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };
   }
 }

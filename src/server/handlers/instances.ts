@@ -117,8 +117,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async explainInstance({ params, caller }, { explain, showStacks }) {
     return toWhyResponse(await explain(params.id, caller), showStacks);
   },
-  async explainInstances({ body, caller }, { explanations, showStacks }) {
-    const found = await explanations.get(readWatchedIds(body.ids), caller);
+  async explainInstances({ body, caller }, { explainMany, showStacks }) {
+    const found = await explainMany(readWatchedIds(body.ids), caller);
     return {
       items: found.map((one) => ({
         ...one,

@@ -96,6 +96,7 @@ const nextTick: z.ZodType<NextTick> = z.strictObject({
 
 const scheduleRun: z.ZodType<ScheduleRun> = z.strictObject({
   id: z.string(),
+  name: z.string(),
   status,
   createdAt: time,
   startedAt: time.exactOptional(),

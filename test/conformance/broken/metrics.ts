@@ -90,6 +90,36 @@ export const brokenMetrics: readonly BrokenProvider[] = [
     },
   },
   {
+    fault: 'definitionQueues() counts claimed entries as ready',
+    rejectedBy: 'figures/queues-by-definition',
+    override: ({ provider }) => ({
+      definitionQueues: async (params) =>
+        (await provider.definitionQueues(params)).map((one) => ({
+          ...one,
+          ready: one.ready + one.claimed,
+        })),
+    }),
+  },
+  {
+    fault: 'definitionQueues() counts paused entries as ready',
+    rejectedBy: 'figures/queues-by-definition-are-paused',
+    override: ({ provider }) => ({
+      definitionQueues: async (params) =>
+        (await provider.definitionQueues(params)).map((one) => ({
+          ...one,
+          ready: one.ready + one.paused,
+          paused: 0,
+        })),
+    }),
+  },
+  {
+    fault: 'definitionQueues() ignores its cap',
+    rejectedBy: 'figures/queues-by-definition-are-capped',
+    override: ({ provider }) => ({
+      definitionQueues: (params) => provider.definitionQueues({ ...params, cap: 1_000 }),
+    }),
+  },
+  {
     fault: 'failed instances are also counted as completed',
     rejectedBy: 'figures/the-store-is-counted',
     override: ({ provider }) => ({
