@@ -11,7 +11,7 @@ const MAX_MODULES = 25;
 const FOLDERS = '{src,test,bench,examples,demo,scripts}';
 const root = join(import.meta.dirname, '..');
 
-const files = globSync(`${FOLDERS}/**/*.ts`, {
+const files = globSync(`${FOLDERS}/**/*.{ts,tsx}`, {
   cwd: root,
   exclude: (path) => path.includes('node_modules'),
 }).map((path) => {

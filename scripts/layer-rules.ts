@@ -90,8 +90,9 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   // Imports the table of routes of the server as a type only, because it runs in browsers.
   remote: ['server/routes', 'client', 'jobs', 'management', 'providers/contract', 'model'],
-  // The app in browsers: types of the server alone. `dashboard/server` is its half in Node.js.
-  dashboard: ['dashboard/server', 'server/routes'],
+  // The app in browsers: like the remote client, it knows the server by its table of routes alone.
+  'dashboard/app': ['remote', 'server/routes'],
+  dashboard: [],
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
   cli: ['client', 'providers/contract', 'model'],
 };
@@ -103,6 +104,12 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   croner: ['schedules'],
   zod: ['server/routes', 'server'],
   vitest: ['testing'],
+  vite: ['dashboard'],
+  preact: ['dashboard/app'],
+  'preact/hooks': ['dashboard/app'],
+  '@preact/signals': ['dashboard/app'],
+  '@dagrejs/dagre': ['dashboard/app'],
+  uplot: ['dashboard/app'],
 };
 
 /** Modules that may import a computed name: they load users' handlers, or the store in a thread. */
@@ -126,6 +133,7 @@ export function layerOf(path: string): string | undefined {
   if (folders.length === 0) return 'entry';
   if (path.startsWith('server/routes/')) return 'server/routes';
   if (path.startsWith('dashboard/server/')) return 'dashboard/server';
+  if (path.startsWith('dashboard/app/')) return 'dashboard/app';
   // Each folder of a store is a layer.
   const layer = folders[0] === 'providers' ? folders.slice(0, 3).join('/') : folders[0];
   return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;

@@ -84,6 +84,7 @@ export type {
   BackfillResult,
   NextTick,
   ScheduleInfo,
+  ScheduleRun,
   ScheduleRunInfo,
   TriggerOptions,
   TriggerResult,
@@ -233,6 +234,21 @@ export type {
   Why,
   WorkerWait,
 } from './client/reading/why.ts';
+export type {
+  Attention,
+  AttentionFinding,
+  BlockedFinding,
+  FailedFinding,
+  FailureGroup,
+  FindingCount,
+  LateSchedulesFinding,
+  LeakedFinding,
+  OldQueuesFinding,
+  PausedDefinitionsFinding,
+  StaleWorkersFinding,
+  UnclaimedFinding,
+} from './client/reading/attention.ts';
+export type { DefinitionQueueInfo } from './client/reading/queues.ts';
 export type { ExplainedInstance } from './client/reading/explain-instances.ts';
 export type { BlockedDetails, EventSummary } from './model/failures/blocked.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';

@@ -32,6 +32,7 @@ import type {
   SystemMetrics,
 } from '../providers/contract/management.ts';
 import type { CountInstancesParams, InstanceCount } from '../providers/contract/instances.ts';
+import type { Attention } from './reading/attention.ts';
 import type { DefinitionInfo } from './reading/instance-counts.ts';
 import type { PauseBackend } from './managing/pause-request.ts';
 import type { ScheduleBackend } from './managing/schedules.ts';
@@ -43,6 +44,7 @@ import type {
 } from './reading/history.ts';
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
+import type { DefinitionQueueInfo } from './reading/queues.ts';
 import type { SeriesCall, SeriesMinute } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
@@ -160,6 +162,8 @@ export interface ClientBackend {
   tree(id: string): Promise<InstanceTree>;
   listAudit(call: AuditCall): Promise<AuditPage>;
   queueDepths(): Promise<QueueDepths>;
+  queues(): Promise<readonly DefinitionQueueInfo[]>;
+  attention(): Promise<Attention>;
   systemMetrics(): Promise<SystemMetrics>;
   workers(): Promise<readonly WorkerInfo[]>;
   unclaimedWork(): Promise<readonly UnclaimedWorkInfo[]>;

@@ -67,6 +67,7 @@ import {
   type HistoryOptions,
   type HistoryPage,
 } from './reading/history.ts';
+import type { Attention } from './reading/attention.ts';
 import type { ExplainedInstance } from './reading/explain-instances.ts';
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
@@ -79,6 +80,7 @@ import {
   type InstancePage,
   type ListFilter,
 } from './reading/instance-list.ts';
+import type { DefinitionQueueInfo } from './reading/queues.ts';
 import { readSeriesQuery, type SeriesMinute, type SeriesQuery } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './reading/why.ts';
@@ -542,6 +544,24 @@ export abstract class Client implements Submitter {
   async queueDepths(): Promise<QueueDepths> {
     this.assertOpen();
     return this.#backend.queueDepths();
+  }
+
+  /**
+   * Lists the queues of definitions, at most 1,000: waiting, delayed, running and paused work, the age of the oldest
+   * entry, and the number of live workers. Numbers are counted up to 10,000. The longest waiting is first.
+   */
+  async queues(): Promise<readonly DefinitionQueueInfo[]> {
+    this.assertOpen();
+    return this.#backend.queues();
+  }
+
+  /**
+   * Returns what needs attention: blocked instances, failures of the last hour, work that no live worker can run, leaked
+   * handlers, lost workers, late schedules, old queues and paused definitions. Each has a count and up to 5 examples.
+   */
+  async attention(): Promise<Attention> {
+    this.assertOpen();
+    return this.#backend.attention();
   }
 
   /** Counts the instances by status, and the bytes of the store. */

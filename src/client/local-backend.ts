@@ -34,6 +34,7 @@ import type {
   TaskRun,
 } from './client-backend.ts';
 import { LocalJobs, toNewTask } from './local-jobs.ts';
+import { listQueues, type DefinitionQueueInfo } from './reading/queues.ts';
 import { readSeries, type SeriesCall, type SeriesMinute } from './reading/series.ts';
 import {
   findUnclaimedWork,
@@ -44,6 +45,9 @@ import {
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalViews } from './local-views.ts';
+import type { Attention } from './reading/attention.ts';
+import { findAttention } from './reading/find-attention.ts';
+import { readAttention } from './reading/read-attention.ts';
 import { describeWait } from './reading/describe-wait.ts';
 import { explainInstance } from './reading/explain-instance.ts';
 import { explainInstances, type ExplainedInstance } from './reading/explain-instances.ts';
@@ -292,6 +296,14 @@ export class LocalBackend implements ClientBackend {
 
   queueDepths(): Promise<QueueDepths> {
     return this.provider.queueDepths();
+  }
+
+  queues(): Promise<readonly DefinitionQueueInfo[]> {
+    return listQueues(this.provider);
+  }
+
+  async attention(): Promise<Attention> {
+    return findAttention(await readAttention(this.provider));
   }
 
   systemMetrics(): Promise<SystemMetrics> {

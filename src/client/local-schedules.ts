@@ -1,6 +1,7 @@
 import { newAuditEntry, noteEntry } from '../management/management-options.ts';
 import type { AuditNote } from '../model/audit-options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { decodeFailure } from '../model/failures/failure.ts';
 import { isTerminal } from '../model/status.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
@@ -15,6 +16,7 @@ import {
 } from '../schedules/schedule-definition.ts';
 import { newRuns, tickRunId, triggerRunId } from '../schedules/scheduled-runs.ts';
 import type { Timing } from '../schedules/ticks.ts';
+import { summarizeFailure } from './reading/inspect-instance.ts';
 import { maxPageBytes } from './reading/instance-list.ts';
 import type { ScheduleRequest } from './managing/schedule-request.ts';
 import type {
@@ -23,6 +25,7 @@ import type {
   NextTick,
   ScheduleBackend,
   ScheduleInfo,
+  ScheduleRun,
   SchedulePage,
   TriggerCall,
   TriggerResult,
@@ -31,6 +34,7 @@ import type {
 /** Runs that a backfill starts in one transaction. */
 const maxStarts = 100;
 const maxLastRuns = 10;
+const maxRunPages = 10;
 /** Maximum runs that `get` reads. */
 const maxShown = 100;
 
@@ -141,6 +145,26 @@ export class LocalSchedules implements ScheduleBackend {
     return last === undefined || records.length === shown.length
       ? { items }
       : { items, nextAfter: last.name };
+  }
+
+  async runs(name: string, limit: number): Promise<readonly ScheduleRun[]> {
+    await this.#mustFind(name);
+    const runs: ScheduleRun[] = [];
+    let beforeKey: number | null = null;
+    // A page may be short before the last one: it examines a bounded number of rows.
+    for (let page = 0; page < maxRunPages && runs.length < limit; page += 1) {
+      const { instances, nextKey } = await this.#provider.listInstances({
+        filter: { idPrefix: `${name}@` },
+        limit,
+        payloads: false,
+        maxBytes: maxPageBytes,
+        ...(beforeKey !== null && { beforeKey }),
+      });
+      runs.push(...instances.flatMap((record) => toScheduleRun(name, record) ?? []));
+      beforeKey = nextKey;
+      if (beforeKey === null) break;
+    }
+    return runs.slice(0, limit);
   }
 
   async next(name: string, count: number): Promise<readonly NextTick[]> {
@@ -336,6 +360,24 @@ function scheduleNotFound(name: string): PerdureError {
 }
 
 /** Decodes a record; a damaged definition is left out. */
+/** Converts a run; `undefined` for an instance of another caller whose id has the same beginning. */
+function toScheduleRun(schedule: string, record: InstanceRecord): ScheduleRun | undefined {
+  const { instanceId: id, status, createdAt, startedAt, endedAt, failure } = record;
+  const key = id.slice(schedule.length + 1);
+  const tickAt = Date.parse(key);
+  const isTick = !Number.isNaN(tickAt) && tickRunId(schedule, tickAt) === id;
+  if (!isTick && !key.startsWith('trigger-')) return undefined;
+  return {
+    id,
+    status,
+    createdAt,
+    ...(startedAt !== null && { startedAt }),
+    ...(endedAt !== null && { endedAt }),
+    ...(isTick && { tickAt }),
+    ...(status === 'failed' && { failure: summarizeFailure(decodeFailure(failure)) }),
+  };
+}
+
 function toScheduleInfo(record: ScheduleRecord): ScheduleInfo {
   const definition = readDefinition(record);
   return {

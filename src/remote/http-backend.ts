@@ -20,6 +20,8 @@ import {
 } from '../client/reading/instance-list.ts';
 import type { SeriesCall, SeriesMinute } from '../client/reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
+import type { Attention } from '../client/reading/attention.ts';
+import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
 import type { Why } from '../client/reading/why.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
@@ -218,6 +220,14 @@ export class HttpBackend implements ClientBackend {
       ...(before !== undefined && { to: before }),
     };
     return this.#transport.call('listAudit', { query });
+  }
+
+  async queues(): Promise<readonly DefinitionQueueInfo[]> {
+    return (await this.#transport.call('listQueues', {})).items;
+  }
+
+  attention(): Promise<Attention> {
+    return this.#transport.call('getAttention', {});
   }
 
   queueDepths(): Promise<QueueDepths> {

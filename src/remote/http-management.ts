@@ -7,6 +7,7 @@ import type {
   ScheduleBackend,
   ScheduleInfo,
   SchedulePage,
+  ScheduleRun,
   TriggerCall,
   TriggerResult,
 } from '../client/managing/schedules.ts';
@@ -263,6 +264,11 @@ export class HttpSchedules implements ScheduleBackend {
   async next(name: string, count: number): Promise<readonly NextTick[]> {
     const request = { params: { name }, query: { count } };
     return (await this.#transport.call('nextRuns', request)).ticks;
+  }
+
+  async runs(name: string, limit: number): Promise<readonly ScheduleRun[]> {
+    const request = { params: { name }, query: { limit } };
+    return (await this.#transport.call('listScheduleRuns', request)).items;
   }
 
   /** Repeatable: the key identifies the run. */

@@ -31,8 +31,27 @@ import type {
   Why,
   WorkerWait,
 } from '../client/reading/why.ts';
+import type {
+  Attention,
+  AttentionFinding,
+  BlockedFinding,
+  FailedFinding,
+  FailureGroup,
+  LateSchedulesFinding,
+  LeakedFinding,
+  OldQueuesFinding,
+  PausedDefinitionsFinding,
+  StaleWorkersFinding,
+  UnclaimedFinding,
+} from '../client/reading/attention.ts';
+import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
-import type { NextTick, ScheduleInfo, ScheduleRunInfo } from '../client/managing/schedules.ts';
+import type {
+  NextTick,
+  ScheduleInfo,
+  ScheduleRun,
+  ScheduleRunInfo,
+} from '../client/managing/schedules.ts';
 import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
 import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
 import type { WatchedEvent } from '../client/watching/history-watch.ts';
@@ -181,6 +200,11 @@ const blockedFields = {
 };
 const blocked: Check = fields<BlockedInfo>(blockedFields);
 
+const pause: Check = fields<NonNullable<InstanceInfo['paused']>>({
+  at: number,
+  reason: optional(text),
+  actor: optional(text),
+});
 const instanceFields = {
   id: text,
   kind: text,
@@ -208,13 +232,7 @@ const instanceFields = {
   tags: optional(record(text)),
   blocked: optional(blocked),
   forkedFrom: optional(fields<ForkOrigin>({ id: text, executionId: number, eventId: number })),
-  paused: optional(
-    fields<NonNullable<InstanceInfo['paused']>>({
-      at: number,
-      reason: optional(text),
-      actor: optional(text),
-    }),
-  ),
+  paused: optional(pause),
   task: optional(task),
   undecodable: optional(list(text)),
 };
@@ -424,12 +442,102 @@ const report: Check = fields<RetentionReport>({
   errors: list(text),
 });
 
-const depth: Check = fields<QueueDepth>({
+const depthFields = {
   ready: number,
   delayed: number,
   claimed: number,
   paused: number,
   oldestReadyAt: nullable(number),
+};
+const depth: Check = fields<QueueDepth>(depthFields);
+
+const definitionQueue: Check = fields<DefinitionQueueInfo>({
+  kind: text,
+  name: text,
+  ...depthFields,
+  capped: optional(flag),
+  workers: number,
+  pause: optional(pause),
+});
+
+const counted = { kind: text, count: number, capped: optional(flag), oldestAt: optional(number) };
+// A newer server may find more kinds.
+const finding: Check = variants<AttentionFinding['kind']>('kind', {
+  blocked: fields<BlockedFinding>({
+    ...counted,
+    instances: list(
+      fields<BlockedFinding['instances'][number]>({ id: text, name: text, at: number, text }),
+    ),
+  }),
+  failed: fields<FailedFinding>({
+    ...counted,
+    groups: list(
+      fields<FailureGroup>({
+        code: optional(text),
+        error: text,
+        name: text,
+        count: number,
+        id: text,
+        message: text,
+        at: number,
+      }),
+    ),
+  }),
+  unclaimed: fields<UnclaimedFinding>({
+    ...counted,
+    work: list(
+      fields<UnclaimedFinding['work'][number]>({
+        kind: text,
+        name: text,
+        version: optional(text),
+        dueForMs: number,
+        waiting: number,
+      }),
+    ),
+  }),
+  leaked: fields<LeakedFinding>({
+    ...counted,
+    workers: list(
+      fields<LeakedFinding['workers'][number]>({ id: text, name: text, leaked: number }),
+    ),
+  }),
+  staleWorkers: fields<StaleWorkersFinding>({
+    ...counted,
+    workers: list(
+      fields<StaleWorkersFinding['workers'][number]>({
+        id: text,
+        name: text,
+        host: text,
+        lastSeenAt: number,
+        diedAt: optional(number),
+      }),
+    ),
+  }),
+  lateSchedules: fields<LateSchedulesFinding>({
+    ...counted,
+    schedules: list(
+      fields<LateSchedulesFinding['schedules'][number]>({
+        name: text,
+        reason: text,
+        since: number,
+        lastInstanceId: optional(text),
+        skippedTicks: optional(number),
+      }),
+    ),
+  }),
+  oldQueues: fields<OldQueuesFinding>({ ...counted, queues: list(definitionQueue) }),
+  pausedDefinitions: fields<PausedDefinitionsFinding>({
+    ...counted,
+    definitions: list(
+      fields<PausedDefinitionsFinding['definitions'][number]>({
+        kind: text,
+        name: text,
+        at: number,
+        reason: optional(text),
+        actor: optional(text),
+      }),
+    ),
+  }),
 });
 
 const seriesDurations: Check = fields<SeriesDurationInfo>({
@@ -704,6 +812,10 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
     tasks: depth,
     messages: number,
   }),
+  listQueues: fields<ResponseBody<'listQueues'>>({
+    items: list(definitionQueue),
+  }),
+  getAttention: fields<Attention>({ at: number, findings: list(finding) }),
   systemMetrics: fields<SystemMetrics>({
     instances: record(number),
     pausedInstances: number,
@@ -721,6 +833,19 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   listSchedules: fields<ResponseBody<'listSchedules'>>({
     items: list(schedule),
     nextAfter: optional(text),
+  }),
+  listScheduleRuns: fields<ResponseBody<'listScheduleRuns'>>({
+    items: list(
+      fields<ScheduleRun>({
+        id: text,
+        status: text,
+        createdAt: number,
+        startedAt: optional(number),
+        endedAt: optional(number),
+        tickAt: optional(number),
+        failure: optional(failureSummary),
+      }),
+    ),
   }),
   getSchedule: schedule,
   putSchedule: schedule,

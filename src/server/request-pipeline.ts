@@ -244,7 +244,7 @@ export class RequestPipeline {
     const caller = isAsync ? await withTimeout(found, limits.requestMs, timeout) : found;
     if (caller === undefined) {
       // Not counted: open pages send many requests when their session ends.
-      if (authentication.hasSessionCookie(request.headers)) throw sessionEnded();
+      if (authentication.usesSession(request.headers)) throw sessionEnded();
       admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();
     }

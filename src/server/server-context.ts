@@ -1,6 +1,8 @@
 import { LocalClient } from '../client/local-client.ts';
 import { explainInstance } from '../client/reading/explain-instance.ts';
 import { explainInstances } from '../client/reading/explain-instances.ts';
+import { readAttention, type AttentionReads } from '../client/reading/read-attention.ts';
+import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
 import type { Why } from '../client/reading/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
@@ -36,6 +38,10 @@ export interface ServerContext {
   readonly explain: (id: string, caller: Caller) => Promise<Why>;
   /** Explains the rows of lists. Callers with the same rights share the results. */
   readonly explanations: SharedExplanations;
+  /** Lists the queues of definitions. Callers share a result for one second. */
+  readonly queues: () => Promise<readonly DefinitionQueueInfo[]>;
+  /** Reads what may need attention. Callers share the reads for one second; each gets the findings that it may see. */
+  readonly attention: () => Promise<AttentionReads>;
   readonly payloadLimitBytes: number;
   /** Opens the history of an execution, to be read page by page. */
   readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
@@ -83,6 +89,8 @@ export type Handlers<Routes extends Readonly<Record<string, RouteShape>>> = {
 const probeId = 'perdure-health';
 // The health route needs no token, so its query is cached.
 const healthMs = 1_000;
+// Open dashboards read these again and again.
+const sharedMs = 1_000;
 
 /** Creates the services behind the routes. */
 export function createServerContext(
@@ -92,6 +100,7 @@ export function createServerContext(
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
   const { provider, clock, completions, jobs, bulk } = backend;
+  const queues = cachedFor(sharedMs, () => client.queues());
   let openApi: Record<string, unknown> | undefined;
   return {
     client,
@@ -110,6 +119,8 @@ export function createServerContext(
         explainInstances({ provider, maySee: (name) => allows(caller, name) }, ids),
       changedAt: (id) => backend.views.changedAt(id),
     }),
+    queues,
+    attention: cachedFor(sharedMs, () => readAttention(provider, queues)),
     payloadLimitBytes,
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
@@ -124,8 +135,8 @@ export function createServerContext(
 }
 
 /** Runs `work` at most once per `ms`; callers within that time share its result. */
-function cachedFor(ms: number, work: () => Promise<void>): () => Promise<void> {
-  let last: { readonly at: number; readonly outcome: Promise<void> } | undefined;
+function cachedFor<Value>(ms: number, work: () => Promise<Value>): () => Promise<Value> {
+  let last: { readonly at: number; readonly outcome: Promise<Value> } | undefined;
   return () => {
     const at = performance.now();
     if (last === undefined || at - last.at >= ms) last = { at, outcome: work() };

@@ -116,6 +116,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     scanInstances: (params) => follow(store.scanInstances(params)),
     listAudit: (params) => follow(store.listAudit(params)),
     queueDepths: () => follow(store.queueDepths()),
+    definitionQueues: (params) => follow(store.definitionQueues(params)),
     systemMetrics: () => follow(store.systemMetrics()),
     measureInstance: (instanceId) => follow(store.measureInstance(instanceId)),
     takeLease: (lease) => follow(store.takeLease(lease)),

@@ -74,6 +74,7 @@ const cases: readonly string[] = [
   'schedule/list-ends-at-its-bytes',
   'session/list-ends-at-its-bytes',
   'inspect/lists-pending-work',
+  'figures/queues-by-definition',
   'inspect/idle-ones-have-their-last-events',
   'view/events-are-filtered',
   'view/events-come-from-either-end',

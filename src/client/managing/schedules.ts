@@ -13,6 +13,7 @@ import { readFlag } from '../../management/management-options.ts';
 import type { Overlap } from '../../schedules/overlap.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
 import { readTime } from '../starting/task-request.ts';
+import type { FailureSummary } from '../reading/inspect-instance.ts';
 import {
   readSchedule,
   type FlowSchedule,
@@ -66,6 +67,19 @@ export interface ScheduleRunInfo {
   readonly createdAt: number;
   /** Absent: it has not ended. */
   readonly endedAt?: number;
+}
+
+/** A past run of a schedule with its result. */
+export interface ScheduleRun {
+  readonly id: string;
+  readonly status: InstanceStatus;
+  readonly createdAt: number;
+  readonly startedAt?: number;
+  /** Absent: it has not ended. */
+  readonly endedAt?: number;
+  /** The tick that started it. Absent: a trigger did. */
+  readonly tickAt?: number;
+  readonly failure?: FailureSummary;
 }
 
 /** A future tick of a schedule. */
@@ -156,6 +170,8 @@ export interface ScheduleBackend {
   get(name: string): Promise<ScheduleInfo | undefined>;
   list(page: { readonly limit: number; readonly after: string | undefined }): Promise<SchedulePage>;
   next(name: string, count: number): Promise<readonly NextTick[]>;
+  /** Rejects with `SCHEDULE_NOT_FOUND`. */
+  runs(name: string, limit: number): Promise<readonly ScheduleRun[]>;
   /** Rejects with `SCHEDULE_NOT_FOUND`, as `backfill` does. */
   trigger(name: string, call: TriggerCall): Promise<TriggerResult>;
   backfill(name: string, call: BackfillCall): Promise<BackfillResult>;
@@ -169,6 +185,7 @@ export interface SchedulesParams {
 }
 
 const maxCount = 1_000;
+const maxRuns = 100;
 const backfillKeys = ['from', 'to', 'limit', 'dryRun', 'actor', 'reason'] as const;
 
 /** Starts tasks, orchestrations and flows at given times, once per tick across all workers. */
@@ -258,6 +275,19 @@ export class Schedules {
   }
 
   /**
+   * Lists the runs that ticks, triggers and backfills have started, newest first, at most `limit` (1 to 100, default 20).
+   * Deleted runs are missing.
+   */
+  async runs(
+    name: string,
+    options?: { readonly limit?: number | undefined },
+  ): Promise<readonly ScheduleRun[]> {
+    const backend = this.#open();
+    const { limit } = readFields(options, 'schedules.runs()', ['limit'] as const);
+    return backend.runs(checkScheduleName(name), readCount('limit', limit ?? 20, maxRuns));
+  }
+
+  /**
    * Starts one run now, also while the schedule is paused or a run is live. The next tick stays the same. The run has the
    * id `name@trigger-key`; pass `key` to repeat a call whose response was lost.
    */
@@ -308,9 +338,9 @@ function checkScheduleName(name: unknown): string {
   return checkName(name, 'Schedule name');
 }
 
-function readCount(what: string, count: unknown): number {
-  if (Number.isSafeInteger(count) && (count as number) >= 1 && (count as number) <= maxCount) {
+function readCount(what: string, count: unknown, max = maxCount): number {
+  if (Number.isSafeInteger(count) && (count as number) >= 1 && (count as number) <= max) {
     return count as number;
   }
-  throw invalid(what, count, `a whole number from 1 to ${maxCount}`);
+  throw invalid(what, count, `a whole number from 1 to ${max}`);
 }

@@ -102,9 +102,10 @@ class Dashboard {
   #pathOf(url: string): string | undefined {
     const { basePath } = this.#parts;
     const start = url.indexOf('/', url.indexOf('//') + 2);
-    if (start < 0 || !url.startsWith(basePath, start)) return undefined;
-    const [path = ''] = url.slice(start + basePath.length).split(/[?#]/, 1);
-    return path;
+    const [path = ''] = url.slice(start).split(/[?#]/, 1);
+    // Some hosts remove the last slash. The page has a base, so it works without.
+    if (`${path}/` === basePath) return '';
+    return path.startsWith(basePath) ? path.slice(basePath.length) : undefined;
   }
 
   /** Returns the request as the API expects it: below `/`. */
@@ -130,13 +131,12 @@ class Dashboard {
   }
 
   async #respondWithFile(request: Request, path: string | undefined): Promise<Response> {
-    const { files, checked, basePath } = this.#parts;
-    const { method, headers, url } = request;
+    const { files, checked } = this.#parts;
+    const { method, headers } = request;
     const acceptsPage = (headers.get('accept') ?? '').toLowerCase().includes('text/html');
     const isPage = acceptsPage && path !== undefined && !isFile(path);
-    const isBase = path === undefined && `${new URL(url).pathname}/` === basePath;
     // Other sites may link to a page, but use no file of it.
-    if (isPage || isBase) checked.origins.checkHost(headers);
+    if (isPage) checked.origins.checkHost(headers);
     else checked.origins.check(headers);
     if (method !== 'GET' && method !== 'HEAD') {
       throw new HttpError('METHOD_NOT_ALLOWED', 'Method not allowed. Use GET or HEAD.', {
@@ -144,7 +144,6 @@ class Dashboard {
         headers: { allow: 'GET, HEAD' },
       });
     }
-    if (isBase) return new Response(null, { status: 308, headers: { location: basePath } });
     const found = path === undefined ? undefined : files.respondWithFile(path, headers);
     const response = await (found ?? (isPage ? files.respondWithPage(headers) : undefined));
     if (response === undefined) {

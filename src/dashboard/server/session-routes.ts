@@ -1,5 +1,9 @@
 import type { Clock } from '../../model/clock.ts';
-import type { Authentication, AuthorizeRequest } from '../../server/access/authentication.ts';
+import {
+  tokenOf,
+  type Authentication,
+  type AuthorizeRequest,
+} from '../../server/access/authentication.ts';
 import { isForeign } from '../../server/access/origin-check.ts';
 import { digestOf, type Caller } from '../../server/access/tokens.ts';
 import { networkOf } from '../../server/http/connections.ts';
@@ -48,10 +52,11 @@ export class SessionRoutes {
     const { request } = given;
     // `allowedOrigins` may use the API with a token of their own, but never a login session.
     if (isForeign(request.headers)) {
-      throw new HttpError('FORBIDDEN', 'Only pages of this origin may use login sessions.', {
-        status: 403,
-        reason: 'origin',
-      });
+      throw new HttpError(
+        'FORBIDDEN',
+        'Only pages of this origin may use login sessions. A proxy must pass on the `Host` header.',
+        { status: 403, reason: 'origin' },
+      );
     }
     if (request.method === 'GET') return this.#respond(given, await this.#identify(given));
     if (request.method === 'POST') return this.#signIn(given);
@@ -140,8 +145,7 @@ export class SessionRoutes {
 
   /** Returns the session of an authenticated request, or `undefined` if it has a token of its own. */
   #sessionOf({ headers }: Request): LoginSession | undefined {
-    const hasToken = /^Bearer /i.test(headers.get('authorization') ?? '');
-    return hasToken ? undefined : this.#params.sessions.get(headers);
+    return tokenOf(headers) === undefined ? this.#params.sessions.get(headers) : undefined;
   }
 }
 

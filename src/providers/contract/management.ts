@@ -211,6 +211,14 @@ export interface QueueDepths {
   readonly messages: number;
 }
 
+/** The queue of one definition; the versions of an orchestration share it. Each number is at most the cap. */
+export interface DefinitionQueue extends QueueDepth {
+  readonly kind: 'orchestration' | 'activity' | 'task';
+  readonly name: string;
+  /** Whether a number reached the cap: the numbers are lower bounds. */
+  readonly capped: boolean;
+}
+
 /** Metrics of the whole store. */
 export interface SystemMetrics {
   readonly instances: Readonly<Record<InstanceStatus, number>>;
@@ -351,6 +359,22 @@ export interface ManagementStore {
    * - count each entry once, in its current state (figures/queues-are-counted, pause/is-counted)
    */
   queueDepths(): Promise<QueueDepths>;
+
+  /**
+   * Counts the queued and running work of each definition. Reads at most a few times `cap` index entries per
+   * definition, and must not block the event loop for longer than one definition takes.
+   *
+   * A provider must:
+   * - count each entry once, in its current state, with entries that are asked to stop (figures/queues-by-definition)
+   * - count entries of paused instances and definitions that no worker holds as `paused`, and leave out definitions
+   *   without entries (figures/queues-by-definition-are-paused)
+   * - stop at `cap` entries, and return the definitions whose oldest entry waits longest first, at most `limit`
+   *   (figures/queues-by-definition-are-capped)
+   */
+  definitionQueues(params: {
+    readonly cap: number;
+    readonly limit: number;
+  }): Promise<readonly DefinitionQueue[]>;
 
   /**
    * Counts the rows of the store.

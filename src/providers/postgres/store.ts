@@ -26,6 +26,7 @@ import { InstanceStops } from './stopping/cancellation.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { Messages } from './tables/messages.ts';
+import { DefinitionQueues } from './reading/definition-queues.ts';
 import { Metrics } from './reading/metrics.ts';
 import { DueQuery, NextDueCache, type DueTimes, type Wanted } from './wakeups/due-query.ts';
 import { nowParameter, Scope } from './driver/scope.ts';
@@ -107,6 +108,7 @@ export class Store implements QueueAccess {
   readonly parentChild: ParentChildQueries;
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
+  readonly definitionQueues: DefinitionQueues;
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
   readonly views: Views;
@@ -172,6 +174,7 @@ export class Store implements QueueAccess {
     this.parentChild = new ParentChildQueries(schema);
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
+    this.definitionQueues = new DefinitionQueues(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.inspection = new Inspection(schema, this.definitions, this.instanceRecords);
     this.views = new Views(schema, this.definitions);

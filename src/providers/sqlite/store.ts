@@ -26,6 +26,7 @@ import { JobRows } from './jobs/job-rows.ts';
 import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
+import { DefinitionQueues } from './reading/definition-queues.ts';
 import { Metrics } from './reading/metrics.ts';
 import { PausedDefinitions, PauseRows } from './tables/pause-rows.ts';
 import { Processes } from './queues/processes.ts';
@@ -94,6 +95,7 @@ export class Store implements StoreAccess {
   readonly executionPrunes: ExecutionPrunes;
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
+  readonly definitionQueues: DefinitionQueues;
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
   readonly views: Views;
@@ -156,6 +158,7 @@ export class Store implements StoreAccess {
     this.executionPrunes = new ExecutionPrunes(db, this);
     this.scan = new InstanceScan(db, this.definitions);
     this.metrics = new Metrics(db);
+    this.definitionQueues = new DefinitionQueues(db, this.definitions);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
     this.inspection = new Inspection(db, this.definitions, this.instanceRecords);
     this.views = new Views(db, this.definitions);

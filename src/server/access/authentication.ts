@@ -51,7 +51,10 @@ export interface AuthenticationParams {
 
 type Found = Caller | undefined | Promise<Caller | undefined>;
 
-const bearer = /^Bearer ([\x21-\x7e]{1,512})$/i;
+/** Returns the token of a request. */
+export function tokenOf(headers: Headers): string | undefined {
+  return /^Bearer ([\x21-\x7e]{1,512})$/i.exec(headers.get('authorization') ?? '')?.[1];
+}
 
 /** Identifies callers by their token, then by their login session, then by the `authorize` hook. */
 export class Authentication {
@@ -79,13 +82,14 @@ export class Authentication {
     return this.#params.tokens?.find(digestOf(token));
   }
 
-  /** Whether a request has the cookie of a session, which may have ended. */
-  hasSessionCookie(headers: Headers): boolean {
-    return this.#params.sessions?.hasCookie(headers) === true;
+  /** Whether a request names a session, which may have ended, and has no token. */
+  usesSession(headers: Headers): boolean {
+    const { sessions } = this.#params;
+    return tokenOf(headers) === undefined && sessions?.hasCookie(headers) === true;
   }
 
   #findByCredentials(headers: Headers, describe: () => AuthorizeRequest): Found {
-    const token = bearer.exec(headers.get('authorization') ?? '')?.[1];
+    const token = tokenOf(headers);
     if (token !== undefined) return this.findByToken(token);
     const { sessions } = this.#params;
     return sessions?.hasCookie(headers) === true

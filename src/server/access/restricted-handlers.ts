@@ -221,6 +221,7 @@ export const restrictedHandlers: Handlers<Routes> = {
   resumeSchedule: forSchedule('resumeSchedule'),
   deleteSchedule: forSchedule('deleteSchedule'),
   nextRuns: forSchedule('nextRuns'),
+  listScheduleRuns: forSchedule('listScheduleRuns'),
   triggerSchedule: forSchedule('triggerSchedule'),
   backfillSchedule: forSchedule('backfillSchedule'),
 
@@ -259,7 +260,15 @@ export const restrictedHandlers: Handlers<Routes> = {
     }
     return handlers.getSeries(call, context);
   },
+  getAttention: handlers.getAttention,
   queueDepths: rejectRestricted,
+  async listQueues(call, context) {
+    const { items } = await handlers.listQueues(call, context);
+    // Activities belong to no definition of a token.
+    return {
+      items: items.filter(({ kind, name }) => kind !== 'activity' && allows(call.caller, name)),
+    };
+  },
   systemMetrics: rejectRestricted,
   prometheus: rejectRestricted,
   async watchChanges(call, context) {

@@ -1,3 +1,5 @@
+import { findAttention } from '../../client/reading/find-attention.ts';
+import { allows } from '../access/allowed-definitions.ts';
 import type { Handlers } from '../server-context.ts';
 import { toPrometheus } from '../monitoring/prometheus.ts';
 import type { metricRoutes } from '../routes/metrics.ts';
@@ -10,6 +12,16 @@ export const metricHandlers: Handlers<typeof metricRoutes> = {
   },
   queueDepths(_, { client }) {
     return client.queueDepths();
+  },
+  async listQueues(_, { queues }) {
+    return { items: [...(await queues())] };
+  },
+  async getAttention({ caller }, { attention }) {
+    const reads = await attention();
+    return findAttention(reads, {
+      maySee: (name) => allows(caller, name),
+      seesWorkers: caller.definitions === undefined,
+    });
   },
   systemMetrics(_, { client }) {
     return client.systemMetrics();

@@ -35,6 +35,9 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
     const ticks = await client.schedules.next(params.name, query);
     return { runs: ticks.map(({ tickAt }) => tickAt), ticks: [...ticks] };
   },
+  async listScheduleRuns({ params, query }, { client }) {
+    return { items: [...(await client.schedules.runs(params.name, query))] };
+  },
   triggerSchedule({ params, body, caller }, { client }) {
     return client.schedules.trigger(params.name, { ...body, actor: actorOf(caller, body.actor) });
   },

@@ -4,6 +4,8 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
+import { attentionOf } from './attention-schema.ts';
+import type { DefinitionQueueInfo } from '../../client/reading/queues.ts';
 import { id, time } from './fields.ts';
 import { route } from './route.ts';
 import { instancesMessage } from './views.ts';
@@ -21,6 +23,29 @@ const depth: z.ZodType<QueueDepth> = z.strictObject({
   paused: z.number(),
   oldestReadyAt: time.nullable(),
 });
+
+const definitionQueue: z.ZodType<DefinitionQueueInfo> = z
+  .strictObject({
+    kind: z.enum(['orchestration', 'activity', 'task']),
+    name: z.string(),
+    ready: z.number(),
+    delayed: z.number(),
+    claimed: z.number(),
+    paused: z.number(),
+    oldestReadyAt: time.nullable(),
+    capped: z.literal(true).exactOptional(),
+    workers: z.number(),
+    pause: z
+      .strictObject({
+        at: time,
+        reason: z.string().exactOptional(),
+        actor: z.string().exactOptional(),
+      })
+      .exactOptional(),
+  })
+  .meta({ id: 'DefinitionQueue', description: 'The queue of one definition.' });
+
+const attention = attentionOf(definitionQueue);
 
 const queueDepths: z.ZodType<QueueDepths> = z.strictObject({
   orchestrations: depth,
@@ -65,6 +90,22 @@ export const metricRoutes = {
     role: 'read',
     summary: 'Returns the depth of the queues and the age of their oldest entries.',
     response: queueDepths,
+  }),
+  getAttention: route({
+    method: 'GET',
+    path: '/v1/attention',
+    role: 'read',
+    summary:
+      'Returns what needs attention: blocked and failed instances, work without a worker, leaked handlers, lost workers, late schedules, old queues and paused definitions.',
+    response: attention,
+  }),
+  listQueues: route({
+    method: 'GET',
+    path: '/v1/queues/definitions',
+    role: 'read',
+    summary:
+      'Lists the queues of definitions, the longest waiting first, at most 1,000. Numbers are counted up to 10,000.',
+    response: z.strictObject({ items: z.array(definitionQueue) }),
   }),
   systemMetrics: route({
     method: 'GET',

@@ -4,6 +4,7 @@ import type {
   NextTick,
   ScheduleInfo,
   SchedulePage,
+  ScheduleRun,
 } from '../../client/managing/schedules.ts';
 import {
   actor,
@@ -22,6 +23,7 @@ import {
   time,
   version,
 } from './fields.ts';
+import { failureSummary } from './response-schemas.ts';
 import { route } from './route.ts';
 
 const catchUp = z.enum(['skip', 'one', 'all']);
@@ -90,6 +92,16 @@ const nextTick: z.ZodType<NextTick> = z.strictObject({
   tickAt: time,
   firesAt: time,
   id: z.string(),
+});
+
+const scheduleRun: z.ZodType<ScheduleRun> = z.strictObject({
+  id: z.string(),
+  status,
+  createdAt: time,
+  startedAt: time.exactOptional(),
+  endedAt: time.exactOptional(),
+  tickAt: time.exactOptional(),
+  failure: failureSummary.exactOptional(),
 });
 
 const backfilled: z.ZodType<BackfillResult> = z.strictObject({
@@ -185,6 +197,15 @@ export const scheduleRoutes = {
     params: byName,
     query: z.strictObject({ count: integer(1, 1_000).optional() }),
     response: z.strictObject({ runs: z.array(time), ticks: z.array(nextTick) }),
+  }),
+  listScheduleRuns: route({
+    method: 'GET',
+    path: '/v1/schedules/{name}/runs',
+    role: 'read',
+    summary: 'Lists the runs that a schedule has started, the newest first.',
+    params: byName,
+    query: z.strictObject({ limit: integer(1, 100).optional() }),
+    response: z.strictObject({ items: z.array(scheduleRun) }),
   }),
   triggerSchedule: route({
     method: 'POST',

@@ -2,7 +2,8 @@ import type { JSX } from 'preact';
 import { Button } from '../components/button.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { isHelpOpen } from './palette-state.ts';
-import { currentKeys, globalKeys } from './shortcuts.ts';
+import { currentKeys } from '../state/page-keys.ts';
+import { globalKeys } from './shortcuts.ts';
 
 /** The keys of the dashboard and of the page that is shown. */
 export function Help(): JSX.Element | null {

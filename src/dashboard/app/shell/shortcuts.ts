@@ -1,27 +1,8 @@
 import { href, navigate } from '../state/router.ts';
 import { isPaused } from '../state/live.ts';
+import { currentKeys } from '../state/page-keys.ts';
 import { isHelpOpen, isPaletteOpen } from './palette-state.ts';
 import { pages } from './pages.ts';
-
-/** A key of the page that is shown. */
-export interface PageKey {
-  readonly key: string;
-  readonly description: string;
-  readonly run: () => void;
-}
-
-const pageKeys = new Set<readonly PageKey[]>();
-
-/** Adds keys while a page is shown. Returns a function that removes them. */
-export function addKeys(keys: readonly PageKey[]): () => void {
-  pageKeys.add(keys);
-  return () => pageKeys.delete(keys);
-}
-
-/** The keys of the page that is shown. */
-export function currentKeys(): readonly PageKey[] {
-  return [...pageKeys].flat();
-}
 
 /** The keys of every page. */
 export const globalKeys: readonly { readonly key: string; readonly description: string }[] = [

@@ -8,6 +8,7 @@ import type {
 import type { StoreAccess } from '../batches/store-access.ts';
 import { one, optional, prepare, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import type { DefinitionQueues } from '../reading/definition-queues.ts';
 import type { Metrics } from '../reading/metrics.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { RunState } from '../tables/task-rows.ts';
@@ -22,6 +23,7 @@ interface ManagementParts extends StoreAccess {
   readonly audit: Audit;
   readonly executionPrunes: ExecutionPrunes;
   readonly metrics: Metrics;
+  readonly definitionQueues: DefinitionQueues;
   readonly parentChild: ParentChildQueries;
   readonly reclaims: Reclaims;
   readonly scan: InstanceScan;
@@ -75,6 +77,11 @@ export function createManagementStore(store: ManagementParts): ManagementStore {
     scanInstances: (params) => store.read('scanInstances', (tx) => store.scan.run(tx, params)),
 
     listAudit: (params) => store.read('listAudit', (tx) => store.audit.list(tx, params)),
+
+    definitionQueues: (params) =>
+      store.read('definitionQueues', (tx) =>
+        store.definitionQueues.read(tx, params, store.nowParameter),
+      ),
 
     queueDepths: () =>
       store.read('queueDepths', (tx) => store.metrics.queueDepths(tx, store.nowParameter)),

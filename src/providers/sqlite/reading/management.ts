@@ -6,6 +6,7 @@ import type {
   ScanInstancesParams,
   ScanInstancesResult,
 } from '../../contract/management.ts';
+import { readDefinitionQueues } from './definition-queues.ts';
 import type { Store } from '../store.ts';
 import type { Definitions } from '../tables/definitions.ts';
 
@@ -55,6 +56,8 @@ export function createManagementStore(store: Store): ManagementStore {
     scanInstances: (params) => store.read('scanInstances', () => store.scan.run(params)),
 
     listAudit: (params) => store.read('listAudit', () => store.audit.list(params)),
+
+    definitionQueues: (params) => readDefinitionQueues(store, params),
 
     queueDepths: () => store.read('queueDepths', () => store.metrics.queueDepths(store.now())),
 

@@ -16,9 +16,12 @@ import { dashboardFrom } from '../../../../src/dashboard/server/dashboard.ts';
 import { serveFrom } from '../../../../src/server/serve.ts';
 import type { TestServer } from '../../../server/helpers/server-fixture.ts';
 
-export const page =
+const page =
   '<!doctype html><html><head><title>Perdure</title></head><body><div id="app"></div></body></html>';
 export const script = `export const rows = ${JSON.stringify(Array.from({ length: 500 }, (_, row) => row))};`;
+
+/** Content of a file beside the folder of static files. */
+export const secret = 'must not be served';
 
 /** The files of a built dashboard, as small as possible. */
 const files: Readonly<Record<string, string>> = {
@@ -39,7 +42,7 @@ export function writeStaticFiles(given = files): string {
     writeFileSync(join(folder, name), text);
   }
   // Beside the folder, so that a traversal would find it.
-  writeFileSync(join(root, 'secret.txt'), 'secret');
+  writeFileSync(join(root, 'secret.txt'), secret);
   return folder;
 }
 
@@ -72,7 +75,7 @@ export interface SendInit {
   readonly signal?: AbortSignal;
 }
 
-export interface TestBrowser {
+interface TestBrowser {
   readonly cookie: string;
   readonly state: SessionState;
   readonly send: TestDashboard['send'];
@@ -86,11 +89,6 @@ export const origin = `https://${host}`;
 export async function openDashboard(options: DashboardOptions = {}): Promise<TestDashboard> {
   const perdure = await Perdure.open(await openSqlite({ path: ':memory:' }));
   onTestFinished(() => perdure.close());
-  return dashboardOn(perdure, options);
-}
-
-/** Creates a dashboard for an open engine, which the caller closes. */
-export function dashboardOn(perdure: Perdure, options: DashboardOptions = {}): TestDashboard {
   const { tokens, list } = createTokens();
   const handler = dashboardFrom(
     perdure,

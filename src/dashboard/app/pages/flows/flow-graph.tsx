@@ -3,10 +3,9 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button } from '../../components/button.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Loading } from '../../components/states.tsx';
-import { now } from '../../state/clock.ts';
-import { formatDuration } from '../../words/format.ts';
 import { statusWords } from '../../words/status.ts';
-import { noteOf, type GraphNode, type RunGraph } from './flow-run-view.tsx';
+import { noteOf, timeOf, type GraphNode, type RunGraph } from './graph-node.ts';
+import { ItemBar } from './item-bar.tsx';
 import type { Box, Layout } from './graph-layout.ts';
 
 const boxWidth = 184;
@@ -177,39 +176,6 @@ function StepBox({
   );
 }
 
-export function timeOf({ startedAt, queuedAt, endedAt, status }: GraphNode): string {
-  const from = startedAt ?? queuedAt;
-  if (from === undefined) return '';
-  if (endedAt !== undefined) return formatDuration(endedAt - from);
-  return status === 'running' || status === 'queued'
-    ? formatDuration(Math.floor((now.value - from) / 1_000) * 1_000)
-    : '';
-}
-
 function attemptsOf({ attempts }: GraphNode): string {
   return attempts === undefined || attempts < 2 ? '' : `${attempts} attempts`;
-}
-
-/** The items of a map by state, as a bar. */
-export function ItemBar({
-  items,
-  big = false,
-}: {
-  readonly items: NonNullable<GraphNode['items']>;
-  readonly big?: boolean;
-}): JSX.Element {
-  const all = Object.values(items).reduce((sum, count) => sum + count, 0);
-  const share = (count: number): string => String(all === 0 ? 0 : (count / all) * 100);
-  return (
-    <span
-      class={`stack ${big ? 'big' : ''}`}
-      role="img"
-      aria-label={`${items.completed} of ${all} done, ${items.failed} failed`}
-    >
-      {items.completed > 0 && <i data-st="completed" style={{ '--v': share(items.completed) }} />}
-      {items.running > 0 && <i data-st="running" style={{ '--v': share(items.running) }} />}
-      {items.failed > 0 && <i data-st="failed" style={{ '--v': share(items.failed) }} />}
-      {items.canceled > 0 && <i data-st="canceled" style={{ '--v': share(items.canceled) }} />}
-    </span>
-  );
 }

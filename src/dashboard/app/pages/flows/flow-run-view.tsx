@@ -1,20 +1,17 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../../api/call.ts';
-import type { ResponseBody } from '../../api/operations.ts';
 import { Segments } from '../../components/panel.tsx';
 import { Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
 import { query, setQuery } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import { formatNumber } from '../../words/format.ts';
-import { isActive, type Tone } from '../../words/status.ts';
+import { isActive } from '../../words/status.ts';
 import { FlowGraph } from './flow-graph.tsx';
+import type { GraphNode } from './graph-node.ts';
 import { StepList } from './step-list.tsx';
 import { StepPanel } from './step-panel.tsx';
-
-export type RunGraph = ResponseBody<'getFlowGraph'>;
-export type GraphNode = RunGraph['nodes'][number];
 
 /** Above this number of steps the list is shown first, and the graph in parts. */
 const manySteps = 300;
@@ -92,26 +89,4 @@ export function FlowRunView({ id }: { readonly id: string }): JSX.Element {
       )}
     </div>
   );
-}
-
-export function toneOfStep(status: GraphNode['status']): Tone {
-  return status;
-}
-
-/** What a step does, in a few words. */
-export function noteOf(node: GraphNode): string {
-  if (node.items !== undefined) {
-    const all = Object.values(node.items).reduce((sum, count) => sum + count, 0);
-    return `${formatNumber(node.items.completed)} of ${formatNumber(all)}`;
-  }
-  if (
-    node.signal !== undefined &&
-    !node.signal.received &&
-    !['skipped', 'canceled'].includes(node.status)
-  ) {
-    return `Waits for signal ${node.signal.name}`;
-  }
-  if (node.failure !== undefined) return node.failure.message;
-  if (node.reason !== undefined) return node.reason;
-  return '';
 }

@@ -1,8 +1,8 @@
 import type { JSX } from 'preact';
 import { Icon } from '../../components/icon.tsx';
 import { statusWords } from '../../words/status.ts';
-import { ItemBar, timeOf } from './flow-graph.tsx';
-import { noteOf, type RunGraph } from './flow-run-view.tsx';
+import { ItemBar } from './item-bar.tsx';
+import { noteOf, timeOf, type RunGraph } from './graph-node.ts';
 
 /** The steps in order, for small screens and large flows. */
 export function StepList({

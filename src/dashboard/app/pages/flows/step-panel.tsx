@@ -9,8 +9,8 @@ import { useResource } from '../../state/resource.ts';
 import { formatNumber } from '../../words/format.ts';
 import { Value } from '../instance/payloads.tsx';
 import { FailureView } from '../instance/event-panel.tsx';
-import { ItemBar, timeOf } from './flow-graph.tsx';
-import type { GraphNode } from './flow-run-view.tsx';
+import { ItemBar } from './item-bar.tsx';
+import { timeOf, type GraphNode } from './graph-node.ts';
 
 const pageItems = 100;
 

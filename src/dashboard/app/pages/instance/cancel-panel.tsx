@@ -6,7 +6,7 @@ import { since } from '../../words/sentence.ts';
 import { statusWords } from '../../words/status.ts';
 import type { InstanceState, Why } from './instance-data.ts';
 import type { TimelineData } from './timeline-data.ts';
-import { nameOf } from './timeline-tab.tsx';
+import { nameOf } from './timeline-row.ts';
 import { toneOfWait } from './why-banner.tsx';
 
 /** What a cancel still waits for, what has stopped, and the request. */

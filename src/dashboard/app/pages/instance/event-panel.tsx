@@ -112,7 +112,7 @@ export function FailureView({ failure }: { readonly failure: ShownFailure }): JS
   );
 }
 
-function withoutPayload<Event extends object>(event: Event): object {
+function withoutPayload(event: object): object {
   const { payload: _payload, failure: _failure, ...rest } = event as Record<string, unknown>;
   return rest;
 }

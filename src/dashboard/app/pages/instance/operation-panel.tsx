@@ -11,7 +11,7 @@ import { formatDuration, formatTime } from '../../words/format.ts';
 import { ago, since, until } from '../../words/sentence.ts';
 import { statusWords } from '../../words/status.ts';
 import { FailureView } from './event-panel.tsx';
-import { nameOf, toneOfRow, type TimelineRow } from './timeline-tab.tsx';
+import { nameOf, toneOfRow, type TimelineRow } from './timeline-row.ts';
 
 const kinds = {
   activity: 'Activity',
@@ -84,10 +84,7 @@ export function OperationPanel({
                   , cancellation <code>{issued.cancellation}</code>
                 </>
               )}
-            {issued !== undefined &&
-              'shielded' in issued &&
-              issued.shielded === true &&
-              ', in a shield'}
+            {issued !== undefined && 'shielded' in issued && issued.shielded && ', in a shield'}
           </dd>
           {item.childId !== undefined && (
             <>

@@ -163,7 +163,7 @@ function tell(wait: Wait | undefined, why: Why): Told {
         consequence: consequenceOf(wait) ?? rest,
       };
     default:
-      return { sentence: <Sentence>{(why as Why).text}</Sentence> };
+      return { sentence: <Sentence>{why.short}</Sentence> };
   }
 }
 
@@ -174,7 +174,7 @@ function tellWork(wait: Extract<Wait, { state: string }>): Told {
       : `attempt ${wait.attempt} of ${wait.maxAttempts}`;
   const name = (
     <b>
-      <bdi>{wait.name}</bdi>
+      <bdi>{('step' in wait ? wait.step : undefined) ?? wait.name}</bdi>
     </b>
   );
   const failed =

@@ -9,7 +9,7 @@ import { Icon } from '../../components/icon.tsx';
 import { Menu } from '../../components/menu.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { VirtualList } from '../../components/virtual-list.tsx';
-import { addKeys } from '../../shell/shortcuts.ts';
+import { addKeys } from '../../state/page-keys.ts';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { reconnections } from '../../api/connection.ts';
 import { ask } from '../../state/actions.ts';

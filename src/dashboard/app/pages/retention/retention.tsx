@@ -1,6 +1,339 @@
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { call } from '../../api/call.ts';
+import type { ResponseBody } from '../../api/operations.ts';
+import { may } from '../../api/session.ts';
+import { Button } from '../../components/button.tsx';
+import { Panel } from '../../components/panel.tsx';
+import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Status } from '../../components/status.tsx';
+import { Ago, Moment } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
+import { instanceHref } from '../../state/router.ts';
+import { useResource } from '../../state/resource.ts';
+import { tell, tellError } from '../../state/toasts.ts';
+import { formatBytes, formatDuration, formatNumber } from '../../words/format.ts';
 
+type Policy = NonNullable<ResponseBody<'getRetention'>['policies']>[number];
+type Report = NonNullable<ResponseBody<'getRetention'>['lastReport']>;
+
+/** What is kept for how long, and who did what. */
 export function Retention(): JSX.Element {
-  return <TopBar title="Retention and audit" />;
+  return (
+    <>
+      <TopBar title="Retention and audit" />
+      <div class="wrap">
+        <RetentionPanel />
+        {may('admin') ? (
+          <Audit />
+        ) : (
+          <Panel title="Audit" class="gap-top">
+            <p class="panel-p dim">The audit is shown to admins.</p>
+          </Panel>
+        )}
+      </div>
+    </>
+  );
+}
+
+function RetentionPanel(): JSX.Element {
+  const status = useResource('retention', (signal) => call('getRetention', {}, signal), {
+    everyMs: 5_000,
+  });
+  const system = useResource('system', (signal) => call('systemMetrics', {}, signal), {
+    everyMs: 10_000,
+  });
+  const act = async (problem: string, done: string, run: () => Promise<unknown>): Promise<void> => {
+    try {
+      await run();
+      tell(done);
+      status.reload();
+    } catch (error) {
+      tellError(problem, error);
+    }
+  };
+  const data = status.data.value;
+  const size = system.data.value;
+  const report = data?.lastReport;
+  return (
+    <Panel
+      title="Retention"
+      right={
+        may('admin') &&
+        data !== undefined && (
+          <>
+            <Button
+              small
+              onClick={() =>
+                void act('The sweep did not start', 'The sweep is done.', () =>
+                  call('runRetention', { body: {} }),
+                )
+              }
+            >
+              Sweep now
+            </Button>
+            {data.paused === null ? (
+              <Button
+                small
+                onClick={() =>
+                  void act('Retention was not paused', 'Retention is paused.', () =>
+                    call('pauseRetention', { body: {} }),
+                  )
+                }
+              >
+                Pause
+              </Button>
+            ) : (
+              <Button
+                small
+                onClick={() =>
+                  void act('Retention was not resumed', 'Retention is resumed.', () =>
+                    call('resumeRetention', { body: {} }),
+                  )
+                }
+              >
+                Resume
+              </Button>
+            )}
+          </>
+        )
+      }
+    >
+      {status.error.value !== undefined && (
+        <Problem error={status.error.value} retry={() => status.reload()} />
+      )}
+      {data === undefined && status.error.value === undefined && <Loading rows={3} />}
+      {data !== undefined && (
+        <>
+          <div class="facts">
+            <div>
+              <span class="dim">State</span>
+              {data.paused !== null ? (
+                <Status tone="paused" />
+              ) : (
+                <Status tone="completed" text="Active" />
+              )}
+            </div>
+            {size !== undefined && (
+              <>
+                <div>
+                  <span class="dim">Store</span>
+                  <b>{formatBytes(size.storageBytes)}</b>
+                </div>
+                <div>
+                  <span class="dim">Can be reclaimed</span>
+                  <b>{formatBytes(size.reclaimableBytes)}</b>
+                </div>
+                <div>
+                  <span class="dim">Finished executions</span>
+                  <b>{formatNumber(size.finishedExecutions)}</b>
+                </div>
+              </>
+            )}
+          </div>
+          {data.policies === null || data.policies.length === 0 ? (
+            <Empty icon="archive" title="Everything is kept forever.">
+              Without a policy the store only grows. Set one where the store is opened:
+              <pre class="code">{`retention: [{ statuses: 'completed', keepFor: '30d' }]`}</pre>
+            </Empty>
+          ) : (
+            <div class="table-scroll">
+              <table>
+                <thead>
+                  <tr>
+                    <th>Applies to</th>
+                    <th>Statuses</th>
+                    <th class="num">Kept for</th>
+                    <th class="num">Executions kept</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {data.policies.map((policy, index) => (
+                    <tr key={index}>
+                      <td>
+                        <bdi>{appliesTo(policy)}</bdi>
+                      </td>
+                      <td class="sec">
+                        {'keepFor' in policy ? listOf(policy.statuses) || 'all ended' : ''}
+                      </td>
+                      <td class="num">{'keepFor' in policy ? durationOf(policy.keepFor) : ''}</td>
+                      <td class="num">{'keepExecutions' in policy ? policy.keepExecutions : ''}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+          {report != null && (
+            <p class="panel-p dim">
+              <LastReport report={report} />
+            </p>
+          )}
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function LastReport({ report }: { readonly report: Report }): JSX.Element {
+  return (
+    <>
+      Last sweep <Ago at={report.endedAt} />: {formatNumber(report.deleted.instancesDeleted)}{' '}
+      instances and {formatNumber(report.pruned.executionsDeleted)} executions deleted
+      {report.outcome === 'done' ? '.' : `, ended early: ${report.outcome}.`}
+      {report.left > 0 &&
+        ` ${formatNumber(report.left)} were left because a descendant has not ended.`}
+      {report.errors.length > 0 && <bdi> {report.errors[0]}</bdi>}
+    </>
+  );
+}
+
+function appliesTo(policy: Policy): string {
+  const parts = [listOf(policy.names) || 'every name'];
+  const tags = 'tags' in policy ? policy.tags : undefined;
+  if (tags !== undefined) {
+    parts.push(
+      Object.entries(tags)
+        .map(([key, value]) => `${key}=${String(value)}`)
+        .join(', '),
+    );
+  }
+  return parts.join(', ');
+}
+
+function listOf(value: string | readonly string[] | undefined): string {
+  return value === undefined ? '' : typeof value === 'string' ? value : value.join(', ');
+}
+
+function durationOf(value: number | string | undefined): string {
+  if (value === undefined) return '';
+  return typeof value === 'number' ? formatDuration(value) : value;
+}
+
+/** What operators did, the newest first. */
+function Audit(): JSX.Element {
+  const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const [action, setAction] = useState('');
+  const cursor = cursors.at(-1);
+  const page = useResource(
+    `audit ${cursor ?? ''} ${action}`,
+    (signal) =>
+      call(
+        'listAudit',
+        {
+          query: {
+            limit: 50,
+            ...(cursor !== undefined && { cursor }),
+            ...(action !== '' && { action: [action] as never }),
+          },
+        },
+        signal,
+      ),
+    { ...(cursor === undefined && { everyMs: 5_000 }) },
+  );
+  const data = page.data.value;
+  return (
+    <Panel
+      title="Audit"
+      class="gap-top"
+      right={
+        <>
+          <label class="inline-field">
+            <span class="sr">Action</span>
+            <select
+              class="input s"
+              value={action}
+              onChange={(event) => {
+                setAction(event.currentTarget.value);
+                setCursors([undefined]);
+              }}
+            >
+              <option value="">All actions</option>
+              {['cancel', 'terminate', 'retry', 'fork', 'pause', 'resume', 'delete', 'prune'].map(
+                (one) => (
+                  <option key={one} value={one}>
+                    {one}
+                  </option>
+                ),
+              )}
+            </select>
+          </label>
+          {cursors.length > 1 && (
+            <Button
+              small
+              look="ghost"
+              icon="chevronLeft"
+              label="Newer"
+              onClick={() => setCursors(cursors.slice(0, -1))}
+            />
+          )}
+          {data?.nextCursor !== undefined && (
+            <Button
+              small
+              look="ghost"
+              icon="chevronRight"
+              label="Older"
+              onClick={() => setCursors([...cursors, data.nextCursor])}
+            />
+          )}
+        </>
+      }
+    >
+      {page.error.value !== undefined && (
+        <Problem error={page.error.value} retry={() => page.reload()} />
+      )}
+      {data === undefined && page.error.value === undefined && <Loading rows={4} />}
+      {data?.items.length === 0 && (
+        <p class="panel-p dim">
+          Nothing yet. Each action of an operator is recorded with its actor and reason.
+        </p>
+      )}
+      {data !== undefined && data.items.length > 0 && (
+        <div class="table-scroll">
+          <table class="audit">
+            <thead>
+              <tr>
+                <th>Time</th>
+                <th>Action</th>
+                <th>Actor</th>
+                <th>On</th>
+                <th class="num">Changed</th>
+                <th class="hide-s">Reason</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.items.map((entry) => (
+                <tr key={entry.auditKey}>
+                  <td class="sec">
+                    <Moment at={entry.at} />
+                  </td>
+                  <td>
+                    <code>{entry.action}</code>
+                  </td>
+                  <td>
+                    <bdi>{entry.actor ?? ''}</bdi>
+                  </td>
+                  <td>
+                    {entry.instanceId === null ? (
+                      <bdi class="sec" title={entry.filter}>
+                        {entry.filter === '' ? '' : entry.filter}
+                      </bdi>
+                    ) : (
+                      <a class="link" href={instanceHref(entry.instanceId)}>
+                        <bdi class="mono">{entry.instanceId}</bdi>
+                      </a>
+                    )}
+                  </td>
+                  <td class="num">{formatNumber(entry.instances)}</td>
+                  <td class="hide-s sec" title={entry.reason ?? ''}>
+                    <bdi>{entry.reason ?? ''}</bdi>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
 }

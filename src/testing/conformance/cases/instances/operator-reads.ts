@@ -89,6 +89,117 @@ export const operatorReads: Capability = {
       },
     },
     {
+      id: 'figures/queues-by-definition',
+      title: 'definitionQueues() counts the entries of each definition in their states',
+      async run(store) {
+        const { provider, clock } = store;
+        const read = () => provider.definitionQueues({ cap: 100, limit: 10 });
+        assert.deepEqual(await read(), []);
+        const since = clock.now();
+        const workItems = [
+          ...[1, 2, 3].map((operation) => workItem(operation, { name: 'charge' })),
+          workItem(4, { name: 'mail' }),
+        ];
+        const fireAt = clock.now() + 10 * lockMs;
+        await store.begin('a', { workItems, timers: [{ operation: 9, fireAt }] });
+        const [held, failed] = await store.claimWork({ names: ['charge'], max: 2 });
+        const retry = { lockToken: failed?.lockToken ?? '', delayMs: 5 * lockMs, failure: '{}' };
+        await provider.retryWorkItems([retry]);
+        await clock.advance(1);
+        await createTask(store, 'urgent', { name: 'resize', priority: 5 });
+        await createTask(store, 'later', { name: 'resize', priority: -5, runAt: fireAt });
+        const none = { ready: 0, delayed: 0, claimed: 0, paused: 0, oldestReadyAt: null };
+        const [charge, mail, resize, sample] = [
+          { kind: 'activity', name: 'charge', ...none, capped: false },
+          { kind: 'activity', name: 'mail', ...none, capped: false },
+          { kind: 'task', name: 'resize', ...none, capped: false },
+          { kind: 'orchestration', name: 'sample', ...none, capped: false },
+        ];
+        assert.deepEqual(await read(), [
+          { ...charge, ready: 1, delayed: 1, claimed: 1, oldestReadyAt: since },
+          { ...mail, ready: 1, oldestReadyAt: since },
+          { ...resize, ready: 1, delayed: 1, oldestReadyAt: since + 1 },
+          { ...sample, delayed: 1 },
+        ]);
+        await store.cancel('a');
+        const canceled = (await read()).find(({ name }) => name === 'charge');
+        assert.equal(canceled?.claimed, 1);
+        assert.ok(held);
+        const { orchestrations, activities, tasks } = await provider.queueDepths();
+        for (const [kind, total] of [
+          ['orchestration', orchestrations],
+          ['activity', activities],
+          ['task', tasks],
+        ] as const) {
+          const own = (await read()).filter((one) => one.kind === kind);
+          for (const state of ['ready', 'delayed', 'claimed', 'paused'] as const) {
+            assert.equal(
+              own.reduce((sum, one) => sum + one[state], 0),
+              total[state],
+              `${kind} ${state}`,
+            );
+          }
+        }
+      },
+    },
+    {
+      id: 'figures/queues-by-definition-are-paused',
+      title: 'definitionQueues() counts entries of paused instances and definitions as paused',
+      async run(store) {
+        const { provider } = store;
+        const workItems = [workItem(1, { name: 'charge' }), workItem(2, { name: 'mail' })];
+        await store.begin('a', { workItems });
+        await store.begin('b', { workItems });
+        await store.claimWork({ names: ['charge'], max: 1 });
+        await provider.pauseInstances([
+          { instanceId: 'a', tree: false, reason: null, actor: null },
+          { instanceId: 'b', tree: false, reason: null, actor: null },
+        ]);
+        const states = async () =>
+          (await provider.definitionQueues({ cap: 100, limit: 10 })).map((one) => [
+            one.name,
+            one.ready,
+            one.claimed,
+            one.paused,
+            one.oldestReadyAt,
+          ]);
+        const sorted = (await states()).toSorted();
+        assert.deepEqual(sorted, [
+          ['charge', 0, 1, 1, null],
+          ['mail', 0, 0, 2, null],
+        ]);
+        await provider.resumeInstances([
+          { instanceId: 'a', tree: false },
+          { instanceId: 'b', tree: false },
+        ]);
+        await provider.pauseDefinitions([
+          { kind: 'activity', name: 'mail', reason: null, actor: null },
+        ]);
+        const [, mail] = (await states()).toSorted();
+        assert.deepEqual(mail, ['mail', 0, 0, 2, null]);
+      },
+    },
+    {
+      id: 'figures/queues-by-definition-are-capped',
+      title: 'definitionQueues() stops at its cap and returns the longest waiting first',
+      async run(store) {
+        const { provider, clock } = store;
+        const first = clock.now();
+        await createTask(store, 'old', { name: 'resize', priority: -50 });
+        await clock.advance(10);
+        for (const id of ['r1', 'r2', 'r3']) await createTask(store, id, { name: 'resize' });
+        await createTask(store, 'm1', { name: 'mail' });
+        const read = (limit: number) => provider.definitionQueues({ cap: 2, limit });
+        const [resize, mail] = await read(10);
+        assert.deepEqual(
+          [resize?.name, resize?.ready, resize?.capped, resize?.oldestReadyAt],
+          ['resize', 2, true, first],
+        );
+        assert.deepEqual([mail?.name, mail?.ready, mail?.capped], ['mail', 1, false]);
+        assert.equal((await read(1)).length, 1);
+      },
+    },
+    {
       id: 'figures/the-store-is-counted',
       title: 'systemMetrics() counts instances per status, finished executions and bytes',
       async run(store) {

@@ -96,6 +96,7 @@ export const close: Capability = {
           scanInstances: () => provider.scanInstances({ afterKey: 0, maxScanned: 1 }),
           listAudit: () => provider.listAudit({ limit: 1 }),
           queueDepths: () => provider.queueDepths(),
+          definitionQueues: () => provider.definitionQueues({ cap: 1, limit: 1 }),
           systemMetrics: () => provider.systemMetrics(),
           measureInstance: () => provider.measureInstance('a'),
           takeLease: () => provider.takeLease({ name: 'x', owner: 'x', leaseMs: 1 }),
