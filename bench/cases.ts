@@ -3,6 +3,7 @@ import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts'
 import { claimsFromBacklog } from './cases/claims.ts';
 import { closedJobs } from './cases/closed-jobs.ts';
 import { orchestrationCost, taskCost } from './cases/cost.ts';
+import { dashboardInBrowser } from './cases/dashboard.ts';
 import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
 import { flowMap, flowOverhead } from './cases/flows.ts';
@@ -130,6 +131,10 @@ export const cases = {
   lists: {
     title: 'pages of every filter and pair of filters, 1,000,000 instances',
     run: listPages,
+  },
+  dashboard: {
+    title: 'the dashboard in Chromium, 10,000 instances',
+    run: dashboardInBrowser,
   },
 } as const satisfies Readonly<Record<string, Case>>;
 

@@ -10,7 +10,7 @@ import { seedStore, type Seed } from './seed/seed-store.ts';
 import { watchContext, type PageWatch } from './watch-page.ts';
 
 /** Settings of one dashboard. */
-export interface OpenOptions extends DashboardServerOptions {
+interface OpenOptions extends DashboardServerOptions {
   /** Starts a worker with these definitions. */
   readonly worker?: StartWorkerOptions;
   /** The first page, relative to the base path. Default: the overview. `null`: no page is loaded. */
@@ -22,7 +22,7 @@ export interface OpenOptions extends DashboardServerOptions {
 }
 
 /** A dashboard in a browser. Everything is closed after the test, which fails if a page had a fault. */
-export interface OpenDashboard {
+interface OpenDashboard {
   readonly perdure: Perdure;
   readonly store: EngineStore;
   /** The address of the dashboard, with a slash at its end. */
@@ -41,7 +41,7 @@ export interface OpenDashboard {
 }
 
 /** Opens a dashboard on a store of its own, or on the seeded store of its suite. */
-export type Open = (options?: OpenOptions) => Promise<OpenDashboard>;
+type Open = (options?: OpenOptions) => Promise<OpenDashboard>;
 
 /** The parts that the tests of a suite share. */
 export interface Suite {

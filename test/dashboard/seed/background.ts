@@ -4,7 +4,7 @@ import type { NewWorker, WorkerDefinitions } from '../../../src/providers/contra
 import { minuteMs, seriesBoundsMs } from '../../../src/providers/rules/series.ts';
 
 /** The minutes of series that a seeded store has, beside those that its workers write. */
-export const seededMinutes = 360;
+const seededMinutes = 360;
 
 /** Writes hours of minute series: a day curve with a dip and a burst of failures. */
 export async function writeSeries(provider: Provider, now: number): Promise<void> {
