@@ -34,6 +34,8 @@ export type * from './providers/contract/views.ts';
 export type * from './providers/contract/series.ts';
 export type * from './providers/contract/transactional.ts';
 export type {
+  InspectedInstance,
+  InspectInstancesParams,
   InspectionStore,
   InstanceDetails,
   PendingItem,

@@ -31,20 +31,8 @@ import type {
   Why,
   WorkerWait,
 } from '../client/reading/why.ts';
-import type {
-  Attention,
-  AttentionFinding,
-  BlockedFinding,
-  FailedFinding,
-  FailureGroup,
-  LateSchedulesFinding,
-  LeakedFinding,
-  OldQueuesFinding,
-  PausedDefinitionsFinding,
-  StaleWorkersFinding,
-  UnclaimedFinding,
-} from '../client/reading/attention.ts';
-import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
+import type { Attention } from '../client/reading/attention.ts';
+import { definitionQueue, depth, finding, pause } from './operator-shapes.ts';
 import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
 import type {
   NextTick,
@@ -68,7 +56,6 @@ import type {
   DeleteInstanceResult,
   InstanceSize,
   PruneResult,
-  QueueDepth,
   QueueDepths,
   SystemMetrics,
 } from '../providers/contract/management.ts';
@@ -200,11 +187,6 @@ const blockedFields = {
 };
 const blocked: Check = fields<BlockedInfo>(blockedFields);
 
-const pause: Check = fields<NonNullable<InstanceInfo['paused']>>({
-  at: number,
-  reason: optional(text),
-  actor: optional(text),
-});
 const instanceFields = {
   id: text,
   kind: text,
@@ -440,104 +422,6 @@ const report: Check = fields<RetentionReport>({
   pruned: fields<PruneResult>(pruned),
   left: number,
   errors: list(text),
-});
-
-const depthFields = {
-  ready: number,
-  delayed: number,
-  claimed: number,
-  paused: number,
-  oldestReadyAt: nullable(number),
-};
-const depth: Check = fields<QueueDepth>(depthFields);
-
-const definitionQueue: Check = fields<DefinitionQueueInfo>({
-  kind: text,
-  name: text,
-  ...depthFields,
-  capped: optional(flag),
-  workers: number,
-  pause: optional(pause),
-});
-
-const counted = { kind: text, count: number, capped: optional(flag), oldestAt: optional(number) };
-// A newer server may find more kinds.
-const finding: Check = variants<AttentionFinding['kind']>('kind', {
-  blocked: fields<BlockedFinding>({
-    ...counted,
-    instances: list(
-      fields<BlockedFinding['instances'][number]>({ id: text, name: text, at: number, text }),
-    ),
-  }),
-  failed: fields<FailedFinding>({
-    ...counted,
-    groups: list(
-      fields<FailureGroup>({
-        code: optional(text),
-        error: text,
-        name: text,
-        count: number,
-        id: text,
-        message: text,
-        at: number,
-      }),
-    ),
-  }),
-  unclaimed: fields<UnclaimedFinding>({
-    ...counted,
-    work: list(
-      fields<UnclaimedFinding['work'][number]>({
-        kind: text,
-        name: text,
-        version: optional(text),
-        dueForMs: number,
-        waiting: number,
-      }),
-    ),
-  }),
-  leaked: fields<LeakedFinding>({
-    ...counted,
-    workers: list(
-      fields<LeakedFinding['workers'][number]>({ id: text, name: text, leaked: number }),
-    ),
-  }),
-  staleWorkers: fields<StaleWorkersFinding>({
-    ...counted,
-    workers: list(
-      fields<StaleWorkersFinding['workers'][number]>({
-        id: text,
-        name: text,
-        host: text,
-        lastSeenAt: number,
-        diedAt: optional(number),
-      }),
-    ),
-  }),
-  lateSchedules: fields<LateSchedulesFinding>({
-    ...counted,
-    schedules: list(
-      fields<LateSchedulesFinding['schedules'][number]>({
-        name: text,
-        reason: text,
-        since: number,
-        lastInstanceId: optional(text),
-        skippedTicks: optional(number),
-      }),
-    ),
-  }),
-  oldQueues: fields<OldQueuesFinding>({ ...counted, queues: list(definitionQueue) }),
-  pausedDefinitions: fields<PausedDefinitionsFinding>({
-    ...counted,
-    definitions: list(
-      fields<PausedDefinitionsFinding['definitions'][number]>({
-        kind: text,
-        name: text,
-        at: number,
-        reason: optional(text),
-        actor: optional(text),
-      }),
-    ),
-  }),
 });
 
 const seriesDurations: Check = fields<SeriesDurationInfo>({

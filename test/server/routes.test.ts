@@ -196,6 +196,12 @@ describeServer('routes', (open) => {
     expect(await ask('resumeDefinition', { body })).toMatchObject({ changed: true });
     expect(await ask('listWorkers', {})).toMatchObject({ items: [{ status: 'live' }] });
     expect(await ask('listUnclaimedWork', {})).toEqual({ items: [] });
+    const { items: queues } = await ask('listQueues', {});
+    expect(queues).toContainEqual(expect.objectContaining({ name: 'double', workers: 1 }));
+    expect(await ask('getAttention', {})).toMatchObject({ findings: [] });
+    const byName = { name: 'nightly' };
+    await perdure.client.schedules.put('nightly', { every: '1d', task: 'double', input: 1 });
+    expect(await ask('listScheduleRuns', { params: byName, query: {} })).toEqual({ items: [] });
   });
 
   it('retention routes return, pause, resume and run retention', async () => {

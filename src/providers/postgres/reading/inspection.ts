@@ -115,9 +115,10 @@ export class Inspection {
     const found = records.flatMap((record) => {
       const { instanceKey } = record;
       const turn = turnByKey.get(instanceKey);
-      const pending = (itemsByKey.get(instanceKey) ?? []).map(({ instanceKey: _, ...row }) =>
-        this.#toItem(row),
-      );
+      const pending = (itemsByKey.get(instanceKey) ?? []).map((row) => {
+        const { instanceKey: _, ...item } = row;
+        return this.#toItem(item);
+      });
       // The instance may have been replaced between two statements.
       return turn === undefined ? [] : [{ record, turn, pending }];
     });
@@ -130,8 +131,9 @@ export class Inspection {
     const byId = new Map(
       found.map((one) => {
         const { instanceKey, instanceId } = one.record;
-        const own = (eventsByKey.get(instanceKey) ?? []).map(({ instanceKey: _, ...row }) => row);
-        return [instanceId, { ...one, events: own }];
+        const own = eventsByKey.get(instanceKey) ?? [];
+        const events = own.map(({ kind, at, data, payload }) => ({ kind, at, data, payload }));
+        return [instanceId, { ...one, events }];
       }),
     );
     return instanceIds.map((id) => byId.get(id));

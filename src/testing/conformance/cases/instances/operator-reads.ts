@@ -163,8 +163,7 @@ export const operatorReads: Capability = {
             one.paused,
             one.oldestReadyAt,
           ]);
-        const sorted = (await states()).toSorted();
-        assert.deepEqual(sorted, [
+        expectInAnyOrder(await states(), [
           ['charge', 0, 1, 1, null],
           ['mail', 0, 0, 2, null],
         ]);
@@ -175,7 +174,7 @@ export const operatorReads: Capability = {
         await provider.pauseDefinitions([
           { kind: 'activity', name: 'mail', reason: null, actor: null },
         ]);
-        const [, mail] = (await states()).toSorted();
+        const mail = (await states()).find(([name]) => name === 'mail');
         assert.deepEqual(mail, ['mail', 0, 0, 2, null]);
       },
     },
