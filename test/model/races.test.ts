@@ -14,7 +14,7 @@ test('the engine matches the model in every race between store calls', async () 
 }, 240_000);
 
 test('a scenario that runs twice produces the same trace', async () => {
-  for (const profile of ['races', 'crashes'] as const) {
+  for (const profile of ['races', 'crashes', 'takeovers'] as const) {
     const stores = new Stores(profile);
     try {
       for (const scenario of fc.sample(scenarios(profile), { numRuns: 20, seed: 1 })) {

@@ -32,7 +32,7 @@ export interface ModelCheckReport {
   readonly coverage: Coverage;
 }
 
-/** Opens a provider on a database. Of crashes, each process has its own. */
+/** Opens a provider on a database. Of `takeovers`, each process has its own. */
 export type OpenStore = (clock: Clock, path: string) => Promise<Provider>;
 
 // Opening a store takes longer than a scenario, and a scenario without violations leaves no data.
@@ -98,7 +98,7 @@ export async function runScenario(
 /** Provides each world with a store, and reuses stores. */
 export class Stores {
   readonly #open: OpenStore;
-  /** In `crashes`, each process opens the same file. A memory database is faster. */
+  /** In `takeovers`, each process opens the same file. A memory database is faster. */
   readonly #folder: string | undefined;
   #store: Provider | undefined;
   #own: Provider[] = [];
@@ -109,7 +109,7 @@ export class Stores {
 
   constructor(profile: Profile, open: OpenStore = openIntact) {
     this.#open = open;
-    if (profile === 'crashes') this.#folder = mkdtempSync(join(tmpdir(), 'perdure-model-'));
+    if (profile === 'takeovers') this.#folder = mkdtempSync(join(tmpdir(), 'perdure-model-'));
   }
 
   async take() {

@@ -62,8 +62,8 @@ export const situations = [
   'an execution whose work runs is pruned',
 ] as const;
 
-/** The situations that only crashes lead to. */
-export const crashSituations = [
+/** The situations that only takeovers lead to. */
+export const takeoverSituations = [
   'a process without claims is taken over',
   'a process that holds work is taken over',
   'a process that holds work of a paused instance is taken over',
@@ -72,12 +72,12 @@ export const crashSituations = [
   'a dead process acks a turn that was taken over',
 ] as const;
 
-export type Situation = (typeof situations | typeof crashSituations)[number];
+export type Situation = (typeof situations | typeof takeoverSituations)[number];
 
 /** Counts the situations that the scenarios reached: a check that reaches none cannot fail. */
 export class Coverage {
   readonly counts = new Map<Situation, number>(
-    [...situations, ...crashSituations].map((situation) => [situation, 0]),
+    [...situations, ...takeoverSituations].map((situation) => [situation, 0]),
   );
 
   /** The tokens of claims that were taken over. */

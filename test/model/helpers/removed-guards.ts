@@ -353,7 +353,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   {
     fault: 'a takeover leaves the claims of the dead process',
     finding: /takeover of .* ended 0 leases, not \d+/,
-    profile: 'crashes',
+    profile: 'takeovers',
     override({ provider, db }) {
       const remove = db.prepare<[string]>('DELETE FROM processes WHERE process_id = ?');
       return {
@@ -367,7 +367,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   {
     fault: 'a takeover also ends the claims of living processes',
     finding: /takeover of .* ended \d+ leases, not \d+|was claimed while another worker held it/,
-    profile: 'crashes',
+    profile: 'takeovers',
     override({ provider, db, clock }) {
       const expire = ['worker_queue', 'instance_locks'].map((table) =>
         db.prepare<[number, number, number]>(
@@ -387,7 +387,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   {
     fault: 'the late ack of a dead process counts after its claim was taken over',
     finding: /an item was acked with a token that holds nothing/,
-    profile: 'crashes',
+    profile: 'takeovers',
     override({ provider, db, clock }) {
       const restore = db.prepare<[string, number, number, number]>(
         'UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ? WHERE item_key = ?',

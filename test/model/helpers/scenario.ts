@@ -48,8 +48,11 @@ export interface Scenario {
   readonly commands: readonly Command[];
 }
 
-/** `races`: one worker, many held calls. `crashes`: workers join, stop and crash, and the store fails. */
-export type Profile = 'races' | 'crashes';
+/**
+ * `races`: one worker, many held calls. `crashes`: workers join, stop and crash, and the store fails. `takeovers`: also,
+ * workers take over the claims of crashed ones, each with its own provider.
+ */
+export type Profile = 'races' | 'crashes' | 'takeovers';
 
 const cancellation: fc.Arbitrary<CancellationType> = fc.constantFrom('request', 'wait', 'abandon');
 
@@ -100,6 +103,22 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const script = scriptOf(step);
 
+const heldInCrashes = [
+  'requestCancel:before',
+  'deleteInstancesAtomic:before',
+  'retryInstances:before',
+  'fetchOrchestrationItems:after',
+  'fetchWorkItems:after',
+  'ackOrchestrationItems:before',
+  'ackTurns:before',
+  'ackWorkItems:before',
+  'retryWorkItems:before',
+  'abandonWorkItems:before',
+  'abandonOrchestrationItems:before',
+  'renewWorkItemLocks:before',
+  'renewOrchestrationLocks:before',
+] as const satisfies readonly HoldPoint[];
+
 const held = {
   races: [
     'createInstances:before',
@@ -129,21 +148,8 @@ const held = {
     'markPointOfNoReturn:before',
     'markPointOfNoReturn:after',
   ],
-  crashes: [
-    'requestCancel:before',
-    'deleteInstancesAtomic:before',
-    'retryInstances:before',
-    'fetchOrchestrationItems:after',
-    'fetchWorkItems:after',
-    'ackOrchestrationItems:before',
-    'ackTurns:before',
-    'ackWorkItems:before',
-    'retryWorkItems:before',
-    'abandonWorkItems:before',
-    'abandonOrchestrationItems:before',
-    'renewWorkItemLocks:before',
-    'renewOrchestrationLocks:before',
-  ],
+  crashes: heldInCrashes,
+  takeovers: heldInCrashes,
 } as const satisfies Record<Profile, readonly HoldPoint[]>;
 
 // Points where a decision of the engine races a request.
@@ -260,7 +266,8 @@ const which = fc.nat(11);
 function commandOf(profile: Profile): fc.Arbitrary<Command> {
   const fates: readonly Fate[] =
     profile === 'races' ? ['go'] : ['go', 'go', 'go', 'fail', 'commitAndFail'];
-  const crashes = profile === 'crashes' ? 1 : 0;
+  const crashes = profile === 'races' ? 0 : 1;
+  const takeovers = profile === 'takeovers' ? 1 : 0;
   return fc.oneof(
     {
       weight: 4,
@@ -300,7 +307,7 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
       weight: 2 * crashes,
       arbitrary: record('crash', { process: which, inFlight: fc.boolean() }),
     },
-    { weight: 3 * crashes, arbitrary: record('takeover', {}) },
+    { weight: 3 * takeovers, arbitrary: record('takeover', {}) },
   );
 }
 
@@ -440,7 +447,7 @@ const takeovers: readonly (readonly Command[])[] = [
 /** A process dies while its claims are acked. */
 const takeoverScenarios: fc.Arbitrary<Scenario> = fc.record({
   ...modes,
-  profile: fc.constant('crashes'),
+  profile: fc.constant('takeovers'),
   hold: fc.subarray<HoldPoint>(
     [
       'ackWorkItems:before',
@@ -455,7 +462,7 @@ const takeoverScenarios: fc.Arbitrary<Scenario> = fc.record({
   scripts: fc.array(script, { minLength: 1, maxLength: 1 }),
   commands: commandsOf(
     fc
-      .tuple(fc.constantFrom(...takeovers), fc.array(commandOf('crashes'), { maxLength: 3 }))
+      .tuple(fc.constantFrom(...takeovers), fc.array(commandOf('takeovers'), { maxLength: 3 }))
       .map(([some, others]) => [...some, ...others]),
   ),
 });
@@ -468,14 +475,19 @@ function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<re
 
 /** Scenarios of a profile. */
 export function scenarios(profile: Profile): fc.Arbitrary<Scenario> {
-  return profile === 'races'
-    ? fc.oneof(
+  switch (profile) {
+    case 'races':
+      return fc.oneof(
         { weight: 6, arbitrary: randomScenarios(profile) },
         { weight: 6, arbitrary: raceScenarios },
         { weight: 1, arbitrary: leftoverScenarios },
-      )
-    : fc.oneof(
-        { weight: 3, arbitrary: randomScenarios(profile) },
+      );
+    case 'crashes':
+      return randomScenarios(profile);
+    case 'takeovers':
+      return fc.oneof(
+        { weight: 1, arbitrary: randomScenarios(profile) },
         { weight: 1, arbitrary: takeoverScenarios },
       );
+  }
 }

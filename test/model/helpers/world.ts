@@ -252,7 +252,7 @@ export class World {
     if (id === undefined) return;
     this.#operator.retry(id, { from, actor: 'ann' }).catch((error: unknown) => {
       this.#trace.push(`  ${id}: ${String(error)}`);
-      if (error instanceof ProviderError && this.#params.scenario.profile === 'crashes') return;
+      if (error instanceof ProviderError && this.#params.scenario.profile !== 'races') return;
       const isExpected = isPerdureError(error) && retryErrors.has(error.code);
       if (!isExpected) this.violations.push(`a retry of ${id} rejected with ${String(error)}`);
     });
