@@ -34,11 +34,14 @@ export class LoopOperator {
   }
 
   async #run(): Promise<void> {
-    for (let n = 0; n < this.#count && !this.#ending; n++) {
+    for (let n = 0; n < this.#count && !this.#ending;) {
       await delay(100 * Math.random());
       const action = actions[n % actions.length] as OperatorAction;
       try {
         const changed = await this.#act(action);
+        // No instance was running, so the action is repeated.
+        if (changed === 0) continue;
+        n += 1;
         this.#ledger.write({ line: 'operated', action, changed });
       } catch (error) {
         this.#ledger.write({ line: 'trouble', message: `${action}: ${String(error)}` });
@@ -70,7 +73,7 @@ export class LoopOperator {
   }
 
   async #pause(): Promise<number> {
-    const ids = await this.#pickRunning(6);
+    const ids = await this.#pick(6, ['pending', 'running']);
     const results = await Promise.all(
       ids.map((id) => this.#client.pause(id, { actor, tree: true })),
     );
@@ -80,7 +83,7 @@ export class LoopOperator {
   }
 
   async #terminateAndRetry(): Promise<number> {
-    const ids = await this.#pickRunning(4);
+    const ids = await this.#pick(4, ['running']);
     const retried = await Promise.all(
       ids.map(async (id, index) => {
         const { changed } = await this.#client.terminate(id, { reason: 'again', actor });
@@ -110,8 +113,11 @@ export class LoopOperator {
     }
   }
 
-  async #pickRunning(count: number): Promise<readonly string[]> {
-    const { items } = await this.#client.list({ ...roots, status: 'running' }, { limit: 100 });
+  async #pick(
+    count: number,
+    status: readonly ('pending' | 'running')[],
+  ): Promise<readonly string[]> {
+    const { items } = await this.#client.list({ ...roots, status }, { limit: 100 });
     return items
       .map(({ id }) => ({ id, at: Math.random() }))
       .toSorted((a, b) => a.at - b.at)
