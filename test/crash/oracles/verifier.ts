@@ -173,7 +173,7 @@ function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: numb
     else if (wasCutOff(claim.account, claim.since, next.until)) cutOff += ran ? 1 : 0;
     else
       violations.push(
-        `${key} was claimed by ${next.account.name}, nothing was wrong with ${claim.account.name}`,
+        `${key} was claimed by ${next.account.name}, nothing was wrong with ${claim.account.name} (${describeClaims(claim, next)})`,
       );
   }
   if (claims.filter(({ settled }) => settled === 'acked').length > 1) {
@@ -187,6 +187,12 @@ function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: numb
     }
   }
   return { violations, killed, slept, cutOff };
+}
+
+/** The times of two consecutive claims, relative to the first. */
+function describeClaims(claim: Claim, next: Claim): string {
+  const after = (at: number): string => `${at - claim.since} ms`;
+  return `held for ${after(claim.heldUntil)}, ${claim.settled ?? 'not settled'}, claimed again after ${after(next.since)}`;
 }
 
 /** The rest of V3, V5 and V6. */
