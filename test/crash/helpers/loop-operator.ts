@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isPerdureError, type Client } from '../../../src/index.ts';
 import type { Ledger, OperatorAction } from '../oracles/ledger.ts';
-import { kinds } from './scenarios.ts';
+import { inputOf, kinds } from './scenarios.ts';
 
 // An event that is raised and not yet processed is lost when its instance is terminated.
 const names = Object.keys(kinds).filter((name) => kinds[name]?.events === 0);
@@ -100,6 +100,11 @@ export class LoopOperator {
         await this.#client.retry(id, { from, actor });
         return true;
       } catch (error) {
+        // The input of an execution that ended before its first turn is not stored.
+        if (isPerdureError(error, 'INVALID_INPUT')) {
+          await this.#client.retry(id, { from: 'start', input: inputOf(id), actor });
+          return true;
+        }
         // A child of the ended execution is still canceling.
         if (!isPerdureError(error, 'INSTANCE_STILL_RUNNING')) throw error;
         await delay(50);
@@ -109,7 +114,11 @@ export class LoopOperator {
 
   async #retryStopped(): Promise<void> {
     for (const status of ['canceled', 'terminated'] as const) {
-      await this.#client.bulk.retry({ ...roots, status }, { from: 'failure', actor });
+      const { bulk } = this.#client;
+      const { refused } = await bulk.retry({ ...roots, status }, { from: 'failure', actor });
+      for (const { id, code } of refused) {
+        if (code === 'INVALID_INPUT') await this.#retry(id, 'start');
+      }
     }
   }
 
