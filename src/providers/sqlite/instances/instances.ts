@@ -127,18 +127,13 @@ function createStarted(
     const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
     return { kind: 'refused', error };
   }
+  if (store.pausedDefinitions.has(scope, 'orchestration', instance.name)) {
+    const created = createPending(store, scope, instance);
+    return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
+  }
   const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
   const { now } = scope;
-  const start = { instance, definitionKey, turn, now };
-  let instanceKey = store.instances.insertStarted({ ...start, isChecked: false });
-  const hasPausedDefinitions = instanceKey === undefined && store.pausedDefinitions.any();
-  if (hasPausedDefinitions) {
-    if (store.pausedDefinitions.has('orchestration', instance.name)) {
-      const created = createPending(store, scope, instance);
-      return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
-    }
-    instanceKey = store.instances.insertStarted({ ...start, isChecked: true });
-  }
+  const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
   const { instanceId, incarnation } = instance;
@@ -152,7 +147,6 @@ function createStarted(
     historyLength: 0,
     hasChildren: 0,
     isPaused: 0,
-    hasPausedDefinitions: hasPausedDefinitions ? 1 : 0,
     hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);
