@@ -304,9 +304,10 @@ describeManaged('bulk operations', ({ openManaged }) => {
     const cancel = (filter: unknown, options?: unknown) =>
       client.bulk.cancel(filter as never, options as never);
     const code = (error: string) => expect.objectContaining({ code: error });
-    for (const filter of [{}, undefined, { status: undefined }]) {
+    for (const filter of [{}, undefined, { status: undefined }, { rootsOnly: false }]) {
       await expect(cancel(filter)).rejects.toThrow(code('INVALID_OPTION'));
     }
+    await expect(cancel({ kind: 'flow', version: '1' })).rejects.toThrow(code('INVALID_INPUT'));
     await expect(cancel({ nmae: 'a' })).rejects.toThrow(/Did you mean `name`\?/);
     await expect(cancel({ status: 'gone' })).rejects.toThrow(code('INVALID_INPUT'));
     for (const limit of [0, -1, 1.5, '3', Number.NaN]) {
