@@ -1,7 +1,6 @@
 import {
   decodeEvent,
   encodeEvent,
-  type ChildScheduled,
   type ExecutionStarted,
   type HistoryEvent,
   isIncoming,
@@ -9,9 +8,9 @@ import {
 import { PerdureError, notFound } from '../model/failures/errors.ts';
 import {
   findFailurePoint,
-  inheritedCount,
   keepHistory,
   moveCut,
+  possibleChildIds,
   redeliver,
   toInheritedStart,
   type HistorySource,
@@ -405,24 +404,25 @@ function tagChanges(from: Tags, to: Tags): RecordedTagChanges | undefined {
 async function readChildren(
   provider: Provider,
   { instanceId, executionId }: HistorySource,
-  kept: KeptHistory,
+  { open, issuedAt, started }: KeptHistory,
 ): Promise<ReadonlyMap<number, Payload | null>> {
-  const inherited = inheritedCount(kept.started);
-  const open = kept.open.filter(
-    (event): event is ChildScheduled => event.kind === 'childScheduled',
-  );
+  const execution = { instanceId, executionId, started };
+  const wanted = open.flatMap((event) => {
+    if (event.kind !== 'childScheduled') return [];
+    const { operation, childId } = event;
+    const child = { operation, childId, issuedAt: issuedAt.get(operation) ?? 0 };
+    return possibleChildIds(child, execution).map((id) => ({ operation, id }));
+  });
+  const found = new Set<number>();
   const outputs = new Map<number, Payload | null>();
-  for (let from = 0; from < open.length; from += pageSize) {
-    const page = open.slice(from, from + pageSize);
-    const ids = page.map(({ operation, childId }) =>
-      (kept.issuedAt.get(operation) ?? 0) <= inherited
-        ? defaultChildId({ instanceId, executionId, operation })
-        : childId,
-    );
-    const records = await provider.getInstances(ids);
+  for (let from = 0; from < wanted.length; from += pageSize) {
+    const page = wanted.slice(from, from + pageSize);
+    const records = await provider.getInstances(page.map(({ id }) => id));
     for (const [index, record] of records.entries()) {
       const operation = page[index]?.operation;
-      if (operation === undefined || record?.parentInstanceId !== instanceId) continue;
+      if (operation === undefined || found.has(operation)) continue;
+      if (record?.parentInstanceId !== instanceId) continue;
+      found.add(operation);
       if (!isTerminal(record.status)) {
         throw new PerdureError(
           'INSTANCE_STILL_RUNNING',
