@@ -2,6 +2,7 @@ import { decodeEvent, isIncoming, type HistoryEvent } from '../model/event.ts';
 import { notFound, PerdureError } from '../model/failures/errors.ts';
 import {
   findFailurePoint,
+  inheritedCount,
   moveCut,
   possibleChildIds,
   type HistorySource,
@@ -83,7 +84,9 @@ export async function readCut(
       throw refused(instanceId, 'run again from its failure', { kind: 'status', status });
     }
     const events = await readEvents(provider, execution, historyLength);
-    return { events, ...findFailurePoint(events) };
+    const { keep, takenBack } = findFailurePoint(events);
+    const undelivered = await readUndelivered(provider, execution, events);
+    return { events, keep, takenBack: [...takenBack, ...undelivered] };
   }
   if (from > historyLength) {
     throw new PerdureError(
@@ -100,6 +103,26 @@ export async function readCut(
     keep: startOf(events) === undefined ? 0 : moveCut(events, count),
     takenBack: [],
   };
+}
+
+/**
+ * Reads the events that the retry of an execution took back, if it ended before a turn applied them again. They are only
+ * in the history of the execution before.
+ */
+async function readUndelivered(
+  provider: Provider,
+  { instanceId, incarnation, executionId }: Execution,
+  events: readonly HistoryEvent[],
+): Promise<readonly HistoryEvent[]> {
+  const started = startOf(events);
+  const inherited = started === undefined ? 0 : inheritedCount(started);
+  const hasOwnEvents = events.length - 1 > inherited;
+  if (executionId === 1 || inherited === 0 || hasOwnEvents) return [];
+  const [before] = await provider.listExecutions({ instanceId, after: executionId - 2, limit: 1 });
+  // It may have been pruned.
+  if (before?.executionId !== executionId - 1) return [];
+  const source = { ...before, instanceId, incarnation };
+  return (await readCut(provider, source, { from: 'failure' })).takenBack;
 }
 
 /** Reads the first `count` events, and the next incoming one if it can belong to the same turn. */

@@ -181,6 +181,11 @@ export function toInheritedStart(
   return { ...started, inherited };
 }
 
+/** The number of events that an execution did not record itself. */
+export function inheritedCount(started: ExecutionStarted): number {
+  return inheritedOf(started).at(-1)?.events ?? 0;
+}
+
 /** The start of a child, as recorded. */
 export interface RecordedChild {
   readonly operation: number;
