@@ -128,11 +128,11 @@ describeEngine(
           / Waiting for 3 operations: event `approved`; a timer \(fires in (2 h|120 min)\); child `c` of `order` \(\w+\)\. /,
         ) as string,
       });
-      const unknown = await client.start('nobody has this');
+      const unknown = await client.start('unregistered');
       await expect(unknown.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringContaining(
-          'No live worker has orchestration `nobody has this`',
+          'No live worker has orchestration `unregistered`',
         ) as string,
       });
     });

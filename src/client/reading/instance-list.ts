@@ -173,12 +173,13 @@ export function readListFilter(given: unknown, where: string, nowMs: number): In
   const tags = checkTags(filter.tags);
   return {
     ...(status !== undefined && { status: readStatus(status) }),
-    ...(kind !== undefined && readKind(kind)),
     ...(version !== undefined && { version: readText('version', version, maxNameBytes) }),
+    ...(kind !== undefined && readKind(kind, version)),
     ...(name !== undefined && { names: readNames(name) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
-    ...(rootsOnly !== undefined && { rootsOnly: readFlag('rootsOnly', rootsOnly) }),
+    // `false` selects all instances, so it is no condition.
+    ...(rootsOnly !== undefined && readFlag('rootsOnly', rootsOnly) && { rootsOnly: true }),
     ...readTimes(filter, nowMs),
     ...readTexts(filter),
     ...(blocked !== undefined && { blocked: readFlag('blocked', blocked) }),
@@ -246,9 +247,12 @@ function readStatus(value: unknown): readonly InstanceStatus[] {
   throw invalid('status', value, `one or several of ${instanceStatuses.join(', ')}`);
 }
 
-function readKind(kind: unknown): Pick<InstanceConditions, 'kind' | 'version'> {
+function readKind(kind: unknown, version: unknown): Pick<InstanceConditions, 'kind' | 'version'> {
   if (kind === 'orchestration' || kind === 'task') return { kind };
-  if (kind === 'flow') return { kind: 'orchestration', version: flowVersion };
+  if (kind === 'flow') {
+    if (version === undefined) return { kind: 'orchestration', version: flowVersion };
+    throw invalid('version', version, "no `version` with `kind: 'flow'`: flows have none");
+  }
   throw invalid('kind', kind, "'orchestration', 'task' or 'flow'");
 }
 

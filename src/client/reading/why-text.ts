@@ -65,7 +65,7 @@ export function explainWaits(
     }
   }
   if (clauses.length > 0) sentences.push(join(clauses));
-  if (sentences.length === 0) sentences.push('Waiting for nothing that the store shows.');
+  if (sentences.length === 0) sentences.push('The store has no pending work of it.');
   if (incomplete === true)
     notes.push('Its history is too long or damaged, so some waits may be missing.');
   return [...sentences, ...notes].join(' ');
