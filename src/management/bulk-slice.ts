@@ -324,6 +324,7 @@ const recordedConditions: ReadonlySet<string> = new Set([
   'blocked',
   'leaked',
   'paused',
+  'unregistered',
   'rootsOnly',
 ]);
 
