@@ -57,4 +57,16 @@ export const commonGoals: readonly Goal[] = [
     unit: '',
     atMost: 10,
   },
+  {
+    what: 'lists: slowest p95 of a page, of all filters and pairs',
+    figure: ({ lists }) => lists?.['slowestP95Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'lists: longest delay of the event loop',
+    figure: ({ lists }) => lists?.['longestLoopDelayMs'],
+    unit: 'ms',
+    atMost: 50,
+  },
 ];

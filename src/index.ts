@@ -125,6 +125,7 @@ export type {
   InstanceListPage,
   InstancePage,
   ListFilter,
+  ListOrder,
   ListPage,
   ListTime,
 } from './client/reading/instance-list.ts';

@@ -325,6 +325,7 @@ const recordedConditions: ReadonlySet<string> = new Set([
   'blocked',
   'leaked',
   'paused',
+  'unregistered',
   'rootsOnly',
 ]);
 

@@ -136,6 +136,7 @@ describe('migrate()', () => {
       ['schedules', '4952fb6f7805c8df'],
       ['pause', '89e1b1f519fceaf2'],
       ['series', '042f650724c9b338'],
+      ['ends', '760d15e933e7414f'],
     ]);
   });
 });

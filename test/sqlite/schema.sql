@@ -174,6 +174,8 @@ CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
+CREATE INDEX instances_ended ON instances (ended_at) WHERE ended_at IS NOT NULL;
+
 CREATE INDEX instances_ended_otherwise ON instances (status, definition_key)
   WHERE ended_at IS NOT NULL AND status <> 'completed';
 

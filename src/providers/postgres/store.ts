@@ -142,7 +142,8 @@ export class Store implements QueueAccess {
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
-    this.instanceList = new InstanceList(schema);
+    this.unclaimedWork = new UnclaimedWorkFinder(schema);
+    this.instanceList = new InstanceList(schema, this.unclaimedWork);
     this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);
     this.messages = new Messages(schema);
     this.locks = new InstanceLocks(schema);
@@ -172,7 +173,6 @@ export class Store implements QueueAccess {
     this.parentChild = new ParentChildQueries(schema);
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
-    this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.inspection = new Inspection(schema, this.definitions);
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);

@@ -126,7 +126,7 @@ export class Store implements StoreAccess {
     this.instances = new InstanceRows(db);
     this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceTags = new InstanceTags(db);
-    this.instanceList = new InstanceList(db, this.definitions);
+    this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);

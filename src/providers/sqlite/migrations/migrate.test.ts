@@ -117,6 +117,7 @@ describe('migrate', () => {
       ['schedules', 'd8c7a36714ebae15'],
       ['pause', '4e2ea48e65c82de8'],
       ['series', 'e63285edfca22e8d'],
+      ['ends', '5a9b5cc7b4c8e551'],
     ]);
   });
 });
