@@ -130,7 +130,7 @@ describe('migrate()', () => {
       ['jobs', 'a39d5afb8f2fffb9'],
       ['lists', 'c0880d10395b4770'],
       ['workers', 'ea37c1184abf1109'],
-      ['inspection', 'c1d9439f45ddf2dd'],
+      ['inspection', '73addead48e7f3e0'],
       ['reruns', '7d5c868aa02c82f9'],
       ['audit', 'da57964d6ce331e2'],
       ['schedules', '4952fb6f7805c8df'],

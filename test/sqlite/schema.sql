@@ -355,7 +355,7 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
-  payload TEXT, heartbeat_at INTEGER,
+  payload TEXT, heartbeat_at INTEGER, max_attempts INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;

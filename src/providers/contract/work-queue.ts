@@ -112,6 +112,8 @@ export interface WorkItemRetry {
   readonly delayMs: number;
   /** The `Failure` of this attempt as JSON text, stored for operators. */
   readonly failure: string;
+  /** The maximum of attempts by the worker's retry policy, stored for operators. `null`: none. */
+  readonly maxAttempts?: number | null;
 }
 
 /** A renewal of a claimed work item, with its latest heartbeat. */
@@ -254,6 +256,7 @@ export interface WorkQueue {
    * - make the item visible after `delayMs`, and send nothing to the instance (retry/waits-its-delay,
    *   retry/is-no-outcome)
    * - count one failure and reset the claims (retry/counts-a-failure-and-resets-the-claims)
+   * - store the maximum of attempts of this retry, instead of an earlier one (inspect/shows-the-limit-of-attempts)
    * - settle a flagged item as canceled instead, and return the status of a task run that ended
    *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - return `false` for a token that is not held, changing nothing (retry/needs-a-held-item)

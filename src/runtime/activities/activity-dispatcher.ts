@@ -265,7 +265,8 @@ export class ActivityDispatcher {
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
     const { provider, options } = this.#params;
     const { lockToken } = run.item;
-    const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
+    const { delayMs, maxAttempts } = result;
+    const retry = { lockToken, delayMs, failure: JSON.stringify(result.failure), maxAttempts };
     this.#release(run.item, async () => {
       await this.#storeHeartbeat(run);
       const results = await provider.retryWorkItems([retry]);
