@@ -454,6 +454,7 @@ const seriesMinute: Check = fields<SeriesMinute>({
   ends: record(number),
   instances: seriesDurations,
   attempts: seriesDurations,
+  waits: seriesDurations,
   depths: optional(
     fields<SeriesDepths>({
       orchestrations: seriesDepth,

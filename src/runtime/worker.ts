@@ -117,7 +117,7 @@ export class Worker {
     this.#scheduler = createScheduler(this.#context);
     this.#sessions = createSessionReaper(this.#context);
     this.#registration = createRegistration(this.#context, slots, leaked);
-    this.#seriesWriter = new SeriesWriter(this.#context);
+    this.#seriesWriter = new SeriesWriter({ ...this.#context, keepMs: options.keepSeriesMs });
     this.#sweeper = createSweeper(this.#context);
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();

@@ -135,7 +135,7 @@ describe('migrate()', () => {
       ['audit', 'da57964d6ce331e2'],
       ['schedules', '4952fb6f7805c8df'],
       ['pause', '89e1b1f519fceaf2'],
-      ['series', '042f650724c9b338'],
+      ['series', 'ce241d91ce4b39bb'],
     ]);
   });
 });

@@ -49,6 +49,8 @@ export interface WorkItem {
   readonly cancel: CancelInfo | null;
   /** The store's clock at the claim. */
   readonly nowMs: number;
+  /** Since when a worker could claim it, at most `nowMs`. */
+  readonly dueAt: number;
   /** For `onFail`: the `Failure` of the run as JSON text. */
   readonly failure?: string;
 }
@@ -146,6 +148,8 @@ export interface WorkQueue {
    * - create a new token for each claim, count the claim, and return claims, failures, heartbeat and the store's
    *   clock (fence/a-token-is-fresh-for-every-claim, claims/of-work-count-from-one,
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)
+   * - return since when the item could be claimed: its schedule, the end of its delay or of an expired lease
+   *   (order/a-claim-returns-since-when-work-was-due)
    * - claim only activities in `names`, but let any worker claim a flagged item in order to end it
    *   (filter/claims-only-named-activities, filter/other-activities-do-not-stand-in-the-way,
    *   filter/nothing-runnable-claims-nothing, cancel/a-flagged-item-goes-to-any-worker)

@@ -236,7 +236,8 @@ export class ActivityDispatcher {
   }
 
   #start({ run, handler }: AcceptedRun): void {
-    const { kind, name, claims, failures } = run.item;
+    const { kind, name, claims, failures, nowMs, dueAt } = run.item;
+    this.#params.series.waited(name, nowMs - dueAt);
     if (kind === 'task' && claims === 1 && failures === 0) this.#params.series.started(name);
     this.#running.add(run);
     void this.#follow(run, handler);

@@ -1,5 +1,5 @@
-import type { SeriesBatch, SeriesRow, SeriesStore } from '../../contract/series.ts';
-import { decodeSeries, encodeSeries, mergeSeries } from '../../rules/series.ts';
+import type { SeriesBatch, SeriesRow, SeriesStore, StopCount } from '../../contract/series.ts';
+import { decodeSeries, encodeSeries, mergeSeries, minuteMs } from '../../rules/series.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import { keys, one, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -11,6 +11,7 @@ interface Row {
 }
 
 type ReadParams = Parameters<SeriesStore['readSeries']>[0];
+type StopParams = Parameters<SeriesStore['countStops']>[0];
 type SweepParams = Parameters<SeriesStore['sweepSeries']>[0];
 
 /** The series of counts by minute. */
@@ -23,6 +24,7 @@ export function createSeriesStore(store: StoreAccess & { readonly series: Series
         return series.write(scope.tx, batch, scope.now);
       }),
     readSeries: (params) => store.read('readSeries', (tx) => series.read(tx, params)),
+    countStops: (params) => store.read('countStops', (tx) => series.countStops(tx, params)),
     sweepSeries: (params) => store.writeOnce('sweepSeries', ({ tx }) => series.sweep(tx, params)),
   };
 }
@@ -58,6 +60,10 @@ export class Series {
     return (await tx.query<Row>(...this.#statements.read(params))).map(decodeSeries);
   }
 
+  countStops(tx: Transaction, params: StopParams): Promise<readonly StopCount[]> {
+    return tx.query<StopCount>(...this.#statements.countStops(params));
+  }
+
   async sweep(tx: Transaction, params: SweepParams): Promise<number> {
     const { before } = params;
     await tx.execute(...this.#statements.sweepWriters({ before }));
@@ -69,6 +75,7 @@ function statements(schema: string) {
   const table = `${schema}.series`;
   const bigint = one<number>('bigint');
   const text = one<string>('text');
+  const stoppedAt = 'coalesce(canceled_at, terminated_at, expired_at)';
   return {
     markWritten: prepare(
       'perdure_mark_series_written',
@@ -108,6 +115,16 @@ function statements(schema: string) {
       { name: text, from: bigint, before: bigint, limit: bigint },
       ({ name, from, before, limit }) => `SELECT minute, name, data FROM ${table}
         WHERE minute >= ${from} AND minute < ${before} AND name = ${name} ORDER BY minute LIMIT ${limit}`,
+    ),
+    countStops: prepare(
+      'perdure_count_stops',
+      { from: bigint, before: bigint },
+      ({
+        from,
+        before,
+      }) => `SELECT ${stoppedAt} - ${stoppedAt} % ${minuteMs} AS minute, name, status, count(*) AS count
+        FROM ${schema}.instances JOIN ${schema}.definitions USING (definition_key)
+        WHERE ${stoppedAt} IS NOT NULL AND ${stoppedAt} >= ${from} AND ${stoppedAt} < ${before} GROUP BY 1, 2, 3`,
     ),
     sweep: prepare(
       'perdure_sweep_series',

@@ -116,7 +116,7 @@ describe('migrate', () => {
       ['audit', 'd9d34aba97b0196a'],
       ['schedules', 'd8c7a36714ebae15'],
       ['pause', '4e2ea48e65c82de8'],
-      ['series', 'e63285edfca22e8d'],
+      ['series', 'fa02fcb5b5b31e0f'],
     ]);
   });
 });

@@ -249,6 +249,7 @@ function claimOne(
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs: now,
+    dueAt: due.nextAt,
     ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
 }
