@@ -157,6 +157,16 @@ function combineStops(
   return stops;
 }
 
+/** Adds up the counts with the same minute, name and status. */
+export function sumStops(counts: readonly StopCount[]): readonly StopCount[] {
+  const sums = new Map<string, StopCount>();
+  for (const one of counts) {
+    const key = `${one.status} ${keyOf(one)}`;
+    sums.set(key, { ...one, count: one.count + (sums.get(key)?.count ?? 0) });
+  }
+  return [...sums.values()];
+}
+
 /** Returns the rows of counted stops, with a total per minute, oldest first. */
 export function toStopRows(counts: readonly StopCount[]): readonly SeriesRow[] {
   const rows = new Map<

@@ -1,13 +1,18 @@
 import type { SeriesBatch, SeriesRow, SeriesStore, StopCount } from '../../contract/series.ts';
-import { decodeSeries, encodeSeries, mergeSeries, minuteMs } from '../../rules/series.ts';
+import { decodeSeries, encodeSeries, mergeSeries, minuteMs, sumStops } from '../../rules/series.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import { keys, one, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import type { Definitions } from '../tables/definitions.ts';
 
 interface Row {
   readonly minute: number;
   readonly name: string;
   readonly data: string;
+}
+
+interface StopRow extends Omit<StopCount, 'name'> {
+  readonly definitionKey: number;
 }
 
 type ReadParams = Parameters<SeriesStore['readSeries']>[0];
@@ -32,10 +37,12 @@ export function createSeriesStore(store: StoreAccess & { readonly series: Series
 /** Reads and writes `series` and `series_writers`. */
 export class Series {
   readonly #schema: string;
+  readonly #definitions: Definitions;
   readonly #statements: ReturnType<typeof statements>;
 
-  constructor(schema: string) {
+  constructor(schema: string, definitions: Definitions) {
     this.#schema = schema;
+    this.#definitions = definitions;
     this.#statements = statements(schema);
   }
 
@@ -60,8 +67,18 @@ export class Series {
     return (await tx.query<Row>(...this.#statements.read(params))).map(decodeSeries);
   }
 
-  countStops(tx: Transaction, params: StopParams): Promise<readonly StopCount[]> {
-    return tx.query<StopCount>(...this.#statements.countStops(params));
+  async countStops(tx: Transaction, params: StopParams): Promise<readonly StopCount[]> {
+    const rows = await tx.query<StopRow>(...this.#statements.countStops(params));
+    await this.#definitions.load(
+      tx,
+      rows.map(({ definitionKey }) => definitionKey),
+    );
+    return sumStops(
+      rows.map(({ definitionKey, ...row }) => ({
+        ...row,
+        name: this.#definitions.get(definitionKey).name,
+      })),
+    );
   }
 
   async sweep(tx: Transaction, params: SweepParams): Promise<number> {
@@ -119,11 +136,9 @@ function statements(schema: string) {
     countStops: prepare(
       'perdure_count_stops',
       { from: bigint, before: bigint },
-      ({
-        from,
-        before,
-      }) => `SELECT ${stoppedAt} - ${stoppedAt} % ${minuteMs} AS minute, name, status, count(*) AS count
-        FROM ${schema}.instances JOIN ${schema}.definitions USING (definition_key)
+      ({ from, before }) => `SELECT ${stoppedAt} - ${stoppedAt} % ${minuteMs} AS minute,
+          definition_key AS "definitionKey", status, count(*) AS count
+        FROM ${schema}.instances
         WHERE ${stoppedAt} IS NOT NULL AND ${stoppedAt} >= ${from} AND ${stoppedAt} < ${before} GROUP BY 1, 2, 3`,
     ),
     sweep: prepare(

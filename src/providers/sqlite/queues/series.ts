@@ -6,7 +6,7 @@ import type {
   StopCount,
   StopStatus,
 } from '../../contract/series.ts';
-import { decodeSeries, encodeSeries, mergeSeries, minuteMs } from '../../rules/series.ts';
+import { decodeSeries, encodeSeries, mergeSeries, minuteMs, sumStops } from '../../rules/series.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 
@@ -89,16 +89,12 @@ export class Series {
   }
 
   countStops(params: Parameters<SeriesStore['countStops']>[0]): readonly StopCount[] {
-    const counts = new Map<string, { -readonly [Field in keyof StopCount]: StopCount[Field] }>();
+    const stops = [];
     for (const [stoppedAt, definitionKey, status] of this.#selectStops.iterate(params)) {
-      const minute = stoppedAt - (stoppedAt % minuteMs);
       const { name } = this.#definitions.get(definitionKey);
-      const key = `${minute} ${status} ${name}`;
-      const found = counts.get(key);
-      if (found === undefined) counts.set(key, { minute, name, status, count: 1 });
-      else found.count += 1;
+      stops.push({ minute: stoppedAt - (stoppedAt % minuteMs), name, status, count: 1 });
     }
-    return [...counts.values()];
+    return sumStops(stops);
   }
 
   sweep(params: Parameters<SeriesStore['sweepSeries']>[0]): number {
