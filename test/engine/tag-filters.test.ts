@@ -36,9 +36,10 @@ describeEngine(
       expect(await client.submit(double, 4, options).result()).toBe(8);
       expect(await client.submit(tagging, 'done', options).result()).toBe('done');
       const { items } = await client.list({ tags: { tenant: '7' } });
-      expect(items.map(({ name, tags }) => [name, tags]).toSorted()).toEqual([
-        ['double', { tenant: '7' }],
+      // The newest first.
+      expect(items.map(({ name, tags }) => [name, tags])).toEqual([
         ['tagging', { tenant: '7', stage: 'done' }],
+        ['double', { tenant: '7' }],
       ]);
     });
 

@@ -120,7 +120,7 @@ export interface FailureSummary {
 const maxMessageLength = 1_000;
 
 /** Decodes stored items, with the limits of attempts that live workers have registered. */
-export async function toPendingList(
+async function toPendingList(
   provider: Pick<Provider, 'listWorkers'>,
   items: readonly PendingItem[],
 ): Promise<readonly PendingWork[]> {
