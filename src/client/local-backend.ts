@@ -207,12 +207,13 @@ export class LocalBackend implements ClientBackend {
   }
 
   async cancel(call: CancelInstance): Promise<StopResult> {
-    return theOnly(await this.provider.requestCancel([{ ...call, ...stopAudit('cancel', call) }]));
+    const audit = stopAudit('cancel', call);
+    return theOnly(await this.provider.requestCancel([{ ...call, audit }]));
   }
 
   async terminate(call: TerminateInstance): Promise<StopResult> {
     const audit = stopAudit('terminate', call);
-    return theOnly(await this.provider.terminate([{ ...call, ...audit }]));
+    return theOnly(await this.provider.terminate([{ ...call, audit }]));
   }
 
   retry(call: RetryCall): Promise<RetryInfo> {
@@ -326,13 +327,12 @@ export class LocalBackend implements ClientBackend {
   }
 }
 
-/** The audit entry of a stop. Without an actor it is a request of a program, not of an operator. */
+/** The audit entry of a stop. */
 function stopAudit(
   action: 'cancel' | 'terminate',
   { actor, reason, instanceId }: CancelInstance | TerminateInstance,
-): { readonly audit?: AuditEntry } {
-  if (actor === null) return {};
-  return { audit: newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId }) };
+): AuditEntry {
+  return newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId });
 }
 
 function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {

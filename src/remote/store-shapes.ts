@@ -88,6 +88,7 @@ export const seriesMinute: Check = fields<SeriesMinute>({
   ends: record(number),
   instances: seriesDurations,
   attempts: seriesDurations,
+  waits: seriesDurations,
   depths: optional(
     fields<SeriesDepths>({
       orchestrations: seriesDepth,

@@ -377,7 +377,7 @@ describeManaged('bulk operations', ({ openManaged }) => {
 });
 
 describeManaged('the audit of operator actions', ({ openManaged }) => {
-  it('cancels and terminations are recorded if they have an actor', async () => {
+  it('cancels and terminations are recorded, with or without an actor', async () => {
     const { client } = await openManaged(null);
     await startWaiting(client, ['a', 'b', 'c']);
     await client.cancel('a', { reason: 'by a program' });
@@ -388,6 +388,7 @@ describeManaged('the audit of operator actions', ({ openManaged }) => {
     expect(items).toMatchObject([
       { action: 'terminate', actor: 'bob', reason: 'terminated', instanceId: 'c', instances: 1 },
       { action: 'cancel', actor: 'ann', reason: 'too slow', instanceId: 'b', instances: 1 },
+      { action: 'cancel', actor: null, reason: 'by a program', instanceId: 'a', instances: 1 },
     ]);
   });
 
@@ -413,11 +414,11 @@ describeManaged('the audit of operator actions', ({ openManaged }) => {
     });
   });
 
-  it('changes of schedules, sessions and retention are recorded if they have an actor', async () => {
+  it('changes of schedules, sessions and retention are recorded if they change something', async () => {
     const { client } = await openManaged(null);
     const by = { actor: 'ann', reason: 'deploy' };
     const nightly = { orchestration: quick, input: 'x', every: '1d' } as const;
-    await client.schedules.put('nightly', nightly);
+    await client.schedules.put('nightly', nightly, by);
     await client.schedules.put('nightly', { ...nightly, every: '2d' }, by);
     await client.schedules.put('nightly', { ...nightly, every: '2d' }, by);
     await client.schedules.pause('nightly', by);
@@ -438,6 +439,7 @@ describeManaged('the audit of operator actions', ({ openManaged }) => {
       'scheduleDelete',
       'scheduleResume',
       'schedulePause',
+      'schedulePut',
       'schedulePut',
     ]);
     for (const record of items) expect(record).toMatchObject({ ...by, instances: 0 });

@@ -183,6 +183,9 @@ CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
 
 CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
 
+CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
+  WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
+
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,
   session_key INTEGER NOT NULL,
@@ -357,7 +360,7 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
-  payload TEXT, heartbeat_at INTEGER,
+  payload TEXT, heartbeat_at INTEGER, max_attempts INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;

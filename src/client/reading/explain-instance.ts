@@ -15,7 +15,12 @@ import {
   type ExplainParams,
 } from './explain-context.ts';
 import { flowEventOf, stepOfActivity } from './flow-operations.ts';
-import { summarizeFailure, toPendingWork, type PendingWork } from './inspect-instance.ts';
+import {
+  summarizeFailure,
+  toPendingWork,
+  withAttemptLimits,
+  type PendingWork,
+} from './inspect-instance.ts';
 import { toBlockedInfo, toPauseInfo } from './instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
 import type { ActivityWait, PausedWait, TaskWait, Wait, Why } from './why.ts';
@@ -44,7 +49,9 @@ async function explain(context: ExplainContext, id: string, childLimit: number):
   ]);
   if (record === undefined || turn === undefined) throw notFound(id);
   const { status } = record;
-  const pending = (details?.pending ?? []).map(toPendingWork);
+  const pending = await withAttemptLimits((details?.pending ?? []).map(toPendingWork), () =>
+    context.liveWorkers(),
+  );
   const { nowMs } = turn;
   const hasEnded = isTerminal(status);
   const { open, incomplete } = hasEnded

@@ -184,7 +184,7 @@ export class Store implements QueueAccess {
     this.systemRecords = new SystemRecords(this);
     this.processes = new Processes(this);
     this.workers = new Workers(this);
-    this.series = new Series(schema);
+    this.series = new Series(schema, this.definitions);
     this.#mutexes = new InstanceMutexes(schema);
     this.wakeUps = wakeUps((flaggedSince) =>
       this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),

@@ -163,7 +163,7 @@ export class Store implements StoreAccess {
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     this.processes = new Processes(db, this);
     this.workers = new Workers(db, this);
-    this.series = new Series(db);
+    this.series = new Series(db, this.definitions);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),

@@ -135,7 +135,7 @@ function statements(schema: string) {
         instanceId,
         maxPending,
       }) => `SELECT item.definition_key AS "definitionKey", item.execution_id AS "executionId", operation, item.options,
-          item.failures, CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
+          item.failures, max_attempts AS "maxAttempts", CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
             WHEN last_failure IS NOT NULL THEN '' END AS "lastFailure",
           CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
           heartbeat_at AS "heartbeatAt", point_of_no_return AS "pointOfNoReturn",

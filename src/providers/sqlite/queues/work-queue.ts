@@ -155,9 +155,9 @@ function handBack(
   if (plan.kind === 'cancel') {
     return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
-  const { nextAt, claims, failure } = plan;
+  const { nextAt, claims, failure, maxAttempts } = plan;
   if (failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
-  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure });
+  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure, maxAttempts });
   effects.due('work', nextAt);
   if (plan.unstarted && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;
@@ -248,6 +248,7 @@ function claimOne(
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs: now,
+    dueAt: due.nextAt,
     ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
 }

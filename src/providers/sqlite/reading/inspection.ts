@@ -53,6 +53,7 @@ export class Inspection {
     );
     this.#selectPending = db.prepare<[number, number], ItemRow>(
       `SELECT definition_key AS definitionKey, execution_id AS executionId, operation, options, failures,
+              max_attempts AS maxAttempts,
               CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
                    WHEN last_failure IS NOT NULL THEN '' END AS lastFailure,
               CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
