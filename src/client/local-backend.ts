@@ -207,13 +207,12 @@ export class LocalBackend implements ClientBackend {
   }
 
   async cancel(call: CancelInstance): Promise<StopResult> {
-    const audit = stopAudit('cancel', call);
-    return theOnly(await this.provider.requestCancel([{ ...call, audit }]));
+    return theOnly(await this.provider.requestCancel([{ ...call, ...stopAudit('cancel', call) }]));
   }
 
   async terminate(call: TerminateInstance): Promise<StopResult> {
     const audit = stopAudit('terminate', call);
-    return theOnly(await this.provider.terminate([{ ...call, audit }]));
+    return theOnly(await this.provider.terminate([{ ...call, ...audit }]));
   }
 
   retry(call: RetryCall): Promise<RetryInfo> {
@@ -327,12 +326,13 @@ export class LocalBackend implements ClientBackend {
   }
 }
 
-/** The audit entry of a stop. */
+/** The audit entry of a stop. Without an actor it is a request of a program, not of an operator. */
 function stopAudit(
   action: 'cancel' | 'terminate',
   { actor, reason, instanceId }: CancelInstance | TerminateInstance,
-): AuditEntry {
-  return newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId });
+): { readonly audit?: AuditEntry } {
+  if (actor === null) return {};
+  return { audit: newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId }) };
 }
 
 function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {
