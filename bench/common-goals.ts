@@ -94,6 +94,18 @@ export const commonGoals: readonly Goal[] = [
     atMost: 50,
   },
   {
+    what: 'lists: slowest p95 of a page, of all filters and pairs',
+    figure: ({ lists }) => lists?.['slowestP95Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'lists: longest delay of the event loop',
+    figure: ({ lists }) => lists?.['longestLoopDelayMs'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
     what: 'dashboard: change shown, same process, p95 (A6)',
     figure: ({ dashboard }) => dashboard?.['sameProcessP95Ms'],
     unit: 'ms',

@@ -126,6 +126,7 @@ export type {
   InstanceListPage,
   InstancePage,
   ListFilter,
+  ListOrder,
   ListPage,
   ListTime,
 } from './client/reading/instance-list.ts';
@@ -182,7 +183,7 @@ export type { PruneConditions } from './management/management-options.ts';
 export type { BulkPruneOptions } from './management/prune-executions.ts';
 export type { PruneOptions } from './management/prune-executions.ts';
 export type { RetentionControl, RunRetentionOptions } from './management/retention-control.ts';
-export type { RetentionOptions } from './management/retention-policy.ts';
+export type { RetentionOptions, SweepOptions } from './management/retention-policy.ts';
 export type {
   ExecutionRetention,
   InstanceRetention,

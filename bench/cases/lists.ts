@@ -1,61 +1,114 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
-import Database from 'better-sqlite3';
-import pg from 'pg';
 import { Perdure, type Client } from 'perdure';
 import { percentile, type BenchmarkSetup, type Figures } from '../benchmark.ts';
-import { createFinishedInstances } from '../finished-instances.ts';
-import { providerOf } from '../store-kind.ts';
+import { createListedInstances, idOf } from '../list-rows.ts';
 
 type Filter = NonNullable<Parameters<Client['list']>[0]>;
+type Page = NonNullable<Parameters<Client['list']>[1]>;
 
-const rounds = 5;
+interface Measured {
+  readonly filter: Filter;
+  readonly page: 'first' | 'middle' | 'first by end' | 'middle by end';
+  readonly p95Ms: number;
+  /** Processor time of this process, which does not depend on other programs. */
+  readonly cpuP95Ms: number;
+  /** Entries of the page. */
+  readonly items: number;
+  /** Whether the page has a next one although it is not full. */
+  readonly isCut: boolean;
+}
 
-/** The p95 of the first and of a middle page of every filter and pair of filters, and the longest event-loop delay. */
+/** Measures the first and a middle page of every filter and pair of filters, counts, and the event-loop delay. */
 export async function listPages({ store, quick }: BenchmarkSetup): Promise<Figures> {
   const count = quick ? 100_000 : 1_000_000;
-  await createFinishedInstances(store, count);
-  await vary(store);
+  const now = Date.now();
+  await createListedInstances(store, count, now);
+  return await measureLists(store, { count, now, rounds: quick ? 5 : 20 });
+}
+
+/** Measures lists on a store that `createListedInstances` has filled. */
+export async function measureLists(
+  store: string,
+  { count, now, rounds }: { readonly count: number; readonly now: number; readonly rounds: number },
+): Promise<Figures> {
   await using perdure = await Perdure.open(store);
   const { client } = perdure;
-  const filters = pairsOf(conditionsOf(Date.now(), count));
+  const middle = Math.floor(count / 2).toString(36);
+  const pages: readonly (readonly [Measured['page'], Page])[] = [
+    ['first', {}],
+    ['middle', { cursor: `k${middle}` }],
+    ['first by end', { orderBy: 'ended' }],
+    [
+      'middle by end',
+      { orderBy: 'ended', cursor: `e${Math.floor(now - count / 2).toString(36)}k${middle}` },
+    ],
+  ];
+  const conditions = conditionsOf(now, count);
+  const filters = pairsOf(conditions);
   const delay = monitorEventLoopDelay({ resolution: 1 });
+  const all: Measured[] = [];
   const times: number[] = [];
-  let slowest = { ms: 0, filter: '' };
+  // The first query after the store is filled reads its pages from the disk.
+  for (const filter of [{}, ...conditions]) await client.list(filter);
   delay.enable();
   for (const filter of filters) {
-    for (const cursor of [undefined, `k${Math.floor(count / 2).toString(36)}`]) {
+    for (const [page, options] of pages) {
+      const durations: number[] = [];
+      const cpuTimes: number[] = [];
+      let found = await client.list(filter, options);
       for (let round = 0; round < rounds; round += 1) {
         const begun = performance.now();
-        await client.list(filter, { cursor });
-        const ms = performance.now() - begun;
+        const used = process.cpuUsage();
+        found = await client.list(filter, options);
+        durations.push(performance.now() - begun);
+        const { user, system } = process.cpuUsage(used);
+        cpuTimes.push((user + system) / 1_000);
         // Lets the monitor see the time that the page blocked the event loop.
         await pause(1);
-        times.push(ms);
-        if (ms > slowest.ms) slowest = { ms, filter: JSON.stringify(filter) };
       }
+      times.push(...durations);
+      const isCut = found.nextCursor !== undefined && found.items.length < 100;
+      const p95Ms = percentile(durations, 0.95);
+      const cpuP95Ms = percentile(cpuTimes, 0.95);
+      all.push({ filter, page, p95Ms, cpuP95Ms, items: found.items.length, isCut });
     }
   }
-  delay.disable();
-  console.error(`slowest page: ${slowest.filter}`);
-  const counted = performance.now();
-  await client.count({ status: 'completed' });
-  const countMs = performance.now() - counted;
+  const countTimes: number[] = [];
+  for (const filter of [{}, ...conditions]) {
+    const begun = performance.now();
+    await client.count(filter);
+    countTimes.push(performance.now() - begun);
+    await pause(1);
+  }
   const listed = performance.now();
   await client.definitions();
+  const definitionsMs = performance.now() - listed;
+  await pause(1);
+  delay.disable();
+  const slowest = all.toSorted((a, b) => b.p95Ms - a.p95Ms);
+  for (const { filter, page, p95Ms, cpuP95Ms, items } of slowest.slice(0, 20)) {
+    const ms = `${p95Ms.toFixed(1)} ms, ${cpuP95Ms.toFixed(1)} ms of CPU`;
+    console.error(`${ms}, ${items} entries: ${page} ${JSON.stringify(filter)}`);
+  }
   return {
     filters: filters.length,
     pageP50Ms: percentile(times, 0.5),
     pageP95Ms: percentile(times, 0.95),
-    slowestPageMs: slowest.ms,
+    slowestP95Ms: slowest[0]?.p95Ms ?? Number.NaN,
+    slowestCpuP95Ms: Math.max(...all.map(({ cpuP95Ms }) => cpuP95Ms)),
+    above50Ms: all.filter(({ p95Ms }) => p95Ms > 50).length,
+    cutPages: all.filter(({ isCut }) => isCut).length,
+    emptyCutPages: all.filter(({ isCut, items }) => isCut && items === 0).length,
     longestLoopDelayMs: delay.max / 1e6,
-    countMs,
-    definitionsMs: performance.now() - listed,
+    slowestCountMs: Math.max(...countTimes),
+    definitionsMs,
   };
 }
 
-/** One condition of each kind: some match many instances, some few. */
+/** One condition of each kind: some match many instances, some few, some none. */
 function conditionsOf(now: number, count: number): readonly Filter[] {
+  const middle = now - count / 2;
   return [
     { status: 'failed' },
     { status: 'completed' },
@@ -63,20 +116,28 @@ function conditionsOf(now: number, count: number): readonly Filter[] {
     { kind: 'orchestration' },
     { kind: 'task' },
     { name: ['hello', 'other'] },
+    { name: 'rare' },
     { version: '1' },
     { idPrefix: '0' },
+    { idPrefix: 'order-' },
     { idPrefix: 'none' },
+    { parentId: idOf(count / 2) },
     { rootsOnly: true },
-    { createdFrom: now - count },
-    { createdBefore: now - count / 2 },
-    { endedFrom: now - count / 2 },
-    { endedBefore: now - count / 4 },
+    { createdFrom: now - count / 4 },
+    { createdBefore: middle },
+    { createdFrom: middle - 1_000, createdBefore: middle },
+    { endedFrom: middle },
+    { endedBefore: now - (count * 3) / 4 },
+    { endedFrom: middle - 1_000, endedBefore: middle },
     { failureCode: 'E7' },
     { failureText: 'number 7' },
+    { blocked: true },
     { blocked: false },
     { leaked: true },
+    { paused: true },
+    { unregistered: true },
     { tags: { tag0: '1' } },
-    { tags: { tag1: '0', tag2: '0' } },
+    { tags: { tag1: '0', tag14: '0' } },
   ];
 }
 
@@ -88,45 +149,4 @@ function pairsOf(conditions: readonly Filter[]): readonly Filter[] {
       .map((other) => ({ ...one, ...other })),
   );
   return [{}, ...conditions, ...pairs];
-}
-
-/** Spreads the times over the keys, fails every 50th instance, and gives 16 tags to every tenth. */
-async function vary(store: string): Promise<void> {
-  const now = Date.now();
-  const name = `'tag' || n`;
-  const statements = (failure: string, tags: string, numbers: string) => [
-    `UPDATE instances SET created_at = ${now} - (SELECT max(instance_key) FROM instances) + instance_key`,
-    `UPDATE instances SET ended_at = created_at + 5, completed_at = created_at + 5`,
-    `UPDATE instances SET status = 'failed', failed_at = ended_at, completed_at = NULL, failure = ${failure}
-     WHERE instance_key % 50 = 0`,
-    `UPDATE instances SET tags = ${tags} WHERE instance_key % 10 = 0`,
-    `INSERT INTO instance_tags (name, value, instance_key)
-     SELECT ${name}, CAST(instance_key / 10 % (n + 2) AS text), instance_key
-     FROM instances CROSS JOIN ${numbers} WHERE instance_key % 10 = 0`,
-  ];
-  const failure = `'{"name":"Error","message":"Failure number ' || (instance_key / 50 % 10) ||
-    '","code":"E' || (instance_key / 50 % 10) || '"}'`;
-  const pairs = Array.from(
-    { length: 16 },
-    (_, n) => `'"tag${n}":"' || (instance_key / 10 % ${n + 2}) || '"'`,
-  );
-  const tags = `'{' || ${pairs.join(` || ',' || `)} || '}'`;
-  if (providerOf(store) === 'sqlite') {
-    const db = new Database(store);
-    const numbers = `(SELECT value AS n FROM json_each('[${[...Array(16).keys()].join()}]'))`;
-    db.transaction(() => {
-      for (const statement of statements(failure, tags, numbers)) db.exec(statement);
-    })();
-    db.pragma('wal_checkpoint(TRUNCATE)');
-    db.close();
-    return;
-  }
-  const client = new pg.Client({ connectionString: store });
-  await client.connect();
-  await client.query('SET search_path TO perdure');
-  for (const statement of statements(failure, tags, 'generate_series(0, 15) AS n')) {
-    await client.query(statement);
-  }
-  await client.query('VACUUM ANALYZE');
-  await client.end();
 }

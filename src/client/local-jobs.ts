@@ -97,7 +97,8 @@ export class LocalJobs implements JobBackend {
   }): Promise<SessionInfo> {
     const { sessionId, mode, leaving, note } = request;
     const end = leaving ? 'goodbye' : 'shutdown';
-    const audit = noteEntry('sessionShutdown', note, { session: sessionId, mode });
+    const shape = { session: sessionId, mode };
+    const audit = note === undefined ? {} : { audit: noteEntry('sessionShutdown', note, shape) };
     const wanted = { sessionId, mode, end, ...audit } as const;
     const { kind, session } = await this.#provider.shutdownSession(wanted);
     if (session === undefined) throw sessionNotFound(sessionId);

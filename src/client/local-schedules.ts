@@ -49,7 +49,7 @@ export class LocalSchedules implements ScheduleBackend {
     this.#onChanged = onChanged;
   }
 
-  async put(name: string, request: ScheduleRequest, note?: AuditNote): Promise<ScheduleInfo> {
+  async put(name: string, request: ScheduleRequest, note: AuditNote): Promise<ScheduleInfo> {
     const wanted = toDefinition(request);
     // Throws for an invalid cron expression before the store is queried.
     timingOf(wanted);
@@ -64,7 +64,7 @@ export class LocalSchedules implements ScheduleBackend {
       };
       const ifRevision = before?.revision ?? 0;
       const audit = noteEntry('schedulePut', note, { schedule: name });
-      const write = { name, plan: planAt, ifRevision, ...audit };
+      const write = { name, plan: planAt, ifRevision, audit };
       const after = await this.#provider.putSchedule(write);
       if (never) throw neverFires();
       // The schedule ticked or changed concurrently: read it again.
@@ -74,14 +74,14 @@ export class LocalSchedules implements ScheduleBackend {
     }
   }
 
-  async pause(name: string, note?: AuditNote): Promise<void> {
+  async pause(name: string, note: AuditNote): Promise<void> {
     // A repeated pause changes nothing to record.
-    const isRepeat = note !== undefined && (await this.#find(name))?.paused === true;
-    const audit = isRepeat ? {} : noteEntry('schedulePause', note, { schedule: name });
+    const isRepeat = (await this.#find(name))?.paused === true;
+    const audit = isRepeat ? {} : { audit: noteEntry('schedulePause', note, { schedule: name }) };
     if (!(await this.#provider.setSchedulePaused(name, true, audit))) throw scheduleNotFound(name);
   }
 
-  async resume(name: string, note?: AuditNote): Promise<void> {
+  async resume(name: string, note: AuditNote): Promise<void> {
     for (;;) {
       const record = await this.#find(name);
       if (record === undefined) throw scheduleNotFound(name);
@@ -91,14 +91,14 @@ export class LocalSchedules implements ScheduleBackend {
       const nextAt = (nowMs: number): number | null => times.next(nowMs);
       // `nextAt` is computed from the timing that was read, so the revision must not have changed.
       const audit = noteEntry('scheduleResume', note, { schedule: name });
-      const resumed = { nextAt, ifRevision, ...audit };
+      const resumed = { nextAt, ifRevision, audit };
       if (await this.#provider.setSchedulePaused(name, false, resumed)) break;
     }
     this.#onChanged();
   }
 
-  delete(name: string, note?: AuditNote): Promise<boolean> {
-    const { audit } = noteEntry('scheduleDelete', note, { schedule: name });
+  delete(name: string, note: AuditNote): Promise<boolean> {
+    const audit = noteEntry('scheduleDelete', note, { schedule: name });
     return this.#provider.deleteSchedule(name, audit);
   }
 

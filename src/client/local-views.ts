@@ -1,7 +1,8 @@
 import type { Provider } from '../providers/contract/provider.ts';
 import type { ViewBackend } from './client-backend.ts';
 import { readTreePage, type TreeCall, type TreePage } from './reading/instance-tree-page.ts';
-import { readTimeline, type Timeline, type TimelineCall } from './reading/timeline.ts';
+import { readTimeline } from './reading/timeline-reader.ts';
+import type { Timeline, TimelineCall } from './reading/timeline.ts';
 import {
   watchHistory,
   type WatchedEvent,

@@ -126,12 +126,7 @@ export class Sessions {
     const chosen = readMode(mode);
     const note = readAuditOptions(options, 'sessions.shutdown()');
     const { id: sessionId } = await this.get(reference);
-    const request = {
-      sessionId,
-      mode: chosen,
-      leaving: false,
-      ...(note !== undefined && { note }),
-    };
+    const request = { sessionId, mode: chosen, leaving: false, note };
     await this.#ask(() => this.#backend.shutdown(request));
     await this.#ask(() => this.#backend.waitForEnd(sessionId, this.#lifetime));
   }

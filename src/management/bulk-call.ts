@@ -74,34 +74,42 @@ export interface BulkBackend {
 export interface BulkPosition {
   /** Identifies the operation. Random, so that no caller can guess the operation of another. */
   readonly token: string;
+  /** When the operation started. A duration in its filter counts back from here, also in a later call. */
+  readonly startedAt: number;
   /** Visit instances with smaller keys. Absent: from the newest on. */
   readonly beforeKey?: number;
   readonly matched: number;
+  readonly changed: number;
   readonly refused: number;
 }
 
 /** Returns the cursor of a new operation. */
-export function newBulkCursor(): string {
-  return toBulkCursor({ token: randomToken(), matched: 0, refused: 0 });
+export function newBulkCursor(nowMs: number): string {
+  const startedAt = Math.floor(nowMs);
+  return toBulkCursor({ token: randomToken(), startedAt, matched: 0, changed: 0, refused: 0 });
 }
 
 /** Encodes a position as an opaque cursor. */
-export function toBulkCursor({ token, beforeKey, matched, refused }: BulkPosition): string {
-  const numbers = [beforeKey, matched, refused].map((number) => number?.toString(36) ?? '');
-  return ['b', token, ...numbers].join('.');
+export function toBulkCursor(position: BulkPosition): string {
+  const { token, startedAt, beforeKey, matched, changed, refused } = position;
+  const numbers = [startedAt, matched, changed, refused, beforeKey];
+  return ['b', token, ...numbers.map((number) => number?.toString(36) ?? '')].join('.');
 }
+
+const number = '([0-9a-z]{1,11})';
+const cursorPattern = new RegExp(
+  String.raw`^b\.([\w-]{8,64})\.${number}\.${number}\.${number}\.${number}\.${number}?$`,
+);
 
 /** Decodes a cursor. Throws `INVALID_INPUT`. */
 export function readBulkCursor(cursor: unknown): BulkPosition {
-  const pattern = /^b\.([\w-]{8,64})\.([0-9a-z]{0,11})\.([0-9a-z]{1,11})\.([0-9a-z]{1,11})$/;
-  const match = typeof cursor === 'string' ? pattern.exec(cursor) : null;
-  const [beforeKey, matched, refused] = (match ?? []).slice(2).map((text) => parseInt(text, 36));
-  const [token = ''] = (match ?? []).slice(1);
-  const isValid = [matched, refused].every((number) => Number.isSafeInteger(number));
-  if (token === '' || !isValid || matched === undefined || refused === undefined) {
+  const [, token = '', ...texts] =
+    (typeof cursor === 'string' ? cursorPattern.exec(cursor) : null) ?? [];
+  const numbers = texts.map((text: string | undefined) => parseInt(text ?? '0', 36));
+  if (token === '' || !numbers.every(Number.isSafeInteger)) {
     throw invalid('cursor', cursor, 'the unchanged `cursor` of an earlier result or progress');
   }
-  if (beforeKey === undefined || Number.isNaN(beforeKey)) return { token, matched, refused };
-  if (Number.isSafeInteger(beforeKey)) return { token, beforeKey, matched, refused };
-  throw invalid('cursor', cursor, 'the unchanged `cursor` of an earlier result or progress');
+  const [startedAt = 0, matched = 0, changed = 0, refused = 0, beforeKey = 0] = numbers;
+  const position = { token, startedAt, matched, changed, refused };
+  return texts[4] === undefined ? position : { ...position, beforeKey };
 }

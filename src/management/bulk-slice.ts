@@ -262,7 +262,8 @@ export async function runBulkSlice(
   if (call.action.kind === 'delete' && visited > 0) await reclaim(store, pacer);
   // The response of an earlier try may be lost: its instances were changed, and may not match any more.
   matched = Math.max(matched, changed + refused);
-  const next = { token: position.token, matched, refused };
+  const { token, startedAt } = position;
+  const next = { token, startedAt, matched, changed, refused };
   return {
     matched,
     changed,
@@ -324,6 +325,7 @@ const recordedConditions: ReadonlySet<string> = new Set([
   'blocked',
   'leaked',
   'paused',
+  'unregistered',
   'rootsOnly',
 ]);
 

@@ -101,12 +101,11 @@ export function newAuditEntry(
   return { auditId: randomToken(), action, actor, filter: JSON.stringify(shape), ...details };
 }
 
-/** Creates the audit entry of an action, if it has an actor. */
+/** Creates the audit entry of an action. */
 export function noteEntry(
   action: AuditEntry['action'],
-  note: AuditNote | undefined,
+  { actor, reason }: AuditNote,
   shape: object,
-): { readonly audit?: AuditEntry } {
-  if (note === undefined) return {};
-  return { audit: newAuditEntry(action, note.actor, shape, { reason: note.reason }) };
+): AuditEntry {
+  return newAuditEntry(action, actor, shape, { reason });
 }

@@ -55,8 +55,8 @@ export class RetentionControl {
   async pause(options?: AuditOptions): Promise<void> {
     this.#assertOpen();
     const note = readAuditOptions(options, 'retention.pause()');
-    const { audit } = noteEntry('retentionPause', note, {});
-    const paused = { at: this.#clock.now(), actor: note?.actor ?? null };
+    const audit = noteEntry('retentionPause', note, {});
+    const paused = { at: this.#clock.now(), actor: note.actor };
     await writeRetention(this.#store, 'paused', paused, audit);
   }
 
@@ -64,7 +64,7 @@ export class RetentionControl {
   async resume(options?: AuditOptions): Promise<void> {
     this.#assertOpen();
     const note = readAuditOptions(options, 'retention.resume()');
-    const { audit } = noteEntry('retentionResume', note, {});
+    const audit = noteEntry('retentionResume', note, {});
     await writeRetention(this.#store, 'paused', null, audit);
   }
 

@@ -142,17 +142,25 @@ function shadowed(what: string): PerdureError {
   );
 }
 
-/** Retention options of a worker. Pass the same ones to all workers of a store; one of them runs each sweep. */
-export interface RetentionOptions {
+/**
+ * Retention options of a worker: policies, `keepSeries`, or both. Pass the same ones to all workers of a store; one of
+ * them runs each sweep.
+ */
+export type RetentionOptions = SweepOptions | { readonly keepSeries: Duration };
+
+/** Retention options with policies. */
+export interface SweepOptions {
   /** The policies. The first one that matches applies. */
   readonly policies: readonly RetentionPolicy[];
   /** Interval between sweeps. Default: 1 hour. */
   readonly interval?: Duration;
   /** Only reports the instances and executions to delete. Default: false. */
   readonly dryRun?: boolean;
+  /** How long the minutes of `client.series()` are kept. Default: 7 days; at least 1 hour. */
+  readonly keepSeries?: Duration;
 }
 
-/** Validated retention options with defaults. */
+/** Validated sweep options with defaults. */
 export interface ResolvedRetention {
   readonly rules: RetentionRules;
   /** The policies as passed, for later manual sweeps. */
@@ -162,10 +170,28 @@ export interface ResolvedRetention {
 }
 
 const minIntervalMs = 1_000;
+const minKeepSeriesMs = 3_600_000;
 
-/** Validates retention options and adds the defaults. Throws `INVALID_OPTION`. */
-export function resolveRetention(options: unknown): ResolvedRetention {
-  const given = readFields(options, 'retention', ['policies', 'interval', 'dryRun'] as const);
+const retentionKeys = ['policies', 'interval', 'dryRun', 'keepSeries'] as const;
+
+/** Validates how long the minute series is kept, in milliseconds. `undefined`: the default. */
+export function readKeepSeries(options: unknown): number | undefined {
+  const { keepSeries } = readFields(options, 'retention', retentionKeys);
+  if (keepSeries === undefined) return undefined;
+  const ms = toMs(keepSeries as Duration, 'retention.keepSeries');
+  if (ms < minKeepSeriesMs) throw invalidOption('retention.keepSeries', keepSeries, 'at least 1 h');
+  return ms;
+}
+
+/**
+ * Validates retention options and adds the defaults. Throws `INVALID_OPTION`. Returns `undefined` for options that only
+ * have `keepSeries`.
+ */
+export function resolveRetention(options: unknown): ResolvedRetention | undefined {
+  const given = readFields(options, 'retention', retentionKeys);
+  const { policies: wanted, interval: every, dryRun, keepSeries } = given;
+  if (keepSeries !== undefined && [wanted, every, dryRun].every((one) => one === undefined))
+    return undefined;
   const interval = (given.interval ?? '1h') as Duration;
   const intervalMs = toMs(interval, 'retention.interval');
   if (intervalMs < minIntervalMs) {

@@ -4,24 +4,22 @@ import { checkName } from './values/names.ts';
 
 /** Who requests an operator action, and why. */
 export interface AuditOptions {
-  /** The actor in the audit. Without an actor, the call is not audited. */
+  /** The actor in the audit. Absent: `null`, or over HTTP the name of the token. */
   readonly actor?: string | undefined;
   /** Why. Recorded in the audit; cut to 4,096 characters. */
   readonly reason?: string | undefined;
 }
 
-/** The checked options of an action that is audited if it has an actor. */
+/** The checked options of an action for its audit record. */
 export interface AuditNote {
-  readonly actor: string;
+  readonly actor: string | null;
   readonly reason: string | null;
 }
 
-/** Validates the actor and the reason of an action. Returns `undefined` without an actor. */
-export function readAuditOptions(options: unknown, call: string): AuditNote | undefined {
+/** Validates the actor and the reason of an action. */
+export function readAuditOptions(options: unknown, call: string): AuditNote {
   const given = readFields(options, call, ['actor', 'reason'] as const);
-  const actor = readActor(given.actor);
-  const reason = readReason(given.reason);
-  return actor === null ? undefined : { actor, reason };
+  return { actor: readActor(given.actor), reason: readReason(given.reason) };
 }
 
 /** Cleans a reason. Default: `null`. */

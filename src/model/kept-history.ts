@@ -14,6 +14,7 @@ import {
 } from './event.ts';
 import type { Message } from './message.ts';
 import type { Payload } from './values/payload.ts';
+import { defaultChildId } from './values/child-id.ts';
 import { applyTags, type Tags } from './values/tags.ts';
 
 /** An operation whose answer is not among the kept events. */
@@ -183,6 +184,38 @@ export function toInheritedStart(
 /** The number of events that an execution did not record itself. */
 export function inheritedCount(started: ExecutionStarted): number {
   return inheritedOf(started).at(-1)?.events ?? 0;
+}
+
+/** The start of a child, as recorded. */
+export interface RecordedChild {
+  readonly operation: number;
+  readonly childId: string;
+  /** The id of the event that started it. */
+  readonly issuedAt: number;
+}
+
+/**
+ * Returns the ids that the child of an operation can have, the newest first.
+ *
+ * A retry or a fork starts the child of a copied event again, under an id of its own execution. It does not if it kept
+ * or delivers the result of the earlier child. The child is therefore the first of these ids that exists.
+ */
+export function possibleChildIds(
+  { operation, childId, issuedAt }: RecordedChild,
+  execution: {
+    readonly instanceId: string;
+    readonly executionId: number;
+    readonly started: ExecutionStarted;
+  },
+): readonly string[] {
+  const writers = [...inheritedOf(execution.started), { ...execution, events: Infinity }];
+  const later = writers.slice(writers.findIndex(({ events }) => issuedAt <= events) + 1);
+  return [
+    ...later
+      .toReversed()
+      .map(({ instanceId, executionId }) => defaultChildId({ instanceId, executionId, operation })),
+    childId,
+  ];
 }
 
 function inheritedOf({ inherited = [] }: ExecutionStarted): readonly InheritedEvents[] {

@@ -30,6 +30,18 @@ const terminal: ReadonlySet<string> = new Set<TerminalStatus>([
   'expired',
 ]);
 
+const retryable: ReadonlySet<string> = new Set<TerminalStatus>([
+  'failed',
+  'canceled',
+  'terminated',
+  'expired',
+]);
+
+/** Whether an instance or execution with this status can be run again. */
+export function isRetryable(status: ExecutionStatus): boolean {
+  return retryable.has(status);
+}
+
 /** Whether a status is final. */
 export function isTerminal(status: InstanceStatus | ExecutionStatus): status is TerminalStatus {
   return terminal.has(status);

@@ -13,6 +13,7 @@ import type { PendingWork } from '../client/reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
 import {
   toCursor,
+  toEndCursor,
   type AuditCall,
   type AuditPage,
   type InstancePage,
@@ -170,10 +171,10 @@ export class HttpBackend implements ClientBackend {
     return (await this.#transport.call('explainInstances', request, repeatable)).items;
   }
 
-  list({ filter, limit, beforeKey, payloads }: ListCall): Promise<InstancePage> {
+  list({ filter, payloads, ...page }: ListCall): Promise<InstancePage> {
     const query = {
       ...toFilterQuery(filter),
-      ...toPageQuery({ limit, beforeKey }),
+      ...toListPageQuery(page),
       ...(payloads && { payloads }),
     };
     return this.#transport.call('listInstances', { query });
@@ -268,6 +269,15 @@ function inputOf(payload: Payload | null): { readonly input?: unknown } {
 
 function toPageQuery({ limit, beforeKey }: { limit: number; beforeKey?: number | undefined }) {
   return { limit, ...(beforeKey !== undefined && { cursor: toCursor(beforeKey) }) };
+}
+
+function toListPageQuery(
+  page: Pick<ListCall, 'limit' | 'orderBy' | 'beforeKey' | 'beforeEndedAt'>,
+) {
+  const { limit, orderBy, beforeKey, beforeEndedAt } = page;
+  if (orderBy === 'created') return toPageQuery({ limit, beforeKey });
+  const cursor = beforeKey === undefined ? undefined : toEndCursor(beforeEndedAt, beforeKey);
+  return { limit, orderBy, ...(cursor !== undefined && { cursor }) };
 }
 
 function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: InstanceConditions) {

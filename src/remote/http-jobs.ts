@@ -108,7 +108,10 @@ export class HttpJobs implements JobBackend {
   }): Promise<SessionInfo> {
     const { sessionId, mode, leaving, note } = request;
     if (leaving) this.#leases.delete(sessionId);
-    const asked = { params: { id: sessionId }, body: { mode, leaving, ...toWireNote(note) } };
+    const asked = {
+      params: { id: sessionId },
+      body: { mode, leaving, ...(note !== undefined && toWireNote(note)) },
+    };
     return this.#transport.call('shutdownSession', asked, urgently);
   }
 

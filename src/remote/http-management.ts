@@ -227,23 +227,23 @@ export class HttpSchedules implements ScheduleBackend {
     this.#transport = transport;
   }
 
-  put(name: string, request: ScheduleRequest, note?: AuditNote): Promise<ScheduleInfo> {
+  put(name: string, request: ScheduleRequest, note: AuditNote): Promise<ScheduleInfo> {
     const body = { ...toWireSchedule(request), ...toWireNote(note) };
     return this.#transport.call('putSchedule', { params: { name }, body }, repeatable);
   }
 
-  async pause(name: string, note?: AuditNote): Promise<void> {
+  async pause(name: string, note: AuditNote): Promise<void> {
     const request = { params: { name }, body: toWireNote(note) };
     await this.#transport.call('pauseSchedule', request, repeatable);
   }
 
-  async resume(name: string, note?: AuditNote): Promise<void> {
+  async resume(name: string, note: AuditNote): Promise<void> {
     const request = { params: { name }, body: toWireNote(note) };
     await this.#transport.call('resumeSchedule', request, repeatable);
   }
 
   /** Not repeatable: another client may have put a new schedule with this name. */
-  async delete(name: string, note?: AuditNote): Promise<boolean> {
+  async delete(name: string, note: AuditNote): Promise<boolean> {
     const request = { params: { name }, body: toWireNote(note) };
     return (await this.#transport.call('deleteSchedule', request)).deleted;
   }
@@ -285,10 +285,8 @@ export class HttpSchedules implements ScheduleBackend {
 }
 
 /** The actor and reason of an action in a request. The server adds the name of the token. */
-export function toWireNote(note: AuditNote | undefined): { actor?: string; reason?: string } {
-  if (note === undefined) return {};
-  const { actor, reason } = note;
-  return { actor, ...(reason !== null && { reason }) };
+export function toWireNote({ actor, reason }: AuditNote): { actor?: string; reason?: string } {
+  return { ...(actor !== null && { actor }), ...(reason !== null && { reason }) };
 }
 
 function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'] {

@@ -8,7 +8,7 @@ import {
 } from '../model/failures/errors.ts';
 import { toError } from '../model/failures/failure.ts';
 import type { WireError } from '../server/routes/response-schemas.ts';
-import { wireError } from './response-shapes.ts';
+import { wireError } from './instance-shapes.ts';
 
 /** Returns the error of a response body; `undefined` if it has none of ours. */
 export function readWireError(body: unknown): WireError | undefined {

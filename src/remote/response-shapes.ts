@@ -1,38 +1,10 @@
 import type { DefinitionInfo } from '../client/reading/instance-counts.ts';
 import type { InstanceCount } from '../providers/contract/instances.ts';
-import type { SeriesDurationInfo, SeriesMinute } from '../client/reading/series.ts';
-import type { SeriesDepth, SeriesDepths } from '../providers/contract/series.ts';
-import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
-import type {
-  BlockedInfo,
-  InstanceInfo,
-  MeasuredInstance,
-  TaskInfo,
-} from '../client/reading/instance-info.ts';
+import type { MeasuredInstance } from '../client/reading/instance-info.ts';
 import type { PauseResult } from '../client/managing/pause-request.ts';
 import type { PausedDefinition } from '../providers/contract/pausing.ts';
 import type { ExecutionInfo } from '../client/reading/history.ts';
-import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
-import type {
-  ActivityWait,
-  BlockedWait,
-  CancelWait,
-  ChildWait,
-  DelayWait,
-  DetachedWait,
-  EndedWait,
-  EventWait,
-  JobWait,
-  PausedWait,
-  TaskWait,
-  TimerWait,
-  TurnWait,
-  Wait,
-  Why,
-  WorkerWait,
-} from '../client/reading/why.ts';
 import type { Attention } from '../client/reading/attention.ts';
-import { definitionQueue, depth, finding, pause } from './operator-shapes.ts';
 import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
 import type {
   NextTick,
@@ -40,26 +12,21 @@ import type {
   ScheduleRun,
   ScheduleRunInfo,
 } from '../client/managing/schedules.ts';
+import { definitionQueue, depth, finding } from './operator-shapes.ts';
 import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
 import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
 import type { WatchedEvent } from '../client/watching/history-watch.ts';
 import type { InstanceChange } from '../client/watching/watched-ids.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
-import type { ForkOrigin, RetryInfo } from '../management/rerun.ts';
-import type { BulkPreview, BulkRefusal, BulkResult } from '../management/bulk-call.ts';
-import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
-import type { CancelRequest } from '../model/cancel.ts';
-import type { EventSummary } from '../model/failures/blocked.ts';
-import type { Failure } from '../model/failures/failure.ts';
-import type { RunningItem, StopResult } from '../providers/contract/cancellation.ts';
+import type { RetryInfo } from '../management/rerun.ts';
+import type { RetentionStatus } from '../management/retention-records.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
 import type {
   DeleteInstanceResult,
-  InstanceSize,
   PruneResult,
   QueueDepths,
   SystemMetrics,
 } from '../providers/contract/management.ts';
-import type { WireError } from '../server/routes/response-schemas.ts';
 import {
   anything,
   either,
@@ -72,253 +39,19 @@ import {
   record,
   tagged,
   text,
-  variants,
   type Check,
 } from './response-checks.ts';
 import type { ResponseBody, Operation } from './operations.ts';
-
-const failureAlone: Check = fields<Failure>({
-  name: text,
-  message: text,
-  stack: optional(text),
-  code: optional(text),
-  nonRetryable: optional(flag),
-  attempts: optional(number),
-});
-
-// Other code recurses into causes, so an endless chain must be rejected here.
-const maxCauses = 100;
-
-const failure: Check = (value, path) => {
-  let cause: unknown = value;
-  for (let depth = 0; depth <= maxCauses; depth += 1) {
-    const wrong = failureAlone(cause, path);
-    if (wrong !== undefined) return wrong;
-    cause = (cause as Failure).cause;
-    if (cause === undefined) return undefined;
-  }
-  return `${path}.cause`;
-};
-
-/** An error in a response. */
-export const wireError: Check = fields<WireError>({
-  code: text,
-  message: text,
-  reason: optional(text),
-  trigger: optional(text),
-  subject: optional(text),
-  failure: optional(failure),
-  eventId: optional(number),
-  operation: optional(text),
-  outcomeUnknown: optional(flag),
-  retryable: optional(flag),
-});
-
-const cancelFields = { reason: text, actor: nullable(text), requestedAt: number };
-const cancel: Check = fields<CancelRequest>(cancelFields);
-
-const running: Check = fields<RunningItem>({
-  operation: number,
-  name: text,
-  attempt: number,
-  lockedUntil: number,
-  worker: nullable(text),
-  claimedAt: number,
-  cancel: nullable(fields<NonNullable<RunningItem['cancel']>>({ reason: text, trigger: text })),
-});
-
-const expiredClaim: Check = fields<NonNullable<PendingWork['expired']>>({
-  worker: optional(text),
-  at: number,
-});
-const failureSummary: Check = fields<FailureSummary>({
-  name: text,
-  message: text,
-  code: optional(text),
-});
-
-const pendingFields = {
-  kind: text,
-  operation: number,
-  name: text,
-  state: text,
-  attempt: number,
-  maxAttempts: optional(number),
-  lastFailure: optional(failureSummary),
-  nextTryAt: optional(number),
-  heartbeatAt: optional(number),
-  expired: optional(expiredClaim),
-  pointOfNoReturn: optional(flag),
-  worker: optional(text),
-  claimedAt: optional(number),
-  lockedUntil: optional(number),
-  cancel: optional(fields<NonNullable<PendingWork['cancel']>>({ reason: text, trigger: text })),
-};
-const pending: Check = fields<PendingWork>(pendingFields);
-
-const task: Check = fields<TaskInfo>({
-  priority: number,
-  dedupeKey: optional(text),
-  runAt: optional(number),
-  expiresAt: optional(number),
-  failures: number,
-  headers: record(text),
-  onFail: optional(text),
-  onFailFailure: optional(failure),
-});
-
-const eventSummary: Check = fields<EventSummary>({
-  kind: text,
-  name: optional(text),
-  operation: optional(number),
-  text,
-});
-
-const blockedFields = {
-  reason: text,
-  at: number,
-  buildId: text,
-  code: text,
-  worker: optional(text),
-  eventId: optional(number),
-  recorded: optional(eventSummary),
-  issued: optional(eventSummary),
-  location: optional(text),
-};
-const blocked: Check = fields<BlockedInfo>(blockedFields);
-
-const instanceFields = {
-  id: text,
-  kind: text,
-  name: text,
-  version: optional(text),
-  status: text,
-  executionId: number,
-  parentId: optional(text),
-  failure: optional(failure),
-  customStatusVersion: optional(number),
-  createdAt: number,
-  startedAt: optional(number),
-  endedAt: optional(number),
-  cancel: optional(cancel),
-  cleanupSkipped: optional(flag),
-  leaked: optional(number),
-  pending: optional(list(pending)),
-  running: optional(list(running)),
-  terminated: optional(
-    fields<{ reason: string; actor: string | null }>({
-      reason: text,
-      actor: nullable(text),
-    }),
-  ),
-  tags: optional(record(text)),
-  blocked: optional(blocked),
-  forkedFrom: optional(fields<ForkOrigin>({ id: text, executionId: number, eventId: number })),
-  paused: optional(pause),
-  task: optional(task),
-  undecodable: optional(list(text)),
-};
-const instance: Check = fields<InstanceInfo>(instanceFields);
-const work: Check = fields<ActivityWait>({
-  ...pendingFields,
-  unclaimed: optional(text),
-  step: optional(text),
-});
-const wait: Check = variants<Wait['kind']>('kind', {
-  paused: fields<PausedWait>({
-    kind: text,
-    target: text,
-    name: optional(text),
-    at: number,
-    reason: optional(text),
-    actor: optional(text),
-  }),
-  worker: fields<WorkerWait>({
-    kind: text,
-    reason: text,
-    name: text,
-    version: optional(text),
-    nearestVersion: optional(text),
-    dueAt: number,
-    claims: number,
-    expired: optional(expiredClaim),
-  }),
-  turn: fields<TurnWait>({
-    kind: text,
-    worker: optional(text),
-    claimedAt: optional(number),
-    lockedUntil: number,
-  }),
-  delay: fields<DelayWait>({ kind: text, until: number }),
-  activity: work,
-  onFail: work,
-  task: fields<TaskWait>({
-    ...pendingFields,
-    unclaimed: optional(text),
-    priority: number,
-    expiresAt: optional(number),
-    dedupeKey: optional(text),
-  }),
-  timer: fields<TimerWait>({ kind: text, operation: number, fireAt: number }),
-  event: fields<EventWait>({
-    kind: text,
-    operation: number,
-    name: text,
-    signal: optional(text),
-    step: optional(text),
-  }),
-  child: fields<ChildWait>({
-    kind: text,
-    operation: number,
-    name: optional(text),
-    id: text,
-    status: optional(text),
-    isStopping: optional(flag),
-    text: optional(text),
-  }),
-  detached: fields<DetachedWait>({ kind: text, operation: number, name: optional(text), id: text }),
-  cancel: fields<CancelWait>({
-    ...cancelFields,
-    kind: text,
-    phase: text,
-    cleanupUntil: optional(number),
-  }),
-  blocked: fields<BlockedWait>({ ...blockedFields, kind: text, retryAt: optional(number) }),
-  job: fields<JobWait>({
-    kind: text,
-    sessionId: text,
-    sessionState: text,
-    expiresAt: number,
-    abandonedAt: optional(number),
-  }),
-  ended: fields<EndedWait>({
-    kind: text,
-    status: text,
-    at: number,
-    failure: optional(failureSummary),
-    reason: optional(text),
-    actor: optional(text),
-    cleanupSkipped: optional(flag),
-    leaked: optional(number),
-    onFail: optional(text),
-  }),
-});
-const why: Check = fields<Why>({
-  id: text,
-  status: text,
-  text,
-  short: text,
-  waits: list(wait),
-  more: number,
-  incomplete: optional(flag),
-});
-const size: Check = fields<InstanceSize>({
-  executions: number,
-  events: number,
-  children: number,
-  messages: number,
-  activities: number,
-});
+import {
+  instanceFields,
+  wireError,
+  failureSummary,
+  pending,
+  instance,
+  size,
+} from './instance-shapes.ts';
+import { why } from './why-shapes.ts';
+import { deleted, bulk, pruned, report, seriesMinute, worker, unclaimed } from './store-shapes.ts';
 
 const schedule: Check = fields<ScheduleInfo>({
   name: text,
@@ -392,98 +125,6 @@ const paused: Check = fields<PauseResult>({
 const stops = fields<{ results: unknown }>({ results: list(stop) });
 const done = fields<object>({});
 const event = fields<{ kind: string; at: number }>({ kind: text, at: number });
-
-const deleted = {
-  instancesDeleted: number,
-  executionsDeleted: number,
-  eventsDeleted: number,
-  queueMessagesDeleted: number,
-};
-const bulk: Check = fields<BulkResult>({
-  matched: number,
-  changed: number,
-  refused: list(fields<BulkRefusal>({ id: text, code: text, reason: text })),
-  refusedMore: number,
-  done: flag,
-  cursor: optional(text),
-  preview: optional(
-    fields<BulkPreview>({ byStatus: record(number), sample: list(text), capped: flag }),
-  ),
-});
-const pruned = { instancesProcessed: number, executionsDeleted: number, eventsDeleted: number };
-
-const report: Check = fields<RetentionReport>({
-  startedAt: number,
-  endedAt: number,
-  sweeper: text,
-  dryRun: flag,
-  outcome: text,
-  deleted: fields<DeleteInstanceResult>(deleted),
-  pruned: fields<PruneResult>(pruned),
-  left: number,
-  errors: list(text),
-});
-
-const seriesDurations: Check = fields<SeriesDurationInfo>({
-  count: number,
-  sumMs: number,
-  maxMs: number,
-  p50Ms: optional(number),
-  p95Ms: optional(number),
-  buckets: list(
-    fields<SeriesDurationInfo['buckets'][number]>({ upToMs: optional(number), count: number }),
-  ),
-});
-
-const seriesDepth: Check = fields<SeriesDepth>({
-  ready: number,
-  delayed: number,
-  claimed: number,
-  oldestMs: nullable(number),
-});
-
-const seriesMinute: Check = fields<SeriesMinute>({
-  at: number,
-  starts: number,
-  ends: record(number),
-  instances: seriesDurations,
-  attempts: seriesDurations,
-  depths: optional(
-    fields<SeriesDepths>({
-      orchestrations: seriesDepth,
-      activities: seriesDepth,
-      tasks: seriesDepth,
-    }),
-  ),
-});
-
-const worker: Check = fields<WorkerInfo>({
-  id: text,
-  processId: optional(text),
-  name: text,
-  status: text,
-  host: text,
-  pid: number,
-  buildId: text,
-  orchestrations: list(fields<{ name: string; version: string }>({ name: text, version: text })),
-  activities: list(text),
-  tasks: list(text),
-  slots: fields<WorkerInfo['slots']>({ activities: number, orchestrations: number, inUse: number }),
-  leaked: number,
-  startedAt: number,
-  lastSeenAt: number,
-  ageMs: number,
-  heartbeatMs: number,
-  diedAt: optional(number),
-  definitionsOmitted: optional(flag),
-});
-
-const unclaimed: Check = fields<UnclaimedWorkInfo>({
-  kind: text,
-  name: text,
-  version: optional(text),
-  dueForMs: number,
-});
 
 const key = { id: text, incarnation: text };
 const id = fields<{ id: string }>({ id: text });

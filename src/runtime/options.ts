@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import {
+  readKeepSeries,
   resolveRetention,
   type ResolvedRetention,
   type RetentionOptions,
@@ -9,6 +10,7 @@ import { invalidOption } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
+import { defaultKeepSeriesMs } from '../providers/rules/series.ts';
 import { defaultHeartbeatMs } from '../providers/rules/workers.ts';
 import type { RuntimeHooks } from './hooks.ts';
 import { readTestOptions } from './test-options.ts';
@@ -69,7 +71,10 @@ export interface WorkerOptions {
   /** Destination of log lines. Default: warnings and errors to the console. `silentLogger` drops all. */
   readonly logger?: Logger;
   readonly hooks?: RuntimeHooks;
-  /** Policies that delete finished instances. One of the workers with policies runs them. Default: none. */
+  /**
+   * Policies that delete finished instances, and how long minutes of `client.series()` are kept. One of the workers
+   * runs them. Default: no policies, 7 days.
+   */
   readonly retention?: RetentionOptions;
 }
 
@@ -98,6 +103,7 @@ export interface ResolvedOptions {
   readonly logger: Logger;
   readonly hooks: RuntimeHooks;
   readonly retention: ResolvedRetention | undefined;
+  readonly keepSeriesMs: number;
 }
 
 /** Applies the defaults. Throws `INVALID_OPTION` or `INVALID_DURATION` for an invalid value. */
@@ -142,6 +148,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     logger: options.logger ?? consoleLogger,
     hooks: options.hooks ?? {},
     retention: options.retention === undefined ? undefined : resolveRetention(options.retention),
+    keepSeriesMs: readKeepSeries(options.retention) ?? defaultKeepSeriesMs,
   };
 }
 

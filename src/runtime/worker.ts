@@ -14,12 +14,14 @@ import type { Clock } from '../model/clock.ts';
 import type { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
 import { encodeMessage } from '../model/message.ts';
+import type { ResolvedRetryPolicy } from '../model/retry-policy.ts';
 import { randomToken } from '../model/values/random-id.ts';
+import { toAttemptDefaults } from '../orchestration/call-options.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/contract/instances.ts';
 import type { Hint, Provider } from '../providers/contract/provider.ts';
-import type { WorkerDefinitions } from '../providers/contract/workers.ts';
+import type { AttemptLimit, WorkerDefinitions } from '../providers/contract/workers.ts';
 import { TaskRegistry, type TaskClient, type TaskDefinition } from '../tasks/task.ts';
 import { Scheduler } from '../schedules/scheduler.ts';
 import { ActivityDispatcher } from './activities/activity-dispatcher.ts';
@@ -115,7 +117,7 @@ export class Worker {
     this.#scheduler = createScheduler(this.#context);
     this.#sessions = createSessionReaper(this.#context);
     this.#registration = createRegistration(this.#context, slots, leaked);
-    this.#seriesWriter = new SeriesWriter(this.#context);
+    this.#seriesWriter = new SeriesWriter({ ...this.#context, keepMs: options.keepSeriesMs });
     this.#sweeper = createSweeper(this.#context);
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
@@ -346,6 +348,31 @@ function definitionsOf({ registry, tasks }: WorkerContext): WorkerDefinitions {
   };
 }
 
+/** The limits of attempts by the retry policies of the worker's code, for operators. */
+function attemptLimitsOf({ registry, tasks }: WorkerContext): readonly AttemptLimit[] {
+  const limitOf = (
+    kind: AttemptLimit['kind'],
+    name: string,
+    retry: ResolvedRetryPolicy | undefined,
+  ): readonly AttemptLimit[] =>
+    retry === undefined || retry.maxAttempts === null
+      ? []
+      : [{ kind, name, maxAttempts: retry.maxAttempts }];
+  return [
+    ...registry
+      .activities()
+      .flatMap(({ name, defaults }) =>
+        limitOf('activity', name, toAttemptDefaults(defaults).retry),
+      ),
+    ...tasks
+      .all()
+      .flatMap(({ name, retry, onFail }) => [
+        ...limitOf('task', name, retry),
+        ...limitOf('onFail', name, onFail?.retry),
+      ]),
+  ];
+}
+
 /** Hints and due ticks wake the scheduler. `recheckMs` finds schedules of other processes whose hint was lost. */
 function createScheduler(context: WorkerContext): Scheduler {
   return new Scheduler({ ...context, recheckMs: 5 * context.options.pollIntervalMs });
@@ -365,6 +392,7 @@ function createRegistration(
   const { name, buildId, heartbeatMs } = options;
   const workerId = randomToken();
   const definitions = definitionsOf(context);
+  const attemptLimits = attemptLimitsOf(context);
   // Not the worker's clock: an injected one may skip a month.
   const startedAt = performance.now();
   const worker = {
@@ -385,6 +413,7 @@ function createRegistration(
       },
       leaked: leaked.count,
       heartbeatMs,
+      attemptLimits,
       runningMs: performance.now() - startedAt,
     }),
   };

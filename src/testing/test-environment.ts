@@ -152,7 +152,7 @@ export async function createTestEnvironment(
 /** Describes the pending operations of a history, for error messages. */
 export function outstandingOperations(history: readonly HistoryEvent[]): readonly string[] {
   const operations = new OpenOperations();
-  for (const event of history) operations.add(event);
+  for (const [index, event] of history.entries()) operations.add(event, index + 1);
   return operations.all.map(
     (one) => `${describe(one)}${one.isStopping === true ? ' to stop' : ''}`,
   );

@@ -169,6 +169,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     readVersions: (instanceIds) => follow(store.readVersions(instanceIds)),
     writeSeries: (batch) => follow(store.writeSeries(batch)),
     readSeries: (params) => follow(store.readSeries(params)),
+    countStops: (params) => follow(store.countStops(params)),
     sweepSeries: (params) => follow(store.sweepSeries(params)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),

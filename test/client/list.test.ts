@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import type { LocalClient } from '../../src/client/local-client.ts';
-import type { ListFilter, ListPage } from '../../src/client/reading/instance-list.ts';
+import type {
+  InstanceListPage,
+  ListFilter,
+  ListPage,
+} from '../../src/client/reading/instance-list.ts';
 import { encodeMessage } from '../../src/model/message.ts';
 import { randomToken } from '../../src/model/values/random-id.ts';
 import { finish, openStore, takeTurn } from './store-fixture.ts';
 
-const ids = async (client: LocalClient, filter?: ListFilter, page?: ListPage) =>
+const ids = async (client: LocalClient, filter?: ListFilter, page?: InstanceListPage) =>
   (await client.list(filter, page)).items.map(({ id }) => id);
 
 describe('list()', () => {
@@ -35,6 +39,34 @@ describe('list()', () => {
     } while (cursor !== undefined);
     expect(seen).toEqual(started.toReversed());
     expect(sizes).toEqual([10, 10, 5]);
+  });
+
+  test('list() by end lists what has ended, the last end first, in pages', async () => {
+    const { client, provider } = await openStore();
+    for (const id of ['a', 'b', 'c', 'open']) await client.start('order', 1, { id });
+    for (const id of ['b', 'c', 'a']) await finish(provider, id);
+    const orderBy = 'ended';
+    const first = await client.list({}, { orderBy, limit: 2 });
+    const second = await client.list({}, { orderBy, limit: 2, cursor: first.nextCursor });
+    const seen = [...first.items, ...second.items];
+    expect(seen.map(({ id }) => id).toSorted()).toEqual(['a', 'b', 'c']);
+    const ends = seen.map(({ endedAt }) => endedAt ?? 0);
+    expect(ends).toEqual(ends.toSorted((a, b) => b - a));
+    expect(second).not.toHaveProperty('nextCursor');
+    // A cursor belongs to the order of its list.
+    await expect(client.list({}, { cursor: first.nextCursor })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
+  });
+
+  test('list() with unregistered lists instances whose code no live worker has', async () => {
+    const { client, provider } = await openStore();
+    await client.start('order', 1, { id: 'waits' });
+    await client.start('order', 1, { id: 'done' });
+    await finish(provider, 'done');
+    expect(await ids(client, { unregistered: true })).toEqual(['waits']);
+    expect(await ids(client, { unregistered: false })).toEqual(['done']);
+    expect(await client.count({ unregistered: true })).toEqual({ count: 1, capped: false });
   });
 
   test('list() returns no nextCursor when the last page is full', async () => {
@@ -173,6 +205,9 @@ describe('list() with an invalid filter or page', () => {
     ['an empty cursor', {}, { cursor: '' }],
     ['a cursor beyond all keys', {}, { cursor: 'kzzzzzzzzzzz' }],
     ['a cursor that is a number', {}, { cursor: 7 }],
+    ['an unknown order', {}, { orderBy: 'name' }],
+    ['a cursor of another order', {}, { orderBy: 'ended', cursor: 'k5' }],
+    ['unregistered as a string', { unregistered: 'yes' }, {}],
   ])('list() with %s rejects with INVALID_INPUT', async (_, filter, page) => {
     const { client } = await openStore();
     await expect(client.list(filter as ListFilter, page as ListPage)).rejects.toMatchObject({

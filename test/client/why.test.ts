@@ -198,7 +198,7 @@ const states: readonly State[] = [
     },
     waits: [{ kind: 'activity', state: 'retrying', attempt: 4 }],
     short: 'Retrying `charge`: attempt 4 of 10 starts in 12 s',
-    text: 'Waiting for activity `charge`: attempt 4 of 10 starts in 12 s. Last error: card declined (CARD_DECLINED).',
+    text: 'Retrying `charge`: attempt 4 of 10 starts in 12 s. Last error: card declined (CARD_DECLINED).',
   },
   {
     state: 'an activity whose lease expired',
@@ -370,6 +370,68 @@ const states: readonly State[] = [
     text: 'Waiting for task `mail`: attempt 1 has been running on worker `w1` for 0 ms.',
   },
   {
+    state: 'a task run between two attempts',
+    arrange: async (store) => {
+      await createTask(store, 'a', { name: 'mail' });
+      for (let attempt = 0; attempt < 3; attempt += 1) {
+        const { lockToken } = await store.claimWorkOne({ worker: 'w1' });
+        const delayMs = attempt < 2 ? 0 : 12_000;
+        await store.provider.retryWorkItems([{ lockToken, delayMs, failure, maxAttempts: 8 }]);
+      }
+    },
+    waits: [
+      {
+        kind: 'task',
+        state: 'retrying',
+        attempt: 4,
+        maxAttempts: 8,
+        lastFailure: { message: 'card declined', code: 'CARD_DECLINED' },
+      },
+    ],
+    short: 'Retrying `mail`: attempt 4 of 8 starts in 12 s',
+    text: 'Retrying `mail`: attempt 4 of 8 starts in 12 s. Last error: card declined (CARD_DECLINED).',
+  },
+  {
+    state: 'a task run that retries without a limit',
+    arrange: async (store) => {
+      const { lockToken } = await startTask(store, 'a', { name: 'mail' });
+      const retry = { lockToken, delayMs: 12_000, failure, maxAttempts: null };
+      await store.provider.retryWorkItems([retry]);
+    },
+    waits: [{ kind: 'task', state: 'retrying', attempt: 2 }],
+    short: 'Retrying `mail`: attempt 2 starts in 12 s',
+    text: 'Retrying `mail`: attempt 2 starts in 12 s. Last error: card declined (CARD_DECLINED).',
+  },
+  {
+    state: 'a task run whose second attempt runs, with a heartbeat',
+    arrange: async (store) => {
+      const first = await startTask(store, 'a', { name: 'mail' });
+      await store.provider.retryWorkItems([
+        { lockToken: first.lockToken, delayMs: 0, failure, maxAttempts: 8 },
+      ]);
+      const { lockToken } = await store.claimWorkOne({ worker: 'w1' });
+      await store.clock.advance(3_000);
+      await store.provider.renewWorkItemLocks([{ lockToken, heartbeat: '1' }], 10_000);
+      await store.clock.advance(2_000);
+    },
+    waits: [{ kind: 'task', state: 'running', worker: 'w1', attempt: 2, maxAttempts: 8 }],
+    short: 'Runs `mail`: attempt 2 of 8, heartbeat 2 s ago',
+    text: 'Waiting for task `mail`: attempt 2 of 8 has been running on worker `w1` for 5 s, last heartbeat 2 s ago. Last error: card declined (CARD_DECLINED).',
+  },
+  {
+    state: 'a failure handler between two attempts',
+    arrange: async (store) => {
+      const first = await startTask(store, 'a', { name: 'mail', onFail: { options: null } });
+      await store.ackWork(first.lockToken, { kind: 'failed', failure });
+      const { lockToken } = await store.claimWorkOne();
+      const retry = { lockToken, delayMs: 12_000, failure, maxAttempts: 3 };
+      await store.provider.retryWorkItems([retry]);
+    },
+    waits: [{ kind: 'ended' }, { kind: 'onFail', state: 'retrying', attempt: 2, maxAttempts: 3 }],
+    short: 'X',
+    text: 'Failed now: card declined (CARD_DECLINED). Its failure handler: queued. Retrying the failure handler of task `mail`: attempt 2 of 3 starts in 12 s. Last error: card declined (CARD_DECLINED).',
+  },
+  {
     state: 'a task run that failed, with its failure handler',
     arrange: async (store) => {
       const { lockToken } = await startTask(store, 'a', {
@@ -527,6 +589,42 @@ const states: readonly State[] = [
     text: 'Waiting for activity `charge`: attempt 1 of 10 has been due for 3 s, and no live worker has its code. Start a worker that registers activity `charge`.',
   },
   {
+    state: 'a task run before its first attempt, with the limit of the newest worker',
+    workers: [
+      {
+        ...liveWorker,
+        attemptLimits: [
+          { kind: 'activity', name: 'mail', maxAttempts: 2 },
+          { kind: 'task', name: 'mail', maxAttempts: 8 },
+        ],
+      },
+      newWorker('older', {
+        tasks: ['mail'],
+        runningMs: 60_000,
+        attemptLimits: [{ kind: 'task', name: 'mail', maxAttempts: 3 }],
+      }),
+    ],
+    arrange: (store) => createTask(store, 'a', { name: 'mail', delayMs: 12_000 }),
+    waits: [{ kind: 'task', state: 'queued', attempt: 1, maxAttempts: 8 }],
+    short: 'Starts `mail` in 12 s',
+    text: 'Waiting for task `mail`: attempt 1 of 8 starts in 12 s.',
+  },
+  {
+    state: 'a task run in its first attempt, with the limit of its worker',
+    workers: [
+      { ...liveWorker, attemptLimits: [{ kind: 'task', name: 'mail', maxAttempts: 8 }] },
+      newWorker('older', {
+        tasks: ['mail'],
+        runningMs: 60_000,
+        attemptLimits: [{ kind: 'task', name: 'mail', maxAttempts: 3 }],
+      }),
+    ],
+    arrange: (store) => startTask(store, 'a', { name: 'mail' }, { worker: 'older' }),
+    waits: [{ kind: 'task', state: 'running', attempt: 1, maxAttempts: 3 }],
+    short: 'Runs `mail`',
+    text: 'Waiting for task `mail`: attempt 1 of 3 has been running on worker `older` for 0 ms.',
+  },
+  {
     state: 'a retrying activity that no live worker has',
     workers: [],
     arrange: async (store) => {
@@ -535,7 +633,7 @@ const states: readonly State[] = [
     },
     waits: [{ kind: 'activity', state: 'retrying', unclaimed: 'noWorker' }],
     short: 'No live worker has `charge`',
-    text: 'Waiting for activity `charge`: attempt 2 of 10 starts in 12 s, and no live worker has its code. Last error: card declined (CARD_DECLINED). Start a worker that registers activity `charge`.',
+    text: 'Retrying `charge`: attempt 2 of 10 starts in 12 s, and no live worker has its code. Last error: card declined (CARD_DECLINED). Start a worker that registers activity `charge`.',
   },
   {
     state: 'a queued activity while all workers are busy',

@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest';
+import { hostProcesses } from '../../src/runtime/leases/host-processes.ts';
 import { findViolations, runCrashLoop } from './helpers/crash-loop.ts';
 
-test('killing and pausing workers under load loses, repeats and blocks nothing', async () => {
-  const report = await runCrashLoop({ kills: 42, pauses: 6, instances: 1_000 });
+test('killing and stopping workers while an operator acts under load loses, repeats and blocks nothing', async () => {
+  const report = await runCrashLoop({ kills: 42, pauses: 6, actions: 16, instances: 1_000 });
   expect(report.violations).toEqual([]);
   expect(report.kills).toBeGreaterThanOrEqual(40);
   expect(report.instances).toBeGreaterThanOrEqual(1_000);
   expect(report.killsOfOpenClaims / report.kills).toBeGreaterThanOrEqual(0.8);
   // Guards against a loop that never hit the cases it tests.
   expect(report.extra.killed).toBeGreaterThan(0);
+  expect(Object.values(report.operated).every((changed) => changed > 0)).toBe(true);
+  expect(report.takenOver > 0).toBe(hostProcesses() !== undefined);
   expect(report.pauses).toBe(6);
 }, 300_000);
 

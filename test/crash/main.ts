@@ -12,6 +12,7 @@ const { values } = parseArgs({
     provider: { type: 'string', default: 'sqlite' },
     restarts: { type: 'string', default: '0' },
     cuts: { type: 'string', default: '0' },
+    actions: { type: 'string' },
     unfenced: { type: 'boolean', default: false },
   },
 });
@@ -19,10 +20,11 @@ const kills = Number(values.kills);
 const workers = Number(values.workers);
 if (!Number.isSafeInteger(kills) || kills < 1 || !Number.isSafeInteger(workers) || workers < 2) {
   throw new Error(
-    'Usage: npm run crash -- --kills <1 or more> [--workers <2 or more>] [--provider sqlite|postgres [--restarts <n>] [--cuts <n>]] [--unfenced]',
+    'Usage: npm run crash -- --kills <1 or more> [--workers <2 or more>] [--actions <n>] [--provider sqlite|postgres [--restarts <n>] [--cuts <n>]] [--unfenced]',
   );
 }
 
+const hasFaults = values.unfenced || Number(values.restarts) + Number(values.cuts) > 0;
 const report = await runCrashLoop({
   kills,
   workers,
@@ -32,6 +34,8 @@ const report = await runCrashLoop({
   fencing: !values.unfenced,
   restarts: Number(values.restarts),
   cuts: Number(values.cuts),
+  // A store that is unavailable or does not fence writes would fail the actions.
+  actions: Number(values.actions ?? (hasFaults ? 0 : kills)),
   createStore: values.provider === 'postgres' ? createPostgresLoopStore : createSqliteLoopStore,
   onProgress: (text) => process.stdout.write(process.stdout.isTTY ? `\r${text}` : ''),
 });

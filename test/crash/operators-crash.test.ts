@@ -1,4 +1,4 @@
-/** Operators pause, retry and cancel 10,000 instances while workers and operators are killed under load. */
+/** Operators pause, retry and cancel instances by filter while workers and operators are killed under load. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { Perdure, type BulkProgress, type Client } from '../../src/index.ts';
 import { createDatabase } from '../postgres/helpers/server.ts';
+import { runBulk, type BulkRole } from './helpers/operator-bulk.ts';
 import { readLedger, type BeginLine } from './oracles/ledger.ts';
 import type { OperatorsOptions } from './programs/operators-program.ts';
 
@@ -20,6 +21,9 @@ interface Program {
   readonly ledger: string;
   isKilled: boolean;
 }
+
+/** How far a bulk operation came. Without a cursor, it is done. */
+type Reached = { readonly changed: number; readonly cursor?: string | undefined };
 
 /** The programs of one test, in the order of their start. */
 class Programs {
@@ -137,9 +141,11 @@ async function createStore(kind: 'SQLite' | 'PostgreSQL', folder: string): Promi
   return database.url;
 }
 
-// PERDURE_OPERATORS_INSTANCES=10000 runs it at the size that operators see; that takes minutes.
+// `npm run crash:operators` runs it with 10,000 instances, which takes minutes.
 const given = Number(process.env['PERDURE_OPERATORS_INSTANCES']);
-const size = given > 0 ? given : undefined;
+const isLong = process.env['MODE'] === 'operators';
+const size = given > 0 ? given : isLong ? 10_000 : undefined;
+const timeoutMs = size === undefined ? 300_000 : 1_800_000;
 
 test.each([
   ['SQLite', size ?? 400],
@@ -157,8 +163,22 @@ test.each([
     const countOf = async (status: 'failed' | 'canceled') =>
       (await client.systemMetrics()).instances[status];
     const waitFor = async (read: () => number | Promise<number>, least: number) => {
-      await expect.poll(read, { timeout: 120_000, interval: 250 }).toBeGreaterThanOrEqual(least);
+      await expect
+        .poll(read, { timeout: timeoutMs / 2, interval: 250 })
+        .toBeGreaterThanOrEqual(least);
     };
+    /** Runs an operator and kills it after a part. Returns its last known progress. */
+    const runKilledBulk = async (role: BulkRole): Promise<BulkProgress> => {
+      const operator = programs.run(role);
+      const progress = (await programs.nextMessage(operator)) as BulkProgress;
+      await programs.kill(operator);
+      return progress;
+    };
+    /** Continues a bulk operation. Without a cursor, the operator had finished before it was killed. */
+    const finishBulk = async (role: BulkRole, progress: Reached, limit?: number) =>
+      progress.cursor === undefined
+        ? progress
+        : runBulk(client, role, { cursor: progress.cursor, limit });
     const start = (id: string) => client.start('ships', undefined, { id });
     const ids = Array.from({ length: count }, (_, index) => `i${index}`);
     const half = count / 2;
@@ -181,44 +201,42 @@ test.each([
     await waitFor(() => countOf('failed'), count);
     await programs.kill(last);
 
-    // Retry: the first operator dies, and another one continues with what is still failed.
+    // Retry by filter: the operator dies, and another one continues while the activity is paused.
     const fixed = await programs.startWorkers('fixed', 2);
-    const retrier = programs.run('retry');
-    for (let retried = 0; retried < count / 20; retried++) await programs.nextMessage(retrier);
-    await programs.kill(retrier);
-    const failed = await listIds(client, 'failed');
-    expect(failed.length).toBeLessThan(count);
-    const retry = (id: string) => client.retry(id, { from: 'failure', actor });
-    const part = Math.floor(failed.length / 3);
-    await forEach(failed.slice(0, part), retry);
+    const begun = await runKilledBulk('retry');
     await client.pause({ name: 'ship', kind: 'activity' }, { actor });
     for (const program of fixed.slice(0, 1)) await programs.kill(program);
     // Claims from before the pause may still begin.
-    let begun = -1;
-    while (begun !== programs.begins().length) {
-      begun = programs.begins().length;
+    let runsBefore = -1;
+    while (runsBefore !== programs.begins().length) {
+      runsBefore = programs.begins().length;
       await delay(300);
     }
-    await forEach(failed.slice(part, 2 * part), retry);
-    expect(programs.begins()).toHaveLength(begun);
+    const continued = await finishBulk('retry', begun, Math.ceil(count / 3));
+    expect(programs.begins()).toHaveLength(runsBefore);
     await client.resume({ name: 'ship', kind: 'activity' }, { actor });
     fixed.push(await programs.startWorker('fixed'));
-    await forEach(failed.slice(2 * part), retry);
+    const retried = await finishBulk('retry', continued);
+    expect(retried).toMatchObject({ matched: count, changed: count });
     expect(await listIds(client, 'failed')).toEqual([]);
     const shipped = () => new Set(programs.begins(fixed).map(({ key }) => key)).size;
     await waitFor(shipped, count);
 
+    // Pause and resume by filter: both operators die.
+    const pausedByFilter = await finishBulk('pause', await runKilledBulk('pause'));
+    expect(pausedByFilter).toMatchObject({ matched: count, changed: count });
+    expect(await client.count({ name: 'ships', paused: true }, { cap: 2 * count })).toMatchObject({
+      count,
+    });
+    const resumed = await finishBulk('resume', await runKilledBulk('resume'));
+    expect(resumed).toMatchObject({ changed: count });
+
     // Cancel by filter: the operator and a worker die while new instances start.
-    const canceler = programs.run('cancel');
-    const progress = (await programs.nextMessage(canceler)) as BulkProgress;
-    await programs.kill(canceler);
+    const progress = await runKilledBulk('cancel');
     for (const program of fixed.slice(1, 2)) await programs.kill(program);
     const late = Array.from({ length: count / 20 }, (_, index) => `late${index}`);
     const [canceled] = await Promise.all([
-      // Without a cursor, the operator had finished before it was killed.
-      progress.cursor === undefined
-        ? progress
-        : client.bulk.cancel({ name: 'ships' }, { actor, cursor: progress.cursor }),
+      finishBulk('cancel', progress),
       forEach(late, start),
       programs.startWorker('fixed'),
     ]);
@@ -252,9 +270,11 @@ test.each([
     expect(await sumAudit(client)).toEqual({
       pause: { records: 3, instances: 0 },
       resume: { records: 3, instances: 0 },
-      retry: { records: count, instances: count },
+      retryBulk: { records: 1, instances: count },
+      pauseBulk: { records: 1, instances: count },
+      resumeBulk: { records: 1, instances: count },
       cancelBulk: { records: 1, instances: count },
     });
   },
-  300_000,
+  timeoutMs,
 );

@@ -1,18 +1,27 @@
 import { expect, test } from 'vitest';
+import { hostProcesses } from '../../src/runtime/leases/host-processes.ts';
 import { findViolations, runCrashLoop } from './helpers/crash-loop.ts';
 import { createPostgresLoopStore } from './helpers/loop-store.ts';
 
 // Two cores run a server and five processes here: a shorter lease would expire without a fault.
 const shared = { workers: 4, leaseMs: 3_000, createStore: createPostgresLoopStore } as const;
 
-test('killing and pausing workers on PostgreSQL under load loses, repeats and blocks nothing', async () => {
-  const report = await runCrashLoop({ ...shared, kills: 42, pauses: 4, instances: 1_000 });
+test('killing and stopping workers while an operator acts on PostgreSQL loses, repeats and blocks nothing', async () => {
+  const report = await runCrashLoop({
+    ...shared,
+    kills: 42,
+    pauses: 4,
+    actions: 16,
+    instances: 1_000,
+  });
   expect(report.violations).toEqual([]);
   expect(report.kills).toBeGreaterThanOrEqual(40);
   expect(report.instances).toBeGreaterThanOrEqual(1_000);
   expect(report.killsOfOpenClaims / report.kills).toBeGreaterThanOrEqual(0.8);
   // Guards against a loop that never hit the cases it tests.
   expect(report.extra.killed).toBeGreaterThan(0);
+  expect(Object.values(report.operated).every((changed) => changed > 0)).toBe(true);
+  expect(report.takenOver > 0).toBe(hostProcesses() !== undefined);
   expect(report.pauses).toBe(4);
 }, 300_000);
 

@@ -113,6 +113,37 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       expect(items.every(({ status }) => status === 'running')).toBe(true);
     }, 60_000);
 
+    it('a running worker claims the work of a killed process within 2 s (median of 5 kills)', async () => {
+      const store = await newStore(kind);
+      const { client } = await open(store);
+      const claimedAt = new Map<string, number>();
+      const survivor = activity('holds', async (_ctx, label: string) => {
+        claimedAt.set(label, performance.now());
+        return label;
+      });
+      const delays: number[] = [];
+      for (let n = 0; n < 5; n++) {
+        const { child, running } = startProcess(store);
+        const label = `kill-${n}`;
+        const handle = await client.start(waits, label);
+        expect(await running).toBe(label);
+        const perdure = await open(store);
+        await perdure.startWorker({ orchestrations: [waits], activities: [survivor] });
+        const isListed = async () =>
+          (await client.workers()).filter(({ status }) => status === 'live').length === 2;
+        await vi.waitUntil(isListed, { timeout: 10_000 });
+        // Spreads the kills over the period of the checks.
+        await delay(1_000 + n * 200);
+        const killed = performance.now();
+        await kill(child);
+        expect(await handle.result({ timeout: '25s' })).toBe(label);
+        delays.push((claimedAt.get(label) ?? Infinity) - killed);
+        await perdure.close();
+      }
+      const median = delays.toSorted((a, b) => a - b)[2];
+      expect(median).toBeLessThan(2_000);
+    }, 120_000);
+
     it.each([
       ['with a recycled pid', 'taken over', { startTime: '1' }],
       ['that is alive', 'not taken over', {}],

@@ -12,7 +12,7 @@ interface Engine {
   readonly perdure: Perdure;
   readonly client: Client;
   /** Opens the store without an engine. The test closes it. */
-  openProvider(): Promise<Provider>;
+  readonly openProvider: () => Promise<Provider>;
   /** Changes rows directly, with SQL that all stores accept. Returns the number of rows. */
   readonly tamper: (sql: string) => Promise<number>;
   /** Starts another worker with the options of the mode. */

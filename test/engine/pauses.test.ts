@@ -142,6 +142,7 @@ describeEngine('pause and resume', (open) => {
       () => client.pause(''),
       () => client.pause({ name: '' }),
       () => client.pause({ name: 'x', kind: 'flow' as never }),
+      () => client.pause({ name: 'x', knid: 'task' } as never),
       () => client.pause({ name: 'x' }, { tree: true }),
       () => client.pause('x', { why: 1 } as never),
     ]) {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
+import { flow } from 'perdure/flows';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine } from './describe-engine.ts';
@@ -72,7 +73,7 @@ describeEngine(
       expect(await engine.client.get(handle.id)).not.toHaveProperty('pending');
     });
 
-    it('a call by name shows no maxAttempts', async () => {
+    it('a call by name shows the maxAttempts of the definition', async () => {
       const flaky = activity(
         'flaky',
         async () => {
@@ -85,8 +86,66 @@ describeEngine(
       const handle = await client.start(byName);
       await expect
         .poll(async () => (await handle.status()).pending, { timeout: 20_000 })
-        .toMatchObject([{ name: 'flaky', state: 'retrying', attempt: 2 }]);
-      expect((await handle.status()).pending?.[0]).not.toHaveProperty('maxAttempts');
+        .toMatchObject([{ name: 'flaky', state: 'retrying', attempt: 2, maxAttempts: 3 }]);
+    });
+
+    it('a task run shows attempts, limit, last failure, next try, heartbeat and worker', async () => {
+      const begun = Promise.withResolvers<void>();
+      const end = Promise.withResolvers<void>();
+      const mail = task(
+        'mail',
+        async (ctx) => {
+          begun.resolve();
+          await end.promise;
+          ctx.heartbeat({ sent: 7 });
+          throw Object.assign(new Error('503 from the host'), { code: 'BUSY' });
+        },
+        { retry },
+      );
+      const { client } = await open({ tasks: [mail], name: 'one' });
+      const run = await client.runTask(mail);
+      await begun.promise;
+      // The worker registers in the background.
+      await expect
+        .poll(async () => (await client.get(run.id))?.pending, { timeout: 20_000 })
+        .toMatchObject([
+          { kind: 'task', state: 'running', attempt: 1, maxAttempts: 8, worker: 'one' },
+        ]);
+      expect((await client.why(run.id)).text).toMatch(
+        /^Waiting for task `mail`: attempt 1 of 8 has been running on worker `one` for /,
+      );
+      end.resolve();
+      await expect
+        .poll(async () => (await client.get(run.id))?.pending, { timeout: 20_000 })
+        .toMatchObject([
+          {
+            kind: 'task',
+            state: 'retrying',
+            attempt: 2,
+            maxAttempts: 8,
+            lastFailure: { message: '503 from the host', code: 'BUSY' },
+            heartbeat: { sent: 7 },
+          },
+        ]);
+      expect((await client.why(run.id)).text).toMatch(
+        /^Retrying `mail`: attempt 2 of 8 starts in (60|59) min\. Last error: 503 from the host \(BUSY\)\./,
+      );
+    });
+
+    it('a step of a flow shows attempts, limit, last failure and next try', async () => {
+      const packing = flow('packing')
+        .step('pack', { retry }, async () => {
+          throw Object.assign(new Error('no boxes'), { code: 'BOXES' });
+        })
+        .output();
+      const { client } = await open({ flows: [packing] });
+      const run = await client.runFlow(packing);
+      await expect
+        .poll(async () => (await client.get(run.id))?.pending, { timeout: 20_000 })
+        .toMatchObject([{ kind: 'activity', state: 'retrying', attempt: 2, maxAttempts: 8 }]);
+      expect((await client.why(run.id)).text).toMatch(
+        /^Retrying step `pack`: attempt 2 of 8 starts in (60|59) min\. Last error: no boxes \(BOXES\)\./,
+      );
     });
 
     it('get() shows the input of an ended instance and of a task run', async () => {
@@ -117,7 +176,7 @@ describeEngine(
       await expect(handle.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringMatching(
-          /^Instance "order-17" has not ended after 30 ms\. Waiting for activity `chargeCard`: attempt 2 of 8 starts in (60|59) min\. Last error: 503 from the bank \(BUSY\)\. /,
+          /^Instance "order-17" has not ended after 30 ms\. Retrying `chargeCard`: attempt 2 of 8 starts in (60|59) min\. Last error: 503 from the bank \(BUSY\)\. /,
         ) as string,
       });
       const other = await client.start(waits);
@@ -128,11 +187,11 @@ describeEngine(
           / Waiting for 3 operations: event `approved`; a timer \(fires in (2 h|120 min)\); child `c` of `order` \(\w+\)\. /,
         ) as string,
       });
-      const unknown = await client.start('nobody has this');
+      const unknown = await client.start('unregistered');
       await expect(unknown.result({ timeout: 30 })).rejects.toMatchObject({
         code: 'TIMEOUT',
         message: expect.stringContaining(
-          'No live worker has orchestration `nobody has this`',
+          'No live worker has orchestration `unregistered`',
         ) as string,
       });
     });

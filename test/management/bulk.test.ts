@@ -262,6 +262,20 @@ describeManaged('bulk operations', ({ openManaged }) => {
     expect((await client.queueDepths()).messages).toBe(60);
   });
 
+  it('a cursor continues a filter with a relative time: one audit record, no event twice', async () => {
+    const { client, clock } = await openManaged(null);
+    await startWaiting(client, ids('a', 30));
+    const filter = { name: 'waits', createdFrom: '1h' };
+    const options = { limit: 10, actor: 'ann' };
+    const { cursor } = await client.bulk.raiseEvent(filter, 'go', options);
+    await clock.advance('30m');
+    await client.bulk.raiseEvent(filter, 'go', { ...options, cursor });
+    const rest = await client.bulk.raiseEvent(filter, 'go', { actor: 'ann', cursor });
+    expect(rest).toMatchObject({ matched: 30, changed: 30, done: true });
+    expect((await client.listAudit()).items).toMatchObject([{ instances: 30 }]);
+    expect((await client.queueDepths()).messages).toBe(60);
+  });
+
   it('a cursor with another actor or filter writes its own audit record', async () => {
     const { client } = await openManaged(null);
     await startWaiting(client, ids('a', 6));
@@ -292,7 +306,7 @@ describeManaged('bulk operations', ({ openManaged }) => {
     const part = await client.bulk.cancel({ name: 'waits' }, { signal, actor: 'ann' });
     expect(part).toMatchObject({ matched: 100, changed: 100, done: false });
     const again = await client.bulk.cancel({ name: 'waits' }, { signal, cursor: part.cursor });
-    expect(again).toMatchObject({ matched: 100, done: false, cursor: part.cursor });
+    expect(again).toMatchObject({ matched: 100, changed: 100, done: false, cursor: part.cursor });
     const rest = await client.bulk.cancel({ name: 'waits' }, { actor: 'ann', cursor: part.cursor });
     expect(rest).toMatchObject({ matched: 230, changed: 230, done: true });
     expect((await client.listAudit()).items).toMatchObject([{ instances: 230 }]);
@@ -304,9 +318,10 @@ describeManaged('bulk operations', ({ openManaged }) => {
     const cancel = (filter: unknown, options?: unknown) =>
       client.bulk.cancel(filter as never, options as never);
     const code = (error: string) => expect.objectContaining({ code: error });
-    for (const filter of [{}, undefined, { status: undefined }]) {
+    for (const filter of [{}, undefined, { status: undefined }, { rootsOnly: false }]) {
       await expect(cancel(filter)).rejects.toThrow(code('INVALID_OPTION'));
     }
+    await expect(cancel({ kind: 'flow', version: '1' })).rejects.toThrow(code('INVALID_INPUT'));
     await expect(cancel({ nmae: 'a' })).rejects.toThrow(/Did you mean `name`\?/);
     await expect(cancel({ status: 'gone' })).rejects.toThrow(code('INVALID_INPUT'));
     for (const limit of [0, -1, 1.5, '3', Number.NaN]) {
@@ -398,11 +413,11 @@ describeManaged('the audit of operator actions', ({ openManaged }) => {
     });
   });
 
-  it('changes of schedules, sessions and retention are recorded if they have an actor', async () => {
+  it('changes of schedules, sessions and retention are recorded if they change something', async () => {
     const { client } = await openManaged(null);
     const by = { actor: 'ann', reason: 'deploy' };
     const nightly = { orchestration: quick, input: 'x', every: '1d' } as const;
-    await client.schedules.put('nightly', nightly);
+    await client.schedules.put('nightly', nightly, by);
     await client.schedules.put('nightly', { ...nightly, every: '2d' }, by);
     await client.schedules.put('nightly', { ...nightly, every: '2d' }, by);
     await client.schedules.pause('nightly', by);
@@ -423,6 +438,7 @@ describeManaged('the audit of operator actions', ({ openManaged }) => {
       'scheduleDelete',
       'scheduleResume',
       'schedulePause',
+      'schedulePut',
       'schedulePut',
     ]);
     for (const record of items) expect(record).toMatchObject({ ...by, instances: 0 });

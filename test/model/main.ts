@@ -12,11 +12,11 @@ const { values } = parseArgs({
   },
 });
 const runs = Number(values.runs);
-const all: readonly Profile[] = ['races', 'crashes'];
+const all: readonly Profile[] = ['races', 'crashes', 'takeovers'];
 const profiles = all.filter((profile) => profile === (values.profile ?? profile));
 if (!Number.isSafeInteger(runs) || runs < 1 || profiles.length === 0) {
   throw new Error(
-    'Usage: npm run model -- [--runs <1 or more>] [--profile races|crashes] [--seed=<seed> --path <path>]',
+    'Usage: npm run model -- [--runs <1 or more>] [--profile races|crashes|takeovers] [--seed=<seed> --path <path>]',
   );
 }
 for (const profile of profiles) {

@@ -14,9 +14,9 @@ test('the engine matches the model in every race between store calls', async () 
 }, 240_000);
 
 test('a scenario that runs twice produces the same trace', async () => {
-  const stores = new Stores();
-  try {
-    for (const profile of ['races', 'crashes'] as const) {
+  for (const profile of ['races', 'crashes', 'takeovers'] as const) {
+    const stores = new Stores(profile);
+    try {
       for (const scenario of fc.sample(scenarios(profile), { numRuns: 20, seed: 1 })) {
         const [first, second] = [
           await runScenario(scenario, stores),
@@ -24,9 +24,9 @@ test('a scenario that runs twice produces the same trace', async () => {
         ].map(({ trace }) => trace.map(withoutNames));
         expect(second).toEqual(first);
       }
+    } finally {
+      await stores.close();
     }
-  } finally {
-    await stores.close();
   }
 }, 60_000);
 

@@ -20,8 +20,13 @@ const seed = 1;
 const noPollMs = 2 ** 31 - 1;
 
 /** Opens an intact store and removes one guard. */
-async function openWithout({ override }: RemovedGuard, clock: Clock): Promise<Provider> {
-  const path = join(directory, `${++count}.db`);
+async function openWithout(
+  { override }: RemovedGuard,
+  clock: Clock,
+  given: string,
+): Promise<Provider> {
+  // The second connection needs a file.
+  const path = given === ':memory:' ? join(directory, `${++count}.db`) : given;
   const provider = await openSqlite({ path, clock, synchronous: 'normal', pollMs: noPollMs });
   const db = new Database(path);
   return {
@@ -39,10 +44,10 @@ describe('the model check detects a store in which', () => {
     '$fault',
     async (guard) => {
       const report = await checkModel({
-        profile: 'races',
+        profile: guard.profile ?? 'races',
         runs: modelRuns,
         seed,
-        openStore: (clock) => openWithout(guard, clock),
+        openStore: (clock, path) => openWithout(guard, clock, path),
         asFound: true,
       });
       expect(report.failure).toMatch(guard.finding);

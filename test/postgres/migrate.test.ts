@@ -130,12 +130,13 @@ describe('migrate()', () => {
       ['jobs', 'a39d5afb8f2fffb9'],
       ['lists', 'c0880d10395b4770'],
       ['workers', 'ea37c1184abf1109'],
-      ['inspection', 'c1d9439f45ddf2dd'],
+      ['inspection', '73addead48e7f3e0'],
       ['reruns', '7d5c868aa02c82f9'],
       ['audit', 'da57964d6ce331e2'],
       ['schedules', '4952fb6f7805c8df'],
       ['pause', '89e1b1f519fceaf2'],
-      ['series', '042f650724c9b338'],
+      ['series', 'ce241d91ce4b39bb'],
+      ['ends', '760d15e933e7414f'],
     ]);
   });
 });

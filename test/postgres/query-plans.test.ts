@@ -35,6 +35,7 @@ interface PlanNode {
 const cases: readonly string[] = [
   'series/batches-add-up',
   'series/reads-one-name-in-a-time',
+  'series/counts-stops',
   'series/a-sweep-deletes-old-rows',
   'series/depths-are-the-last-ones',
   'list/by-paused',

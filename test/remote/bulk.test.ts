@@ -68,6 +68,23 @@ describeRemote('bulk operations over HTTP', (open) => {
     );
   });
 
+  test('the remote client lists by end in pages, and what waits for unregistered code', async () => {
+    const { perdure, client } = await open();
+    for (const id of ['a', 'b', 'c']) {
+      await perdure.client.start('unknown', undefined, { id });
+    }
+    const waiting = await client.list({ unregistered: true });
+    expect(waiting.items.map(({ id }) => id)).toEqual(['c', 'b', 'a']);
+    for (const id of ['a', 'c', 'b']) await client.terminate(id);
+    expect(await client.list({ unregistered: true })).toEqual({ items: [] });
+    const orderBy = 'ended';
+    const first = await client.list({}, { orderBy, limit: 2 });
+    const second = await client.list({}, { orderBy, limit: 2, cursor: first.nextCursor });
+    const ends = [...first.items, ...second.items].map(({ endedAt }) => endedAt ?? 0);
+    expect(ends).toHaveLength(3);
+    expect(ends).toEqual(ends.toSorted((a, b) => b - a));
+  });
+
   test('a part whose response is lost is repeated, and raises no event twice', async () => {
     const { perdure, client, proxy } = await open();
     const ids = Array.from({ length: 40 }, (_, index) => `a${index}`);

@@ -121,7 +121,7 @@ describeScheduled('overlap, triggers and backfills', (scheduledStore) => {
     expect(other.created).toBe(true);
     const after = await client.schedules.get('s');
     expect([after?.nextAt, after?.paused]).toEqual([before?.nextAt, true]);
-    const { items } = await client.listAudit();
+    const { items } = await client.listAudit({ action: 'trigger' });
     expect(items).toHaveLength(2);
     expect(items.at(-1)).toMatchObject({ action: 'trigger', actor: 'ops', reason: 'a test' });
     expect(JSON.parse(items.at(-1)?.filter ?? '')).toEqual({ schedule: 's' });
@@ -167,7 +167,12 @@ describeScheduled('overlap, triggers and backfills', (scheduledStore) => {
     const minutes = (await runsOf(client)).map((run) => Number.parseInt(run, 10));
     expect(minutes).toEqual([-20, -10, 0, 10, 20, 30, 40]);
     const { items } = await client.listAudit();
-    expect(items.map(({ action }) => action)).toEqual(['backfill', 'backfill']);
+    expect(items.map(({ action }) => action)).toEqual([
+      'backfill',
+      'backfill',
+      'schedulePause',
+      'schedulePut',
+    ]);
   });
 
   it('trigger(), backfill() and next() reject invalid input and unknown schedules', async () => {

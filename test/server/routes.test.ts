@@ -29,6 +29,10 @@ describeServer('routes', (open) => {
     ).toEqual({ items: [instance] });
     const { output: _, ...summary } = instance;
     expect(await ask('listInstances', { query: {} })).toEqual({ items: [summary] });
+    expect(await ask('listInstances', { query: { orderBy: 'ended' } })).toEqual({
+      items: [summary],
+    });
+    expect(await ask('listInstances', { query: { unregistered: true } })).toEqual({ items: [] });
     const history = await ask('getHistory', { params, query: { limit: 1 } });
     expect(history).toMatchObject({
       items: [{ id: 1, event: { kind: 'executionStarted' } }],

@@ -214,10 +214,12 @@ it.each([
   const definitions = new Definitions(db);
   definitions.intern('orchestration', 'a', '1');
   definitions.intern('orchestration', 'a', '2');
-  const list = new InstanceList(db, definitions);
+  const parts = { definitions, workers: undefined as never, unclaimedWork: undefined as never };
+  const list = new InstanceList(db, { ...parts, now: () => 1 });
   const { statements } = preparedBy(db, () => list.page({ filter, limit: 10 }));
-  expect(statements).toHaveLength(2);
-  for (const statement of statements) {
+  const walks = statements.filter((statement) => statement.includes(':size'));
+  expect(walks).toHaveLength(2);
+  for (const statement of walks) {
     const shown = plan(db, statement);
     expect(shown).toContain(index);
     expect(shown).not.toContain('TEMP B-TREE');

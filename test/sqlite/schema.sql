@@ -174,12 +174,17 @@ CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
+CREATE INDEX instances_ended ON instances (ended_at) WHERE ended_at IS NOT NULL;
+
 CREATE INDEX instances_ended_otherwise ON instances (status, definition_key)
   WHERE ended_at IS NOT NULL AND status <> 'completed';
 
 CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
 
 CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
+
+CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
+  WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
 
 CREATE TABLE jobs (
   instance_key INTEGER PRIMARY KEY,
@@ -355,7 +360,7 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
-  payload TEXT, heartbeat_at INTEGER,
+  payload TEXT, heartbeat_at INTEGER, max_attempts INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;

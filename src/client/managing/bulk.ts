@@ -215,8 +215,8 @@ export class Bulk {
       assertOpen();
     }
     // Aborted before the first part.
-    const { matched, refused } = first;
-    return { matched, changed: 0, refused: [], refusedMore: refused, done: false, cursor };
+    const { matched, changed, refused } = first;
+    return { matched, changed, refused: [], refusedMore: refused, done: false, cursor };
   }
 }
 
@@ -229,7 +229,9 @@ export function readBulkCall(
   >,
   nowMs: number,
 ): BulkCall {
-  const conditions = readListFilter(filter, `the filter of bulk.${action.kind}()`, nowMs);
+  const cursor = given.cursor ?? newBulkCursor(nowMs);
+  const { startedAt } = readBulkCursor(cursor);
+  const conditions = readListFilter(filter, `the filter of bulk.${action.kind}()`, startedAt);
   const isConfirmed = readFlag('all', given.all);
   if (Object.keys(conditions).length === 0 && !isConfirmed) {
     throw new PerdureError(
@@ -237,7 +239,6 @@ export function readBulkCall(
       'The filter has no condition, so it would select all instances. Pass a condition, or `all: true`.',
     );
   }
-  if (given.cursor !== undefined) readBulkCursor(given.cursor);
   return {
     action,
     filter: conditions,
@@ -245,7 +246,7 @@ export function readBulkCall(
     actor: readActor(given.actor),
     dryRun: readFlag('dryRun', given.dryRun),
     limit: readVisitLimit(given.limit),
-    cursor: (given.cursor as string | undefined) ?? newBulkCursor(),
+    cursor: cursor as string,
   };
 }
 

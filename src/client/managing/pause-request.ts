@@ -87,7 +87,11 @@ export function readPause(
       `Invalid \`tree\` in ${where}: it applies to an instance, not to a definition.`,
     );
   }
-  const { name, kind } = target as { readonly name?: unknown; readonly kind?: unknown };
+  // A definition also fits, and has more fields. Without a `kind`, a misspelled one would select all kinds.
+  const isKindGiven = (target as { readonly kind?: unknown }).kind !== undefined;
+  const { name, kind } = isKindGiven
+    ? (target as { readonly name?: unknown; readonly kind?: unknown })
+    : readFields(target, `the target of ${where}`, ['name', 'kind'] as const);
   return { ...call, target: { name: checkName(name, 'Name'), kinds: readKinds(kind, where) } };
 }
 

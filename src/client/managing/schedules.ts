@@ -164,11 +164,11 @@ export interface SchedulePage {
 
 /** The part of a client's backend that stores schedules. Names and requests are checked. */
 export interface ScheduleBackend {
-  put(name: string, request: ScheduleRequest, note?: AuditNote): Promise<ScheduleInfo>;
+  put(name: string, request: ScheduleRequest, note: AuditNote): Promise<ScheduleInfo>;
   /** Rejects with `SCHEDULE_NOT_FOUND`, as `resume` and `next` do. */
-  pause(name: string, note?: AuditNote): Promise<void>;
-  resume(name: string, note?: AuditNote): Promise<void>;
-  delete(name: string, note?: AuditNote): Promise<boolean>;
+  pause(name: string, note: AuditNote): Promise<void>;
+  resume(name: string, note: AuditNote): Promise<void>;
+  delete(name: string, note: AuditNote): Promise<boolean>;
   get(name: string): Promise<ScheduleInfo | undefined>;
   list(page: { readonly limit: number; readonly after: string | undefined }): Promise<SchedulePage>;
   next(name: string, count: number): Promise<readonly NextTick[]>;

@@ -6,6 +6,8 @@ import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { TurnState } from '../../providers/contract/inspection.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import { findChildIds } from './child-ids.ts';
 import {
   ExplainContext,
   nearestVersion,
@@ -13,7 +15,12 @@ import {
   type ExplainParams,
 } from './explain-context.ts';
 import { flowEventOf, stepOfActivity } from './flow-operations.ts';
-import { summarizeFailure, toPendingWork, type PendingWork } from './inspect-instance.ts';
+import {
+  summarizeFailure,
+  toPendingWork,
+  withAttemptLimits,
+  type PendingWork,
+} from './inspect-instance.ts';
 import { toBlockedInfo, toPauseInfo } from './instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
 import type { ActivityWait, PausedWait, TaskWait, Wait, Why } from './why.ts';
@@ -43,7 +50,9 @@ async function explain(context: ExplainContext, id: string, childLimit: number):
   ]);
   if (record === undefined || turn === undefined) throw notFound(id);
   const { status } = record;
-  const pending = (details?.pending ?? []).map(toPendingWork);
+  const pending = await withAttemptLimits((details?.pending ?? []).map(toPendingWork), () =>
+    context.liveWorkers(),
+  );
   const { nowMs } = turn;
   const { open, incomplete } = isTerminal(status)
     ? { open: [], incomplete: false }
@@ -320,16 +329,37 @@ async function openOperations(
     const read = await provider.readInstanceHistory(page);
     const events = read.filter(({ withheld }) => withheld !== true);
     if (events.length === 0) break;
-    for (const stored of events) {
+    for (const [index, stored] of events.entries()) {
       try {
-        operations.add(decodeEvent(stored));
+        operations.add(decodeEvent(stored), after + index + 1);
       } catch {
         incomplete = true;
       }
     }
     after += events.length;
   }
-  return { open: operations.all, incomplete };
+  return {
+    open: await withChildIds(provider, { instanceId, executionId }, operations),
+    incomplete,
+  };
+}
+
+/** Replaces the recorded ids of children that a retry or a fork has started again. */
+async function withChildIds(
+  provider: Provider,
+  execution: { readonly instanceId: string; readonly executionId: number },
+  { all }: OpenOperations,
+): Promise<readonly OpenOperation[]> {
+  const children = all.flatMap(({ kind, operation, childId, issuedAt }) =>
+    kind === 'child' && childId !== undefined && issuedAt !== undefined
+      ? [{ operation, childId, issuedAt }]
+      : [],
+  );
+  const ids = await findChildIds(provider, execution, children);
+  return all.map((one) => {
+    const childId = ids.get(one.operation);
+    return childId === undefined ? one : { ...one, childId };
+  });
 }
 
 function jobWaits({ job }: TurnState): readonly Wait[] {

@@ -65,9 +65,11 @@ function openOperations(
   // Without events, something else explains the state.
   let incomplete = events.length > 0 && events.length < historyLength;
   const operations = new OpenOperations({ isPartial: incomplete });
-  for (const stored of events) {
+  // The events are the last ones.
+  const first = historyLength - events.length + 1;
+  for (const [index, stored] of events.entries()) {
     try {
-      operations.add(decodeEvent(stored));
+      operations.add(decodeEvent(stored), first + index);
     } catch {
       incomplete = true;
     }

@@ -5,6 +5,8 @@ import { decodePayload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
 import type { PendingItem } from '../../providers/contract/inspection.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { WorkerRecord } from '../../providers/contract/workers.ts';
+import { liveWorkers } from '../../providers/rules/workers.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
 
 /** Maximum pending entries of `get` and `history`. */
@@ -25,8 +27,9 @@ export async function inspectInstance(
   ]);
   const info = { ...toInstanceInfo(record), ...(running !== undefined && { running }) };
   if (details === undefined) return info;
-  const { input, pending } = details;
-  const shown = { ...info, ...(pending.length > 0 && { pending: pending.map(toPendingWork) }) };
+  const { input } = details;
+  const pending = await toPendingList(provider, details.pending);
+  const shown = { ...info, ...(pending.length > 0 && { pending }) };
   if (input === null) return shown;
   try {
     return { ...shown, input: decodePayload(input) };
@@ -41,7 +44,7 @@ export async function listPendingWork(
   instanceId: string,
 ): Promise<readonly PendingWork[]> {
   const details = await provider.inspectInstance({ instanceId, maxPending: maxListed });
-  const pending = (details?.pending ?? []).map(toPendingWork);
+  const pending = await toPendingList(provider, details?.pending ?? []);
   if (pending.length < maxListed) return pending;
   // Running entries beyond the first 1,000.
   const listed = new Set(pending.map(({ operation }) => operation));
@@ -67,7 +70,7 @@ export async function pendingOfExecution(
 ): Promise<readonly PendingWork[]> {
   const details = await provider.inspectInstance({ instanceId, maxPending: maxShown });
   const own = (details?.pending ?? []).filter((item) => item.executionId === executionId);
-  return own.map(toPendingWork);
+  return toPendingList(provider, own);
 }
 
 /** An activity, a task run or its failure handler without an outcome. Times are milliseconds since the epoch. */
@@ -80,8 +83,9 @@ export interface PendingWork {
   /** The current or next attempt, from 1. */
   readonly attempt: number;
   /**
-   * The limit stored with the call of an activity. Absent for tasks and for calls without `retry`: only the definition
-   * has their limit.
+   * The maximum of attempts: that of the call of an activity, else that of the worker of the last failed attempt, else
+   * that of a live worker with the definition. Absent without `retry`, without a limit, and while no worker is live
+   * before the first failure.
    */
   readonly maxAttempts?: number;
   /** Why the last attempt failed. */
@@ -115,6 +119,48 @@ export interface FailureSummary {
 
 const maxMessageLength = 1_000;
 
+/** Decodes stored items, with the limits of attempts that live workers have registered. */
+async function toPendingList(
+  provider: Pick<Provider, 'listWorkers'>,
+  items: readonly PendingItem[],
+): Promise<readonly PendingWork[]> {
+  return withAttemptLimits(items.map(toPendingWork), async () =>
+    liveWorkers(await provider.listWorkers()),
+  );
+}
+
+/** Adds the limits of attempts that the store has only in the registrations of workers. */
+export async function withAttemptLimits(
+  pending: readonly PendingWork[],
+  readWorkers: () => Promise<readonly WorkerRecord[]>,
+): Promise<readonly PendingWork[]> {
+  if (!pending.some(needsLimit)) return pending;
+  const workers = await readWorkers();
+  return pending.map((work) => {
+    const limit = needsLimit(work) ? registeredLimit(workers, work) : undefined;
+    return limit === undefined ? work : { ...work, maxAttempts: limit };
+  });
+}
+
+/** After a failure the store has the limit, or there is none. */
+function needsLimit({ maxAttempts, attempt }: PendingWork): boolean {
+  return maxAttempts === undefined && attempt === 1;
+}
+
+/** The limit of the worker that runs it, else of the worker that started last: a deploy may have changed it. */
+function registeredLimit(
+  workers: readonly WorkerRecord[],
+  { kind, name, worker: holder }: PendingWork,
+): number | undefined {
+  const limits = workers.flatMap((worker) => {
+    const found = worker.attemptLimits.find((one) => one.kind === kind && one.name === name);
+    return found === undefined ? [] : [{ worker, maxAttempts: found.maxAttempts }];
+  });
+  limits.sort((a, b) => b.worker.startedAt - a.worker.startedAt);
+  const own = limits.find(({ worker }) => worker.name === holder);
+  return (own ?? limits[0])?.maxAttempts;
+}
+
 /** Decodes a stored item; leaves out damaged values. */
 export function toPendingWork(item: PendingItem): PendingWork {
   const { kind, operation, name, failures, held, cancel, dueAt } = item;
@@ -125,7 +171,7 @@ export function toPendingWork(item: PendingItem): PendingWork {
     name,
     state: held === null ? idle : 'running',
     attempt: failures + 1,
-    ...(kind === 'activity' && readMaxAttempts(item.options)),
+    ...readMaxAttempts(item),
     ...(item.lastFailure !== null && { lastFailure: summarize(item.lastFailure) }),
     ...(held === null && { nextTryAt: dueAt }),
     ...(item.heartbeat !== null && decode(item.heartbeat)),
@@ -145,13 +191,17 @@ function toExpired({ worker, at }: NonNullable<PendingItem['expired']>) {
   return { at, ...(worker !== null && { worker }) };
 }
 
-function readMaxAttempts(options: string | null): { readonly maxAttempts?: number } {
+function readMaxAttempts({ kind, options, maxAttempts }: PendingItem): {
+  readonly maxAttempts?: number;
+} {
+  const stored = maxAttempts === null ? {} : { maxAttempts };
+  if (kind !== 'activity') return stored;
   try {
     const { retry } = decodeActivityOptions(options);
-    const limit = retry?.maxAttempts ?? undefined;
-    return limit === undefined ? {} : { maxAttempts: limit };
+    if (retry === undefined) return stored;
+    return retry.maxAttempts === null ? {} : { maxAttempts: retry.maxAttempts };
   } catch {
-    return {};
+    return stored;
   }
 }
 

@@ -50,6 +50,11 @@ export interface ListFilter {
   readonly leaked?: boolean | undefined;
   /** Whether the instance itself is paused. A pause of its definition does not count. */
   readonly paused?: boolean | undefined;
+  /**
+   * Whether a turn that is due, an activity or a task run waits for a definition that no live worker has registered. What
+   * is paused or blocked does not wait for a worker.
+   */
+  readonly unregistered?: boolean | undefined;
   /** The instance has all of these tags. */
   readonly tags?: Tags | undefined;
 }
@@ -62,8 +67,13 @@ export interface ListPage {
   readonly cursor?: string | undefined;
 }
 
+/** The order of a list of instances. `'ended'`: only instances that have ended, the last end first. */
+export type ListOrder = 'created' | 'ended';
+
 /** Selects a page of a list of instances. */
 export interface InstanceListPage extends ListPage {
+  /** Default `'created'`: the newest instance first. All pages of a list need the same order. */
+  readonly orderBy?: ListOrder | undefined;
   /**
    * Include `output`, `customStatus` and the whole `failure`. Default false: a failure has only its name, message and
    * code. A page with payloads may be shorter than `limit`: it ends at 8 MiB.
@@ -95,6 +105,7 @@ const filterKeys = [
   'blocked',
   'leaked',
   'paused',
+  'unregistered',
   'tags',
 ] as const satisfies readonly (keyof ListFilter)[];
 
@@ -114,24 +125,55 @@ interface PageCall {
 export interface ListCall extends PageCall {
   readonly filter: InstanceConditions;
   readonly payloads: boolean;
+  readonly orderBy: ListOrder;
+  readonly beforeEndedAt?: number;
 }
 
 /** Reads one page of instances. */
 export async function listInstances(provider: Provider, call: ListCall): Promise<InstancePage> {
-  const { instances, nextKey } = await provider.listInstances({ ...call, maxBytes: maxPageBytes });
+  const { instances, nextKey, nextEndedAt } = await provider.listInstances({
+    ...call,
+    maxBytes: maxPageBytes,
+  });
   const items = instances.map(call.payloads ? toInstanceInfo : toSummary);
-  return nextKey === null ? { items } : { items, nextCursor: toCursor(nextKey) };
+  if (nextKey === null) return { items };
+  const isByEnd = call.orderBy === 'ended';
+  return { items, nextCursor: isByEnd ? toEndCursor(nextEndedAt, nextKey) : toCursor(nextKey) };
 }
 
 /** Checks the arguments of `list`. */
 export function readListArguments(filter: unknown, page: unknown, nowMs: number): ListCall {
-  const keys = ['limit', 'cursor', 'payloads'] as const;
-  const { payloads = false, ...rest } = readFields(page, 'the page of list()', keys);
+  const keys = ['limit', 'cursor', 'payloads', 'orderBy'] as const;
+  const given = readFields(page, 'the page of list()', keys);
+  const { payloads = false, orderBy = 'created', limit, cursor } = given;
+  if (orderBy !== 'created' && orderBy !== 'ended') {
+    throw invalid('orderBy', orderBy, "'created' or 'ended'");
+  }
+  const position = orderBy === 'ended' ? readEndCursor(cursor) : readPage({ cursor }, 'list()');
   return {
     filter: readListFilter(filter, 'the filter of list()', nowMs),
-    ...readPage(rest, 'list()'),
+    ...position,
+    limit: readLimit(limit),
     payloads: readFlag('payloads', payloads),
+    orderBy,
   };
+}
+
+/** Encodes the end of a page in the order of ends. */
+export function toEndCursor(endedAt: number | null | undefined, key: number): string {
+  return `e${(endedAt ?? 0).toString(36)}${toCursor(key)}`;
+}
+
+function readEndCursor(cursor: unknown): { beforeKey?: number; beforeEndedAt?: number } {
+  if (cursor === undefined) return {};
+  const [, time, key] =
+    (typeof cursor === 'string' ? /^e([0-9a-z]{1,11})(k[0-9a-z]{1,11})$/.exec(cursor) : null) ?? [];
+  const beforeEndedAt = Number.parseInt(time ?? '', 36);
+  const beforeKey = key === undefined ? undefined : readCursor(key);
+  if (Number.isSafeInteger(beforeEndedAt) && beforeKey !== undefined) {
+    return { beforeEndedAt, beforeKey };
+  }
+  throw invalid('cursor', cursor, 'the unchanged `nextCursor` of the previous page');
 }
 
 /** Checks which page of a list to read. */
@@ -169,21 +211,23 @@ function readCursor(cursor: unknown): number | undefined {
 export function readListFilter(given: unknown, where: string, nowMs: number): InstanceConditions {
   const filter = readFields(given, where, filterKeys);
   const { status, kind, name, version, idPrefix, parentId, rootsOnly, blocked, leaked } = filter;
-  const { paused } = filter;
+  const { paused, unregistered } = filter;
   const tags = checkTags(filter.tags);
   return {
     ...(status !== undefined && { status: readStatus(status) }),
-    ...(kind !== undefined && readKind(kind)),
     ...(version !== undefined && { version: readText('version', version, maxNameBytes) }),
+    ...(kind !== undefined && readKind(kind, version)),
     ...(name !== undefined && { names: readNames(name) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
-    ...(rootsOnly !== undefined && { rootsOnly: readFlag('rootsOnly', rootsOnly) }),
+    // `false` selects all instances, so it is no condition.
+    ...(rootsOnly !== undefined && readFlag('rootsOnly', rootsOnly) && { rootsOnly: true }),
     ...readTimes(filter, nowMs),
     ...readTexts(filter),
     ...(blocked !== undefined && { blocked: readFlag('blocked', blocked) }),
     ...(leaked !== undefined && { leaked: readFlag('leaked', leaked) }),
     ...(paused !== undefined && { paused: readFlag('paused', paused) }),
+    ...(unregistered !== undefined && { unregistered: readFlag('unregistered', unregistered) }),
     ...(tags !== undefined && { tags }),
   };
 }
@@ -246,9 +290,12 @@ function readStatus(value: unknown): readonly InstanceStatus[] {
   throw invalid('status', value, `one or several of ${instanceStatuses.join(', ')}`);
 }
 
-function readKind(kind: unknown): Pick<InstanceConditions, 'kind' | 'version'> {
+function readKind(kind: unknown, version: unknown): Pick<InstanceConditions, 'kind' | 'version'> {
   if (kind === 'orchestration' || kind === 'task') return { kind };
-  if (kind === 'flow') return { kind: 'orchestration', version: flowVersion };
+  if (kind === 'flow') {
+    if (version === undefined) return { kind: 'orchestration', version: flowVersion };
+    throw invalid('version', version, "no `version` with `kind: 'flow'`: flows have none");
+  }
   throw invalid('kind', kind, "'orchestration', 'task' or 'flow'");
 }
 

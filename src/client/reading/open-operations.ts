@@ -7,6 +7,8 @@ export interface OpenOperation {
   /** The name of the activity, child or event. */
   readonly name?: string;
   readonly childId?: string;
+  /** The id of the event that started a child. */
+  readonly issuedAt?: number;
   readonly fireAt?: number;
   /** It was canceled but has not stopped. */
   readonly isStopping?: true;
@@ -28,7 +30,8 @@ export class OpenOperations {
     return [...this.#open.values()];
   }
 
-  add(event: HistoryEvent): void {
+  /** Adds an event with its id. */
+  add(event: HistoryEvent, id: number): void {
     if ('cancellation' in event && event.cancellation === 'wait')
       this.#mustStop.add(event.operation);
     switch (event.kind) {
@@ -43,7 +46,7 @@ export class OpenOperations {
         break;
       case 'childScheduled': {
         const { operation, name, childId } = event;
-        this.#set({ kind: 'child', operation, name, childId });
+        this.#set({ kind: 'child', operation, name, childId, issuedAt: id });
         break;
       }
       case 'detachedStarted': {

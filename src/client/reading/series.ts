@@ -43,12 +43,20 @@ export interface SeriesMinute {
   readonly at: number;
   /** Instances whose first turn was committed, and task runs whose first attempt started. */
   readonly starts: number;
-  /** Ends that a worker committed, by status. Absent: none. */
+  /**
+   * Ends by status. Absent: none. A worker adds cancels, terminations and expiries up to two minutes later, unless the
+   * instance was deleted or retried meanwhile.
+   */
   readonly ends: Readonly<Partial<Record<TerminalStatus, number>>>;
   /** Durations of orchestration executions that ended, from their first turn to their last. */
   readonly instances: SeriesDurationInfo;
   /** Durations of the attempts of activities and tasks. */
   readonly attempts: SeriesDurationInfo;
+  /**
+   * Schedule-to-start latency of activities and tasks: from the time when a worker could claim them until the claim. The
+   * delay of a retry is not included.
+   */
+  readonly waits: SeriesDurationInfo;
   /** The queues, sampled once in this minute. Absent: not sampled, or with a `name`. */
   readonly depths?: SeriesDepths;
 }
@@ -94,12 +102,13 @@ export async function readSeries(
   { from, to, name = totalName }: SeriesCall,
 ): Promise<readonly SeriesMinute[]> {
   const rows = await store.readSeries({ name, from, before: to, limit: maxMinutes });
-  return rows.map(({ minute, counts, depths }) => ({
+  return rows.map(({ minute, counts, depths, stops }) => ({
     at: minute,
     starts: counts.starts,
-    ends: counts.ends,
+    ends: { ...counts.ends, ...stops },
     instances: toInfo(counts.instances),
     attempts: toInfo(counts.attempts),
+    waits: toInfo(counts.waits),
     ...(depths !== undefined && { depths }),
   }));
 }

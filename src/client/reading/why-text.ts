@@ -19,6 +19,8 @@ interface Clause {
   readonly subject: string;
   readonly state?: string | undefined;
   readonly more?: string | undefined;
+  /** Replaces "Waiting for" and the subject, if it is the only wait. */
+  readonly opening?: string | undefined;
 }
 
 const maxNamed = 3;
@@ -65,7 +67,7 @@ export function explainWaits(
     }
   }
   if (clauses.length > 0) sentences.push(join(clauses));
-  if (sentences.length === 0) sentences.push('Waiting for nothing that the store shows.');
+  if (sentences.length === 0) sentences.push('The store has no pending work of it.');
   if (incomplete === true)
     notes.push('Its history is too long or damaged, so some waits may be missing.');
   return [...sentences, ...notes].join(' ');
@@ -75,7 +77,8 @@ function join(clauses: readonly Clause[]): string {
   const [only, ...others] = clauses;
   if (only !== undefined && others.length === 0) {
     const state = only.state === undefined ? '.' : `: ${end(only.state)}`;
-    return [`Waiting for ${only.subject}${state}`, ...(only.more ? [only.more] : [])].join(' ');
+    const opening = only.opening ?? `Waiting for ${only.subject}`;
+    return [`${opening}${state}`, ...(only.more ? [only.more] : [])].join(' ');
   }
   const named = clauses
     .slice(0, maxNamed)
@@ -129,9 +132,14 @@ function workClause(work: ActivityWait | TaskWait, nowMs: number): Clause {
   const step = work.kind === 'activity' ? work.step : undefined;
   const kind = work.kind === 'activity' ? 'activity' : 'task';
   const what = work.kind === 'onFail' ? 'the failure handler of task' : kind;
+  const subject = step === undefined ? `${what} ${code(work.name)}` : `step ${code(step)}`;
+  const isPlain = work.kind !== 'onFail' && step === undefined;
   return {
-    subject: step === undefined ? `${what} ${code(work.name)}` : `step ${code(step)}`,
+    subject,
     state: workState(work, nowMs),
+    opening: isBetweenAttempts(work, nowMs)
+      ? `Retrying ${isPlain ? code(work.name) : subject}`
+      : undefined,
     more: sentencesOf(
       lastFailure && `Last error: ${end(failureText(lastFailure))}`,
       unclaimed === 'noWorker'
@@ -139,6 +147,12 @@ function workClause(work: ActivityWait | TaskWait, nowMs: number): Clause {
         : undefined,
     ),
   };
+}
+
+/** Whether the next attempt waits for its backoff only. */
+function isBetweenAttempts(work: PendingWork, nowMs: number): boolean {
+  const { state, nextTryAt = nowMs, expired } = work;
+  return state === 'retrying' && expired === undefined && nextTryAt > nowMs;
 }
 
 function workState(work: ActivityWait | TaskWait, nowMs: number): string {

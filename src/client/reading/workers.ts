@@ -88,7 +88,8 @@ export async function findUnclaimedWork(
 }
 
 function toInfo(worker: WorkerRecord, nowMs: number, withDefinitions: boolean): WorkerInfo {
-  const { workerId, processId, diedAt, orchestrations, activities, tasks, ...rest } = worker;
+  const { workerId, processId, diedAt, orchestrations, activities, tasks, ...others } = worker;
+  const { attemptLimits: _limits, ...rest } = others;
   return {
     ...rest,
     id: workerId,

@@ -17,6 +17,8 @@ export interface PendingItem {
   readonly options: string | null;
   /** The number of failed attempts. */
   readonly failures: number;
+  /** The maximum of attempts that the last retry stored. `null`: none, or no attempt has failed. */
+  readonly maxAttempts: number | null;
   /** The last `Failure` as JSON text. Empty if it is longer than `maxShownLength`. */
   readonly lastFailure: string | null;
   /** The last heartbeat. `null` if it is longer than `maxShownLength`. */
@@ -116,6 +118,7 @@ export interface InspectionStore {
    * - read the input of the current execution, started or not, and of a task run (inspect/shows-the-input)
    * - list work by execution and operation, at most `maxPending`: attempts, last failure, heartbeat, due time and
    *   holder (inspect/lists-pending-work, inspect/pending-work-is-bounded)
+   * - return the maximum of attempts of the last retry (inspect/shows-the-limit-of-attempts)
    * - return when a heartbeat was stored, and whether the item is past its point of no return
    *   (inspect/dates-heartbeats, inspect/shows-the-point-of-no-return)
    * - list work with an expired lease as not held, due from the end of the lease, with its last worker

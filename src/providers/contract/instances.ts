@@ -165,6 +165,8 @@ export interface InstanceConditions {
   readonly leaked?: boolean;
   /** Whether the instance itself is paused. A pause of its definition does not count. */
   readonly paused?: boolean;
+  /** Whether a turn that is due, an activity or a task run waits for a definition that no live worker has. */
+  readonly unregistered?: boolean;
   /** All of these tags. */
   readonly tags?: Tags;
 }
@@ -173,8 +175,15 @@ export interface InstanceConditions {
 export interface ListInstancesParams {
   readonly filter: InstanceConditions;
   readonly limit: number;
+  /** `ended`: only instances that have ended, the last end first. Default: `created`, the newest instance first. */
+  readonly orderBy?: 'created' | 'ended';
   /** Only instances with a smaller key. Pass `nextKey` of the previous page. */
   readonly beforeKey?: number;
+  /**
+   * With `orderBy: 'ended'`: only instances that ended earlier, or at this time with a key below `beforeKey`. Pass
+   * `nextEndedAt` of the previous page.
+   */
+  readonly beforeEndedAt?: number;
   /** `false`: return `null` for `output`, `customStatus` and `input`. Default: `true`. */
   readonly payloads?: boolean;
   /** End the page before the entry whose payloads exceed this total, in bytes. Default: no limit. */
@@ -186,6 +195,8 @@ export interface ListInstancesResult {
   readonly instances: readonly InstanceRecord[];
   /** Where the next page starts. `null` at the end of the listing. */
   readonly nextKey: number | null;
+  /** With `orderBy: 'ended'`: where the next page starts, together with `nextKey`. */
+  readonly nextEndedAt?: number | null;
 }
 
 /** A count of instances. */
@@ -289,9 +300,13 @@ export interface InstanceStore {
    *   read/list-filters-by-name, read/list-filters-by-version, read/list-filters-by-id-prefix,
    *   read/list-filters-by-parent, read/list-filters-by-time, read/list-filters-by-hold-back,
    *   read/list-filters-by-kind, read/list-filters-combine, list/by-several-names, list/roots-only, list/by-end-window,
-   *   list/by-failure-code, list/by-failure-text, list/by-leaked, list/by-paused, list/by-tags, list/pairs-of-conditions-combine)
+   *   list/by-failure-code, list/by-failure-text, list/by-leaked, list/by-paused, list/by-tags, list/by-unregistered,
+   *   list/pairs-of-conditions-combine)
+   * - with `orderBy: 'ended'`, list only those that have ended, the last end first, and of equal ends the greatest key
+   *   first (list/by-end-order, list/end-order-pages-have-no-gaps, list/end-order-combines)
    * - examine at most about 10,000 rows per page: a page may be short or empty while `nextKey` is set, and no instance
    *   is skipped or repeated; `nextKey` is `null` at the end (list/a-bounded-scan-leaves-no-gap)
+   * - seek to a window of creation instead of reading all newer instances (list/a-window-is-found-directly)
    * - omit payloads that were not requested (read/list-leaves-payloads-out)
    * - with `maxBytes`, end the page before the first entry that would exceed this payload size, unless it is the first
    *   of the page; nothing after it is read (read/list-ends-at-its-bytes)

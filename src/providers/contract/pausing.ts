@@ -86,6 +86,7 @@ export interface PauseStore {
    *   expired (pause/no-turn-is-claimed, pause/no-work-is-claimed, pause/a-lost-claim-waits-for-the-resume,
    *   pause/a-task-run-is-not-claimed,
    *   takeover/leaves-a-paused-instance-paused)
+   * - still let any worker claim a canceled item whose lease expired, which only ends it (pause/canceled-work-is-ended)
    * - reject a turn of the fast path, with or without timers (pause/a-fast-turn-is-rejected,
    *   pause/a-timer-turn-is-rejected)
    * - accept the acks, retries and renewals of claims made before; work that such an ack schedules is not claimed,

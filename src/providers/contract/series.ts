@@ -14,12 +14,14 @@ export interface SeriesDurations {
 export interface SeriesCounts {
   /** Instances whose first turn was committed, and task runs whose first attempt started. */
   readonly starts: number;
-  /** Ends that a worker committed, by status. Absent: none. */
+  /** Ends that a worker committed, by status, without those in `SeriesRow.stops`. Absent: none. */
   readonly ends: Readonly<Partial<Record<TerminalStatus, number>>>;
   /** Durations of orchestration executions that ended. */
   readonly instances: SeriesDurations;
   /** Durations of the attempts of activities and tasks. */
   readonly attempts: SeriesDurations;
+  /** How long activities and tasks waited for a worker: from the time when they could be claimed until their claim. */
+  readonly waits: SeriesDurations;
 }
 
 /** The depth of a queue when it was sampled. */
@@ -34,6 +36,12 @@ export interface SeriesDepth {
 /** The depths of the queues, sampled once in a minute. */
 export type SeriesDepths = Readonly<Record<Exclude<keyof QueueDepths, 'messages'>, SeriesDepth>>;
 
+/** A terminal status that can be reached without a worker. */
+export type StopStatus = Extract<TerminalStatus, 'canceled' | 'terminated' | 'expired'>;
+
+/** Ends without a completed turn or attempt, by status. Absent: none. */
+export type SeriesStops = Readonly<Partial<Record<StopStatus, number>>>;
+
 /** The numbers of one minute and one name. */
 export interface SeriesRow {
   /** The start of the minute, in milliseconds since the epoch. */
@@ -43,6 +51,16 @@ export interface SeriesRow {
   readonly counts: SeriesCounts;
   /** Only for the name `''`. Absent: not sampled in this minute. */
   readonly depths?: SeriesDepths;
+  /** Counted from the instances, by any process. Absent: not counted, or none. */
+  readonly stops?: SeriesStops;
+}
+
+/** Instances of a definition that were canceled, terminated or expired in a minute. */
+export interface StopCount {
+  readonly minute: number;
+  readonly name: string;
+  readonly status: StopStatus;
+  readonly count: number;
 }
 
 /** The rows that a process adds. */
@@ -66,6 +84,8 @@ export interface SeriesStore {
    *   (series/a-repeated-batch-counts-once)
    * - keep at most 200 names per minute, and add the counts of further names to `'other'` (series/names-are-bounded)
    * - replace the depths only if the row has some (series/depths-are-the-last-ones)
+   * - keep the larger of two counts of stops, because several processes count the same instances
+   *   (series/the-larger-count-of-stops-stays)
    * - return names with any characters unchanged (series/names-are-only-text)
    */
   writeSeries(batch: SeriesBatch): Promise<boolean>;
@@ -83,6 +103,18 @@ export interface SeriesStore {
     readonly before: number;
     readonly limit: number;
   }): Promise<readonly SeriesRow[]>;
+
+  /**
+   * Counts the instances that were canceled, terminated or expired in a time, by minute, name and status.
+   *
+   * A provider must:
+   * - count instances with `from` <= time of their end < `before`, however they ended (series/counts-stops)
+   * - count all versions of a definition together (series/counts-stops)
+   */
+  countStops(params: {
+    readonly from: number;
+    readonly before: number;
+  }): Promise<readonly StopCount[]>;
 
   /**
    * Deletes old rows, and writers whose last batch is as old. Resolves with the number of deleted rows.

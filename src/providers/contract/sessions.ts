@@ -196,7 +196,8 @@ export interface SessionStore {
    *
    * A provider must, per job:
    * - do what `createInstances` or `createTasks` does, and insert the job in the same transaction
-   *   (job/is-a-run-of-its-session, job/of-an-orchestration-is-claimed-as-any, job/names-the-run-with-its-key)
+   *   (job/is-a-run-of-its-session, job/of-an-orchestration-is-claimed-as-any, job/names-the-run-with-its-key,
+   *   job/has-the-tags-of-its-start)
    * - return `exists` for the id with this incarnation in any state of its session, and `conflict` for another
    *   incarnation, even with the same input (job/the-same-submit-exists, job/never-joins-a-run-of-others,
    *   job/concurrent-submits-have-one-winner)

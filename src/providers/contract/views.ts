@@ -129,8 +129,8 @@ export interface ViewStore {
    *
    * A provider must:
    * - return them in the order of the ids, with `undefined` for a missing one (view/versions-come-in-the-order-asked)
-   * - change the version with every turn, start, custom status, cancel, hold-back, task attempt and end, and with a
-   *   later instance of the same id; keep it otherwise (view/every-change-has-a-version,
+   * - change the version with every turn, start, custom status, pause, resume, cancel, hold-back, task attempt and end,
+   *   and with a later instance of the same id; keep it otherwise (view/every-change-has-a-version,
    *   view/every-change-of-a-task-has-a-version)
    */
   readVersions(instanceIds: readonly string[]): Promise<readonly (InstanceVersion | undefined)[]>;

@@ -49,6 +49,8 @@ export interface WorkItem {
   readonly cancel: CancelInfo | null;
   /** The store's clock at the claim. */
   readonly nowMs: number;
+  /** Since when a worker could claim it, at most `nowMs`. */
+  readonly dueAt: number;
   /** For `onFail`: the `Failure` of the run as JSON text. */
   readonly failure?: string;
 }
@@ -112,6 +114,8 @@ export interface WorkItemRetry {
   readonly delayMs: number;
   /** The `Failure` of this attempt as JSON text, stored for operators. */
   readonly failure: string;
+  /** The maximum of attempts by the worker's retry policy, stored for operators. `null`: none. */
+  readonly maxAttempts?: number | null;
 }
 
 /** A renewal of a claimed work item, with its latest heartbeat. */
@@ -144,6 +148,8 @@ export interface WorkQueue {
    * - create a new token for each claim, count the claim, and return claims, failures, heartbeat and the store's
    *   clock (fence/a-token-is-fresh-for-every-claim, claims/of-work-count-from-one,
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)
+   * - return since when the item could be claimed: its schedule, the end of its delay or of an expired lease
+   *   (order/a-claim-returns-since-when-work-was-due)
    * - claim only activities in `names`, but let any worker claim a flagged item in order to end it
    *   (filter/claims-only-named-activities, filter/other-activities-do-not-stand-in-the-way,
    *   filter/nothing-runnable-claims-nothing, cancel/a-flagged-item-goes-to-any-worker)
@@ -254,6 +260,7 @@ export interface WorkQueue {
    * - make the item visible after `delayMs`, and send nothing to the instance (retry/waits-its-delay,
    *   retry/is-no-outcome)
    * - count one failure and reset the claims (retry/counts-a-failure-and-resets-the-claims)
+   * - store the maximum of attempts of this retry, instead of an earlier one (inspect/shows-the-limit-of-attempts)
    * - settle a flagged item as canceled instead, and return the status of a task run that ended
    *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - return `false` for a token that is not held, changing nothing (retry/needs-a-held-item)

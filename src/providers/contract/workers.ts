@@ -7,6 +7,13 @@ export interface WorkerDefinitions {
   readonly tasks: readonly string[];
 }
 
+/** The maximum of attempts of a definition that a worker has. */
+export interface AttemptLimit {
+  readonly kind: 'activity' | 'task' | 'onFail';
+  readonly name: string;
+  readonly maxAttempts: number;
+}
+
 /** The capacity of a worker. */
 export interface WorkerSlots {
   /** Maximum concurrent activities and tasks. */
@@ -31,6 +38,8 @@ interface WorkerDescription extends WorkerDefinitions {
   readonly leaked: number;
   /** The interval of its heartbeats, in milliseconds. */
   readonly heartbeatMs: number;
+  /** The maximum of attempts of each activity and task that is retried and has one. */
+  readonly attemptLimits: readonly AttemptLimit[];
 }
 
 /** A worker to register. */

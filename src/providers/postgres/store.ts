@@ -144,7 +144,8 @@ export class Store implements QueueAccess {
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
-    this.instanceList = new InstanceList(schema);
+    this.unclaimedWork = new UnclaimedWorkFinder(schema);
+    this.instanceList = new InstanceList(schema, this.unclaimedWork);
     this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);
     this.messages = new Messages(schema);
     this.locks = new InstanceLocks(schema);
@@ -175,7 +176,6 @@ export class Store implements QueueAccess {
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.definitionQueues = new DefinitionQueues(schema);
-    this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.inspection = new Inspection(schema, this.definitions, this.instanceRecords);
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
@@ -187,7 +187,7 @@ export class Store implements QueueAccess {
     this.systemRecords = new SystemRecords(this);
     this.processes = new Processes(this);
     this.workers = new Workers(this);
-    this.series = new Series(schema);
+    this.series = new Series(schema, this.definitions);
     this.#mutexes = new InstanceMutexes(schema);
     this.wakeUps = wakeUps((flaggedSince) =>
       this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),

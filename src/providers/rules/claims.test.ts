@@ -33,7 +33,13 @@ describe('planHandBack', () => {
   const abandon = { lockToken: '1.a', delayMs: 4.2, giveBackClaim: false };
 
   it('keeps the claims of an abandoned item, or gives one back', () => {
-    const requeue = { kind: 'requeue', nextAt: 105, failure: undefined, unstarted: false };
+    const requeue = {
+      kind: 'requeue',
+      nextAt: 105,
+      failure: undefined,
+      maxAttempts: null,
+      unstarted: false,
+    };
     expect(planHandBack(item, abandon, 100)).toEqual({ ...requeue, claims: 3 });
     const back = { ...abandon, giveBackClaim: true, unstarted: true };
     expect(planHandBack(item, back, 100)).toEqual({ ...requeue, claims: 2, unstarted: true });
@@ -46,6 +52,7 @@ describe('planHandBack', () => {
       nextAt: 100,
       claims: 0,
       failure: '{}',
+      maxAttempts: null,
       unstarted: false,
     });
   });

@@ -47,6 +47,8 @@ export type HandBackPlan =
       readonly claims: number;
       /** The failure to record and count. */
       readonly failure: string | undefined;
+      /** With a failure: the maximum of attempts. */
+      readonly maxAttempts: number | null;
       /** A task run that this claim made `running` is `pending` again. */
       readonly unstarted: boolean;
     };
@@ -60,11 +62,19 @@ export function planHandBack(
   if (item.cancelRequested) return { kind: 'cancel' };
   const nextAt = now + Math.ceil(request.delayMs);
   if ('failure' in request) {
-    return { kind: 'requeue', nextAt, claims: 0, failure: request.failure, unstarted: false };
+    const { failure, maxAttempts = null } = request;
+    return { kind: 'requeue', nextAt, claims: 0, failure, maxAttempts, unstarted: false };
   }
   const claims = request.giveBackClaim ? Math.max(item.claims - 1, 0) : item.claims;
   const unstarted = request.unstarted === true;
-  return { kind: 'requeue', nextAt, claims, failure: undefined, unstarted };
+  return {
+    kind: 'requeue',
+    nextAt,
+    claims,
+    failure: undefined,
+    maxAttempts: null,
+    unstarted,
+  };
 }
 
 /** Decides until when an instance that is released without a turn is held back, and when it can be claimed. */

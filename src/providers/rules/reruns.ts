@@ -1,4 +1,4 @@
-import type { InstanceStatus } from '../../model/status.ts';
+import { isRetryable, type InstanceStatus } from '../../model/status.ts';
 import type { InstanceRetry, RerunRefusal, RerunSource } from '../contract/reruns.ts';
 import { oneInstance, type AuditedStep } from './audit-sums.ts';
 
@@ -11,13 +11,6 @@ interface SourceRow {
   readonly parentInstanceId: string | null;
 }
 
-const retryable: ReadonlySet<InstanceStatus> = new Set<InstanceStatus>([
-  'failed',
-  'canceled',
-  'terminated',
-  'expired',
-]);
-
 /** Returns why an instance cannot be retried, as far as its row shows. */
 export function retryRefusal(
   row: SourceRow | undefined,
@@ -25,7 +18,7 @@ export function retryRefusal(
 ): RerunRefusal | undefined {
   const refusal = sourceRefusal(row, source);
   if (refusal !== undefined || row === undefined) return refusal;
-  if (!retryable.has(row.status)) return { kind: 'status', status: row.status };
+  if (!isRetryable(row.status)) return { kind: 'status', status: row.status };
   const isCurrent =
     row.executionId === source.executionId && row.historyLength === source.historyLength;
   return isCurrent ? undefined : { kind: 'changed' };

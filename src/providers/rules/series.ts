@@ -1,5 +1,13 @@
 import type { TerminalStatus } from '../../model/status.ts';
-import type { SeriesCounts, SeriesDepths, SeriesDurations, SeriesRow } from '../contract/series.ts';
+import type {
+  SeriesCounts,
+  SeriesDepths,
+  SeriesDurations,
+  SeriesRow,
+  SeriesStops,
+  StopCount,
+  StopStatus,
+} from '../contract/series.ts';
 
 /** The length of a minute, in milliseconds. */
 export const minuteMs = 60_000;
@@ -13,8 +21,11 @@ export const otherName = 'other';
 /** The number of names that a minute has rows of their own for. */
 export const maxSeriesNames = 200;
 
-/** How long rows are kept: 7 days. */
-export const keepSeriesMs = 7 * 86_400_000;
+/** How long rows are kept by default: 7 days. */
+export const defaultKeepSeriesMs = 7 * 86_400_000;
+
+/** The statuses that an instance can reach without a worker. They are counted from the instances. */
+export const stopStatuses: readonly StopStatus[] = ['canceled', 'terminated', 'expired'];
 
 /** The upper bounds of the buckets of durations, in milliseconds. One more bucket has no bound. */
 export const seriesBoundsMs: readonly number[] = [
@@ -36,11 +47,18 @@ export interface MutableCounts {
   readonly ends: Partial<Record<TerminalStatus, number>>;
   readonly instances: MutableDurations;
   readonly attempts: MutableDurations;
+  readonly waits: MutableDurations;
 }
 
 /** Returns counts of zero. */
 export function noCounts(): MutableCounts {
-  return { starts: 0, ends: {}, instances: noDurations(), attempts: noDurations() };
+  return {
+    starts: 0,
+    ends: {},
+    instances: noDurations(),
+    attempts: noDurations(),
+    waits: noDurations(),
+  };
 }
 
 function noDurations(): MutableDurations {
@@ -67,6 +85,7 @@ export function addCounts(to: MutableCounts, counts: SeriesCounts): void {
   }
   addDurations(to.instances, counts.instances);
   addDurations(to.attempts, counts.attempts);
+  addDurations(to.waits, counts.waits);
 }
 
 function addDurations(to: MutableDurations, durations: SeriesDurations): void {
@@ -80,7 +99,7 @@ function addDurations(to: MutableDurations, durations: SeriesDurations): void {
 
 /**
  * Returns the rows to store after a batch. `stored` are all rows of its minutes. A name that would exceed the limit of
- * its minute is counted as `other`.
+ * its minute is counted as `other`. Counts are added; of stops, the larger number stays.
  */
 export function mergeSeries(
   stored: readonly SeriesRow[],
@@ -88,6 +107,9 @@ export function mergeSeries(
 ): readonly SeriesRow[] {
   const minutes = new Map<number, Map<string, SeriesRow>>();
   for (const row of stored) minuteOf(minutes, row.minute).set(row.name, row);
+  const storedStops = new Map(stored.map((row) => [keyOf(row), row.stops]));
+  // Several names of the batch may be counted as `other`.
+  const addedStops = new Map<string, SeriesStops>();
   const changed = new Set<SeriesRow>();
   for (const row of added) {
     const rows = minuteOf(minutes, row.minute);
@@ -100,11 +122,68 @@ export function mergeSeries(
     }
     addCounts(counts, row.counts);
     const depths = row.depths ?? before?.depths;
-    const after = { minute: row.minute, name, counts, ...(depths !== undefined && { depths }) };
+    const key = keyOf({ minute: row.minute, name });
+    const inBatch = combineStops(addedStops.get(key), row.stops, (a, b) => a + b);
+    if (inBatch !== undefined) addedStops.set(key, inBatch);
+    const stops = combineStops(storedStops.get(key), inBatch, Math.max);
+    const after = {
+      minute: row.minute,
+      name,
+      counts,
+      ...(depths !== undefined && { depths }),
+      ...(stops !== undefined && { stops }),
+    };
     rows.set(name, after);
     changed.add(after);
   }
   return [...changed];
+}
+
+function keyOf({ minute, name }: Pick<SeriesRow, 'minute' | 'name'>): string {
+  return `${minute} ${name}`;
+}
+
+function combineStops(
+  a: SeriesStops | undefined,
+  b: SeriesStops | undefined,
+  combine: (a: number, b: number) => number,
+): SeriesStops | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  const stops: Partial<Record<StopStatus, number>> = {};
+  for (const status of stopStatuses) {
+    const count = combine(a[status] ?? 0, b[status] ?? 0);
+    if (count > 0) stops[status] = count;
+  }
+  return stops;
+}
+
+/** Adds up the counts with the same minute, name and status. */
+export function sumStops(counts: readonly StopCount[]): readonly StopCount[] {
+  const sums = new Map<string, StopCount>();
+  for (const one of counts) {
+    const key = `${one.status} ${keyOf(one)}`;
+    sums.set(key, { ...one, count: one.count + (sums.get(key)?.count ?? 0) });
+  }
+  return [...sums.values()];
+}
+
+/** Returns the rows of counted stops, with a total per minute, oldest first. */
+export function toStopRows(counts: readonly StopCount[]): readonly SeriesRow[] {
+  const rows = new Map<
+    string,
+    { minute: number; name: string; stops: Partial<Record<StopStatus, number>> }
+  >();
+  for (const { minute, status, count, name: own } of counts) {
+    for (const name of [own, totalName]) {
+      const key = keyOf({ minute, name });
+      const row = rows.get(key) ?? { minute, name, stops: {} };
+      row.stops[status] = (row.stops[status] ?? 0) + count;
+      rows.set(key, row);
+    }
+  }
+  return [...rows.values()]
+    .toSorted((a, b) => a.minute - b.minute)
+    .map((row) => ({ ...row, counts: noCounts() }));
 }
 
 function minuteOf(
@@ -124,8 +203,8 @@ function hasRoom(rows: ReadonlyMap<string, SeriesRow>, name: string): boolean {
 }
 
 /** Encodes the numbers of a row for the column `data`. */
-export function encodeSeries({ counts, depths }: SeriesRow): string {
-  return JSON.stringify({ counts, ...(depths !== undefined && { depths }) });
+export function encodeSeries({ counts, depths, stops }: SeriesRow): string {
+  return JSON.stringify({ counts, depths, stops });
 }
 
 /** Decodes a stored row. */
@@ -134,12 +213,13 @@ export function decodeSeries(row: {
   readonly name: string;
   readonly data: string;
 }): SeriesRow {
-  const { counts, depths } = JSON.parse(row.data) as {
+  const data = JSON.parse(row.data) as {
     readonly counts: SeriesCounts;
     readonly depths?: SeriesDepths;
+    readonly stops?: SeriesStops;
   };
   const { minute, name } = row;
-  return { minute, name, counts, ...(depths !== undefined && { depths }) };
+  return { minute, name, ...data };
 }
 
 /**

@@ -102,6 +102,7 @@ it('liveWorkers() omits stale workers', () => {
     lastSeenAt: 0,
     heartbeatMs,
     diedAt: null,
+    attemptLimits: [],
   };
   const stale = { ...worker, workerId: 'b', lastSeenAt: -30_001 };
   expect(liveWorkers({ nowMs: 0, workers: [worker, stale] })).toEqual([worker]);

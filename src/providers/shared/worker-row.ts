@@ -1,4 +1,4 @@
-import type { WorkerDefinitions, WorkerRecord } from '../contract/workers.ts';
+import type { AttemptLimit, WorkerDefinitions, WorkerRecord } from '../contract/workers.ts';
 
 /** A row of `workers`, with its columns in camel case. */
 export interface WorkerRow {
@@ -16,8 +16,12 @@ export interface WorkerRow {
   readonly startedAt: number;
   readonly lastSeenAt: number;
   readonly diedAt: number | null;
-  /** `WorkerDefinitions` as JSON text. */
+  /** `StoredDefinitions` as JSON text. */
   readonly definitions: string;
+}
+
+interface StoredDefinitions extends WorkerDefinitions {
+  readonly attemptLimits: readonly AttemptLimit[];
 }
 
 /** The columns of a `WorkerRow`, for SELECT. */
@@ -30,7 +34,7 @@ export function toWorkerRecord(row: WorkerRow): WorkerRecord {
   const { activitySlots, orchestrationSlots, inUse, definitions, ...rest } = row;
   return {
     ...rest,
-    ...(JSON.parse(definitions) as WorkerDefinitions),
+    ...(JSON.parse(definitions) as StoredDefinitions),
     slots: { activities: activitySlots, orchestrations: orchestrationSlots, inUse },
   };
 }
@@ -40,10 +44,16 @@ export function encodeDefinitions({
   orchestrations,
   activities,
   tasks,
-}: WorkerDefinitions): string {
+  attemptLimits,
+}: StoredDefinitions): string {
   return JSON.stringify({
     orchestrations: orchestrations.map(({ name, version }) => ({ name, version })),
     activities,
     tasks,
+    attemptLimits: attemptLimits.map(({ kind, name, maxAttempts }) => ({
+      kind,
+      name,
+      maxAttempts,
+    })),
   });
 }

@@ -128,7 +128,7 @@ export class Store implements StoreAccess {
     this.instances = new InstanceRows(db);
     this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceTags = new InstanceTags(db);
-    this.instanceList = new InstanceList(db, this.definitions);
+    this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);
@@ -166,7 +166,7 @@ export class Store implements StoreAccess {
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     this.processes = new Processes(db, this);
     this.workers = new Workers(db, this);
-    this.series = new Series(db);
+    this.series = new Series(db, this.definitions);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),

@@ -236,7 +236,8 @@ export class ActivityDispatcher {
   }
 
   #start({ run, handler }: AcceptedRun): void {
-    const { kind, name, claims, failures } = run.item;
+    const { kind, name, claims, failures, nowMs, dueAt } = run.item;
+    this.#params.series.waited(name, nowMs - dueAt);
     if (kind === 'task' && claims === 1 && failures === 0) this.#params.series.started(name);
     this.#running.add(run);
     void this.#follow(run, handler);
@@ -265,7 +266,8 @@ export class ActivityDispatcher {
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
     const { provider, options } = this.#params;
     const { lockToken } = run.item;
-    const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
+    const { delayMs, maxAttempts } = result;
+    const retry = { lockToken, delayMs, failure: JSON.stringify(result.failure), maxAttempts };
     this.#release(run.item, async () => {
       await this.#storeHeartbeat(run);
       const results = await provider.retryWorkItems([retry]);

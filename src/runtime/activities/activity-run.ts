@@ -31,7 +31,13 @@ import type { TaskClient } from '../../tasks/task.ts';
 /** The result of one attempt: an outcome, a retry, or a release without an outcome. */
 export type AttemptResult =
   | Outcome
-  | { readonly kind: 'retry'; readonly failure: Failure; readonly delayMs: number }
+  | {
+      readonly kind: 'retry';
+      readonly failure: Failure;
+      readonly delayMs: number;
+      /** `null`: no limit. */
+      readonly maxAttempts: number | null;
+    }
   | { readonly kind: 'lost' }
   | { readonly kind: 'deleted' }
   | { readonly kind: 'abandoned' };
@@ -366,14 +372,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
   #failed(failure: Failure, classes: readonly string[]): AttemptResult {
     const { retry } = this.#activityOptions;
+    const attempts = this.item.failures + 1;
     const delayMs =
       retry === undefined
         ? undefined
-        : nextRetryDelayMs(retry, this.item.failures + 1, { failure, classes }, Math.random);
-    const attempts = this.item.failures + 1;
-    return delayMs === undefined
-      ? { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure }
-      : { kind: 'retry', failure, delayMs };
+        : nextRetryDelayMs(retry, attempts, { failure, classes }, Math.random);
+    if (retry === undefined || delayMs === undefined)
+      return { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure };
+    return { kind: 'retry', failure, delayMs, maxAttempts: retry.maxAttempts };
   }
 
   /** Starts the timeout of the attempt with its full duration, instead of an earlier one. */

@@ -46,7 +46,8 @@ function storeOf(others: readonly ProcessRecord[] = [], storeClock?: FakeClock) 
     },
     listWorkers: () => Promise.reject(new Error('not used')),
   };
-  return { store, calls, processes, workers };
+  const addProcess = (process: ProcessRecord): void => void (left = [...left, process]);
+  return { store, calls, processes, workers, addProcess };
 }
 
 function hostWith(dead: (process: HostProcess) => boolean): HostProcesses {
@@ -93,6 +94,26 @@ it('a dead process is detected within a second, without polling the store', asyn
   dead.add(2);
   await clock.advance(1_000);
   await vi.waitUntil(() => calls.includes('take over a'));
+  await registration.stop();
+});
+
+it('a process that registers and dies between two checks is taken over at the next one', async () => {
+  const { store, calls, addProcess } = storeOf();
+  const { registration, clock } = registrationOf(
+    store,
+    hostWith(({ pid }) => pid === 2),
+  );
+  registration.start();
+  await vi.waitUntil(() => calls.includes('list'));
+  await clock.advance(1_000);
+  calls.length = 0;
+  addProcess({ processId: 'a', pid: 2, startTime: '1' });
+  registration.changedElsewhere();
+  await clock.advance(999);
+  expect(calls).toEqual([]);
+  await clock.advance(1);
+  await vi.waitUntil(() => calls.length === 2);
+  expect(calls).toEqual(['list', 'take over a']);
   await registration.stop();
 });
 

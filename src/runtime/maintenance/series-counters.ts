@@ -8,6 +8,7 @@ import {
   minuteMs,
   noCounts,
   otherName,
+  stopStatuses,
   totalName,
   type MutableCounts,
 } from '../../providers/rules/series.ts';
@@ -32,15 +33,23 @@ export class SeriesCounters {
     this.#of(name).starts += 1;
   }
 
-  /** `durationMs` is that of an orchestration execution. Absent: unknown. */
+  /**
+   * `durationMs` is that of an orchestration execution. Absent: unknown. Stops are counted from the instances instead,
+   * because the store also stops instances without a worker.
+   */
   ended(name: string, status: TerminalStatus, durationMs?: number): void {
     const { ends, instances } = this.#of(name);
-    ends[status] = (ends[status] ?? 0) + 1;
+    if (!isStop(status)) ends[status] = (ends[status] ?? 0) + 1;
     if (durationMs !== undefined && !Number.isNaN(durationMs)) addDuration(instances, durationMs);
   }
 
   attempted(name: string, durationMs: number): void {
     addDuration(this.#of(name).attempts, durationMs);
+  }
+
+  /** Counts how long an activity or task waited for its claim. */
+  waited(name: string, waitMs: number): void {
+    addDuration(this.#of(name).waits, waitMs);
   }
 
   /** Removes and returns all counts, with a total per minute. */
@@ -83,4 +92,8 @@ export class SeriesCounters {
     const [oldest] = this.#minutes.keys();
     if (oldest !== undefined) this.#minutes.delete(oldest);
   }
+}
+
+function isStop(status: TerminalStatus): boolean {
+  return stopStatuses.some((one) => one === status);
 }

@@ -10,10 +10,10 @@ import type {
   SeriesStore,
 } from '../../providers/contract/series.ts';
 import {
-  keepSeriesMs,
   mergeSeries,
   minuteMs,
   noCounts,
+  toStopRows,
   totalName,
 } from '../../providers/rules/series.ts';
 import type { SeriesCounters } from './series-counters.ts';
@@ -26,6 +26,8 @@ export interface SeriesWriterParams {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly series: SeriesCounters;
+  /** How long rows are kept. */
+  readonly keepMs: number;
   /** Clock of the interval. Default: the system clock, because an injected clock may skip a month. */
   readonly timer?: Clock;
 }
@@ -35,7 +37,15 @@ const checkEveryMs = 1_000;
 // Longer than the interval, so that the process that samples the queues keeps the lease.
 const leaseMs = 2.5 * minuteMs;
 const leaseName = 'series';
+// Deletes of one round, so that a shorter retention takes effect within minutes and no transaction is long.
 const maxSwept = 1_000;
+const maxSweeps = 50;
+// Stops of these last minutes are counted again, because a transaction may commit after its minute.
+const recountMs = 2 * minuteMs;
+// The first count of a process includes stops in the time without a worker.
+const firstCountMs = 86_400_000;
+const countMs = 60 * minuteMs;
+const writeMs = 10 * minuteMs;
 
 /** The writer of this process, by store. */
 const writers = new WeakMap<Store, ProcessWriter>();
@@ -86,6 +96,8 @@ class ProcessWriter {
   #writtenAt: number;
   #writtenAtStore: number;
   #holdsLease = false;
+  /** Stops before this minute are counted. */
+  #countedTo = Number.NEGATIVE_INFINITY;
   #lastStep: Promise<unknown> = Promise.resolve();
 
   constructor(params: SeriesWriterParams) {
@@ -121,6 +133,7 @@ class ProcessWriter {
     try {
       await this.#inTurn(async () => {
         await this.#write([]);
+        await this.#writeStops(recountMs);
         if (this.#holdsLease) await store.releaseLease({ name: leaseName, owner: this.#writerId });
       });
     } catch (error) {
@@ -151,12 +164,35 @@ class ProcessWriter {
 
   /** Writes the counts. The process that holds the lease adds the depths, and sweeps. */
   async #lead(): Promise<void> {
-    const { store, clock } = this.#params;
+    const { store, clock, keepMs } = this.#params;
     const lease = { name: leaseName, owner: this.#writerId, leaseMs };
     this.#holdsLease = await store.takeLease(lease);
     await this.#write(this.#holdsLease ? [await this.#sampleDepths()] : []);
     if (!this.#holdsLease) return;
-    await store.sweepSeries({ before: Math.floor(clock.now()) - keepSeriesMs, limit: maxSwept });
+    await this.#writeStops(firstCountMs);
+    const before = Math.floor(clock.now()) - keepMs;
+    for (let sweep = 0; sweep < maxSweeps; sweep += 1) {
+      if ((await store.sweepSeries({ before, limit: maxSwept })) < maxSwept) return;
+    }
+  }
+
+  /**
+   * Counts the instances that were stopped since the last count, at most `maxMs` ago. Cancels, terminations and expiries
+   * need no worker, so no worker can count them in memory. A repeated count changes nothing.
+   */
+  async #writeStops(maxMs: number): Promise<void> {
+    const { store, clock } = this.#params;
+    const end = Math.floor(clock.now() / minuteMs) * minuteMs + minuteMs;
+    const first = Math.max(end - minuteMs - maxMs, this.#countedTo - recountMs);
+    for (let from = first; from < end; from += countMs) {
+      const before = Math.min(from + countMs, end);
+      const rows = toStopRows(await store.countStops({ from, before }));
+      for (let start = from; start < before; start += writeMs) {
+        const part = rows.filter(({ minute }) => minute >= start && minute < start + writeMs);
+        if (part.length > 0) await this.#write(part);
+      }
+    }
+    this.#countedTo = end;
   }
 
   async #write(sampled: readonly SeriesRow[]): Promise<void> {

@@ -158,6 +158,7 @@ export class TurnLifecycle {
         heartbeat: null,
         cancel: null,
         nowMs,
+        dueAt: nowMs,
       });
     }
     startClaimed(items, sentAt);

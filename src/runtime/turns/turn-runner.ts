@@ -154,7 +154,7 @@ export class TurnRunner {
         turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
       };
     } catch (error) {
-      if (await this.#isDeleted(item)) {
+      if (await this.#isSuperseded(item)) {
         this.#evict(instance);
         return { kind: 'deleted' };
       }
@@ -175,18 +175,22 @@ export class TurnRunner {
     this.#params.release(instance);
   }
 
-  /** Whether the instance was deleted after its claim. Its history then reads as damaged. */
-  async #isDeleted({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
+  /** Whether the instance was deleted or retried after its claim. A deleted or pruned history reads as damaged. */
+  async #isSuperseded(item: OrchestrationItem): Promise<boolean> {
+    const { instanceId, instanceKey, executionId } = item;
     const { provider, options } = this.#params;
+    let isDeleted: boolean;
     try {
       const [record] = await provider.getInstances([instanceId]);
       // Compares the key: a start that was retried across a deletion has the same incarnation in both instances.
-      if (record?.instanceKey === instanceKey) return false;
+      isDeleted = record?.instanceKey !== instanceKey;
+      if (!isDeleted && record?.executionId === executionId) return false;
     } catch (error) {
       options.logger.warn({ error, instanceId }, 'checking whether an instance was deleted failed');
       return false;
     }
-    options.logger.debug({ instanceId }, 'turn was dropped because its instance was deleted');
+    const cause = isDeleted ? 'instance was deleted' : 'execution was superseded';
+    options.logger.debug({ instanceId, executionId }, `turn was dropped because its ${cause}`);
     return true;
   }
 

@@ -37,9 +37,12 @@ export interface Caller {
   readonly definitions?: AllowedDefinitions | undefined;
 }
 
+/** The actor of requests to a server without authentication that name none. */
+const anonymous = 'anonymous';
+
 /** Returns the actor to record: the name of the token, then the actor that the caller gave. */
-export function actorOf({ name }: Caller, given: string | undefined): string | undefined {
-  if (name === null) return given;
+export function actorOf({ name }: Caller, given: string | undefined): string {
+  if (name === null) return given ?? anonymous;
   return given === undefined ? name : `${name}: ${given}`;
 }
 

@@ -57,6 +57,6 @@ async function run(
   const { filter, all, dryRun, limit, cursor, reason, actor } = body;
   const given = { all, dryRun, limit, cursor, reason };
   const call = readBulkCall(action, filter, given, clock.now());
-  const named = { ...call, actor: actorOf(caller, actor) ?? null };
+  const named = { ...call, actor: actorOf(caller, actor) };
   return bulk.run(named, signal, Math.min(bulkMs, sliceMs));
 }

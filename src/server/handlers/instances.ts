@@ -24,8 +24,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     return { id: handle.id };
   },
   async listInstances({ query }, { client, showStacks }) {
-    const { limit, cursor, payloads, ...filter } = query;
-    const page = await client.list(toFilter(filter), { limit, cursor, payloads });
+    const { limit, cursor, payloads, orderBy, ...filter } = query;
+    const page = await client.list(toFilter(filter), { limit, cursor, payloads, orderBy });
     return { ...page, items: page.items.map((info) => toInstanceResponse(info, showStacks)) };
   },
   countInstances({ query }, { client }) {

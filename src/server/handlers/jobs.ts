@@ -260,7 +260,7 @@ function toStop(
 ): JobStop {
   return {
     reason: cleanReason(body.reason),
-    actor: actorOf(caller, body.actor) ?? null,
+    actor: actorOf(caller, body.actor),
     cleanupMs: body.cleanupMs ?? cleanupMs,
   };
 }

@@ -43,10 +43,12 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
     await owners.check(params.id, caller);
     const { mode, leaving = false, reason } = body;
     const note = readAuditOptions({ actor: actorOf(caller, body.actor), reason }, 'shutdown');
-    // A program that ends its own session is no operator.
+    // A program that ends its own session is no operator. Without authentication, sessions have no owner.
     const isOperator =
-      body.actor !== undefined || (await jobs.getSession(params.id))?.owner !== caller.name;
-    const audited = !leaving && isOperator && note !== undefined ? { note } : {};
+      caller.name === null ||
+      body.actor !== undefined ||
+      (await jobs.getSession(params.id))?.owner !== caller.name;
+    const audited = !leaving && isOperator ? { note } : {};
     return jobs.shutdown({ sessionId: params.id, mode, leaving, ...audited });
   },
   async waitForSession({ params, query, caller, signal }, { jobs, owners }) {

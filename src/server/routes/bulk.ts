@@ -22,6 +22,7 @@ const filter = z.strictObject({
   blocked: z.boolean().optional(),
   leaked: z.boolean().optional(),
   paused: z.boolean().optional(),
+  unregistered: z.boolean().optional(),
   tags: tags.optional(),
 });
 

@@ -57,6 +57,9 @@ const filterFields = {
   blocked: queryBoolean.optional(),
   leaked: queryBoolean.optional(),
   paused: queryBoolean.optional(),
+  unregistered: queryBoolean.optional().meta({
+    description: 'Whether work waits for a definition that no live worker has registered.',
+  }),
   tag: oneOrMore(
     z
       .string()
@@ -91,9 +94,10 @@ export const instanceRoutes = {
     path: '/v1/instances',
     role: 'read',
     summary:
-      'Lists instances, the newest first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
+      'Lists instances, the newest first. `orderBy=ended` lists those that have ended, the last end first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
     query: z.strictObject({
       ...filterFields,
+      orderBy: z.enum(['created', 'ended']).optional(),
       payloads: queryBoolean.optional(),
       limit: limit.optional(),
       cursor: cursor.optional(),

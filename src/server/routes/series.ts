@@ -36,6 +36,7 @@ const minute: z.ZodType<SeriesMinute> = z
     }),
     instances: durations,
     attempts: durations,
+    waits: durations,
     depths: z
       .strictObject({ orchestrations: depth, activities: depth, tasks: depth })
       .exactOptional(),
@@ -48,7 +49,7 @@ export const seriesRoutes = {
     path: '/v1/series',
     role: 'read',
     summary:
-      'Returns the counts of each minute, oldest first: starts, ends, durations and queue depths. At most 1,440 minutes; default: the last hour. Without `name`: all definitions.',
+      'Returns the counts of each minute, oldest first: starts, ends, durations, waits for workers and queue depths. At most 1,440 minutes; default: the last hour. Without `name`: all definitions.',
     query: z.strictObject({
       from: queryTime.optional(),
       to: queryTime.optional(),

@@ -46,6 +46,7 @@ export function newWorker(workerId: string, parts: Partial<NewWorker> = {}): New
     slots: { activities: 100, orchestrations: 256, inUse: 0 },
     leaked: 0,
     heartbeatMs: 10_000,
+    attemptLimits: [],
     runningMs: 0,
     ...parts,
   };

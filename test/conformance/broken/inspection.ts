@@ -72,6 +72,21 @@ export const brokenInspection: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a retry keeps the maximum of attempts of an earlier one',
+    rejectedBy: 'inspect/shows-the-limit-of-attempts',
+    override: ({ provider }) => {
+      let first: number | null | undefined;
+      return {
+        retryWorkItems: (retries) => {
+          first ??= retries[0]?.maxAttempts;
+          return provider.retryWorkItems(
+            retries.map((one) => ({ ...one, maxAttempts: first ?? null })),
+          );
+        },
+      };
+    },
+  },
+  {
     fault: 'inspectInstance() hides the point of no return',
     rejectedBy: 'inspect/shows-the-point-of-no-return',
     override: ({ provider }) =>

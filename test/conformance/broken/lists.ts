@@ -23,6 +23,45 @@ export const brokenLists: readonly BrokenProvider[] = [
   ignoring('leaked', 'list/by-leaked'),
   ignoring('paused', 'list/by-paused'),
   ignoring('tags', 'list/by-tags'),
+  ignoring('unregistered', 'list/by-unregistered'),
+  {
+    fault: 'a list by end is in the order of creation',
+    rejectedBy: 'list/by-end-order',
+    override: ({ provider }) => ({
+      listInstances: async ({ orderBy: _orderBy, ...params }) => ({
+        ...(await provider.listInstances(params)),
+        nextEndedAt: 0,
+      }),
+    }),
+  },
+  {
+    fault: 'a page by end starts after all instances with the last end',
+    rejectedBy: 'list/end-order-pages-have-no-gaps',
+    override: ({ provider }) => ({
+      listInstances: (params) =>
+        provider.listInstances(
+          params.beforeEndedAt === undefined ? params : { ...params, beforeKey: 0 },
+        ),
+    }),
+  },
+  {
+    fault: 'a list by end ignores its filter',
+    rejectedBy: 'list/end-order-combines',
+    override: ({ provider }) => ({
+      listInstances: (params) =>
+        provider.listInstances(params.orderBy === 'ended' ? { ...params, filter: {} } : params),
+    }),
+  },
+  {
+    fault: 'the first page of a window has only examined newer instances',
+    rejectedBy: 'list/a-window-is-found-directly',
+    override: ({ provider }) => ({
+      listInstances: (params) =>
+        params.filter.createdBefore !== undefined && params.beforeKey === undefined
+          ? Promise.resolve({ instances: [], nextKey: 10_000 })
+          : provider.listInstances(params),
+    }),
+  },
   {
     fault: 'a condition on the failure hides all other conditions',
     rejectedBy: 'list/pairs-of-conditions-combine',

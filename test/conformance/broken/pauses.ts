@@ -47,6 +47,15 @@ export const brokenPauses: readonly BrokenProvider[] = [
       afterPauses(intact, 'UPDATE worker_queue SET definition_key = abs(definition_key)'),
   },
   {
+    fault: 'a pause keeps canceled work whose claim was lost',
+    rejectedBy: 'pause/canceled-work-is-ended',
+    override: (intact) =>
+      afterPauses(
+        intact,
+        'UPDATE worker_queue SET next_at = next_at + 1e12 WHERE cancel_requested',
+      ),
+  },
+  {
     fault: 'a fast turn ignores the pause of its instance',
     rejectedBy: 'pause/a-fast-turn-is-rejected',
     override: ignorePausesInFastTurns,

@@ -57,6 +57,43 @@ export const brokenSeries: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a smaller count of stops replaces a larger one',
+    rejectedBy: 'series/the-larger-count-of-stops-stays',
+    override: ({ provider, db }) => ({
+      async writeSeries(batch) {
+        db.prepare(`UPDATE series SET data = json_remove(data, '$.stops')`).run();
+        return provider.writeSeries(batch);
+      },
+    }),
+  },
+  {
+    fault: 'stops are counted twice',
+    rejectedBy: 'series/counts-stops',
+    override: ({ provider }) => ({
+      async countStops(params) {
+        const stops = await provider.countStops(params);
+        return stops.map((one) => ({ ...one, count: 2 * one.count }));
+      },
+    }),
+  },
+  {
+    fault: 'the count of stops includes the end of its time',
+    rejectedBy: 'series/counts-stops',
+    override: ({ provider }) => ({
+      countStops: ({ from, before }) => provider.countStops({ from, before: before + 1 }),
+    }),
+  },
+  {
+    fault: 'a claim returns its own time as the due time',
+    rejectedBy: 'order/a-claim-returns-since-when-work-was-due',
+    override: ({ provider }) => ({
+      async fetchWorkItems(params) {
+        const items = await provider.fetchWorkItems(params);
+        return items.map((item) => ({ ...item, dueAt: item.nowMs }));
+      },
+    }),
+  },
+  {
     fault: 'a sweep deletes the minute of its limit too',
     rejectedBy: 'series/a-sweep-deletes-old-rows',
     override: ({ provider }) => ({

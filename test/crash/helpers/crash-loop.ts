@@ -6,7 +6,7 @@ import type { ProcessRecord } from '../oracles/operation-records.ts';
 import { FaultInjector } from './fault-injector.ts';
 import { Fleet } from './fleet.ts';
 import { Killer } from './killer.ts';
-import { readLedger } from '../oracles/ledger.ts';
+import { readLedger, type OperatorAction } from '../oracles/ledger.ts';
 import { createSqliteLoopStore, type LoopStore } from './loop-store.ts';
 import type { StoredState } from '../oracles/stored-state.ts';
 import { verify, type VerifierReport } from '../oracles/verifier.ts';
@@ -25,6 +25,8 @@ export interface CrashLoopOptions {
   readonly restarts?: number;
   readonly cuts?: number;
   readonly disturbEveryMs?: number;
+  /** Pauses, retries and cancels by an operator. Default: 0. */
+  readonly actions?: number;
   /** Default: an SQLite file. */
   readonly createStore?: () => Promise<LoopStore>;
   readonly onProgress?: (text: string) => void;
@@ -37,6 +39,10 @@ export interface CrashReport extends VerifierReport {
   /** The part of these that hit an ack in flight. */
   readonly killsOfAcks: number;
   readonly pauses: number;
+  /** How many instances the operator changed, by action. */
+  readonly operated: Readonly<Record<OperatorAction, number>>;
+  /** Claims of killed workers that others took over before their leases expired. */
+  readonly takenOver: number;
   readonly outages: number;
   /** Statements whose response was lost to a cut. */
   readonly cutAnswers: number;
@@ -67,13 +73,26 @@ const settleLeases = 20;
  * lets the rest finish, and compares the ledgers of the processes with the store.
  */
 export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashReport> {
-  const { leaseMs = 1_000, workers = 3, fencing = true, restarts = 0, cuts = 0 } = options;
+  const {
+    leaseMs = 1_000,
+    workers = 3,
+    fencing = true,
+    restarts = 0,
+    cuts = 0,
+    actions = 0,
+  } = options;
   const { createStore = createSqliteLoopStore } = options;
   const startedAt = performance.now();
   const folder = mkdtempSync(join(tmpdir(), 'perdure-crash-'));
   const loopStore = await createStore();
   const { store, state, faults } = loopStore;
-  const fleet = new Fleet(folder, { store, leaseMs, fencing, outages: restarts + cuts > 0 });
+  const fleet = new Fleet(folder, {
+    store,
+    leaseMs,
+    fencing,
+    outages: restarts + cuts > 0,
+    operators: actions > 0,
+  });
   try {
     const killer = new Killer({
       fleet,
@@ -94,9 +113,11 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       disturber,
       workers,
       instances,
+      actions,
       settleMs: settleLeases * leaseMs,
     });
-    const verdict = await verify(state, accountsOf(fleet, killer, disturber), leaseMs);
+    const accounts = accountsOf(fleet, killer, disturber);
+    const verdict = await verify(state, accounts, leaseMs);
     const { kills } = killer;
     return {
       ...verdict,
@@ -105,6 +126,7 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       killsOfOpenClaims: kills.filter(({ leases }) => leases > 0).length,
       killsOfAcks: kills.filter(({ settling }) => settling > 0).length,
       pauses: killer.pauses.length,
+      ...countActions(accounts),
       outages: disturber.outages.length,
       cutAnswers: disturber.cutAnswers,
       longestRecoveryMs: Math.max(0, ...disturber.recoveriesMs),
@@ -125,26 +147,30 @@ interface LoadParams {
   readonly disturber: FaultInjector;
   readonly workers: number;
   readonly instances: number;
+  readonly actions: number;
   readonly settleMs: number;
 }
 
 /** Returns the errors of the processes as text. */
 async function load(params: LoadParams): Promise<string[]> {
-  const { fleet, state, killer, disturber, workers, instances, settleMs } = params;
+  const { fleet, state, killer, disturber, workers, instances, actions, settleMs } = params;
   await fleet.compile();
   for (let index = 0; index < workers; index++) fleet.startWorker();
   const client = fleet.startClient(24);
+  const operator = actions > 0 ? fleet.startOperator(actions) : undefined;
   await Promise.all([killer.run(), disturber.run()]);
   while ((await state.rootCount()) < instances && !client.hasExited) await delay(100);
   fleet.startNoMore();
   client.tell('startNoMore');
+  operator?.tell('startNoMore');
+  const isOver = (): boolean => client.hasExited && operator?.hasExited !== false;
   const deadline = Date.now() + settleMs;
-  while (Date.now() < deadline && ((await state.unfinished()).length > 0 || !client.hasExited)) {
+  while (Date.now() < deadline && ((await state.unfinished()).length > 0 || !isOver())) {
     await delay(50);
   }
   const stuck = await state.unfinished();
   if (stuck.length > 0) return [`${stuck.length} instances are stuck: ${stuck.slice(0, 5).join()}`];
-  if (!client.hasExited) return ['The client still waits, though every instance is over.'];
+  if (!isOver()) return ['The client or the operator still waits, though every instance is over.'];
   await fleet.stop();
   return [];
 }
@@ -162,6 +188,18 @@ function accountsOf(
     pauses: pauses.filter(({ worker }) => worker === name),
     outages,
   }));
+}
+
+function countActions(
+  accounts: readonly ProcessRecord[],
+): Pick<CrashReport, 'operated' | 'takenOver'> {
+  const operated = { pause: 0, pauseDefinition: 0, retry: 0, cancelBulk: 0 };
+  let takenOver = 0;
+  for (const entry of accounts.flatMap(({ lines }) => lines)) {
+    if (entry.line === 'operated') operated[entry.action] += entry.changed;
+    else if (entry.line === 'tookOver') takenOver += entry.claims;
+  }
+  return { operated, takenOver };
 }
 
 function median(numbers: readonly number[]): number {

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { OpenClaims } from '../oracles/ledger.ts';
 import type { Command, ProgramOptions } from '../programs/program-io.ts';
 
+type Program = 'worker' | 'client' | 'operator';
+
 /** A real process that runs one of the programs. */
 export class Member {
   readonly name: string;
@@ -16,7 +18,7 @@ export class Member {
   hasExited = false;
   errors = '';
 
-  constructor(program: 'worker' | 'client', options: ProgramOptions, env: NodeJS.ProcessEnv) {
+  constructor(program: Program, options: ProgramOptions, env: NodeJS.ProcessEnv) {
     this.name = options.name;
     this.ledger = options.ledger;
     this.openClaims = new OpenClaims(options.ledger);
@@ -53,7 +55,10 @@ export class Member {
   }
 }
 
-type SharedOptions = Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing' | 'outages'>;
+type SharedOptions = Pick<
+  ProgramOptions,
+  'store' | 'leaseMs' | 'fencing' | 'outages' | 'operators'
+>;
 
 /** The processes of a loop: one client, and workers that are replaced when they are killed. */
 export class Fleet {
@@ -81,6 +86,10 @@ export class Fleet {
 
   startClient(inFlight: number): Member {
     return this.#start('client', `client${this.members.length}`, inFlight);
+  }
+
+  startOperator(actions: number): Member {
+    return this.#start('operator', `operator${this.members.length}`, actions);
   }
 
   startWorker(): Member {
@@ -131,7 +140,7 @@ export class Fleet {
     return { NODE_COMPILE_CACHE: cache, ...process.env, NODE_NO_WARNINGS: '1' };
   }
 
-  #start(program: 'worker' | 'client', name: string, inFlight: number): Member {
+  #start(program: Program, name: string, inFlight: number): Member {
     const ledger = join(this.#folder, `${name}.ledger`);
     const member = new Member(program, { ...this.#options, ledger, name, inFlight }, this.#env);
     this.members.push(member);

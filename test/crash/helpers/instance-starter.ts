@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Handle, Perdure } from '../../../src/index.ts';
+import { isPerdureError, type Handle, type Perdure } from '../../../src/index.ts';
 import { ProviderError } from '../../../src/model/failures/errors.ts';
 import type { Ledger } from '../oracles/ledger.ts';
 import { idOf, kinds } from './scenarios.ts';
@@ -11,6 +11,7 @@ export class InstanceStarter {
   readonly #name: string;
   readonly #kindOf: (n: number) => string;
   readonly #outages: boolean;
+  readonly #operators: boolean;
   readonly #lanes: Promise<void>[];
   #count = 0;
   #ending = false;
@@ -21,6 +22,7 @@ export class InstanceStarter {
     readonly name: string;
     readonly inFlight: number;
     readonly outages: boolean;
+    readonly operators: boolean;
     readonly kindOf: (n: number) => string;
   }) {
     this.#perdure = params.perdure;
@@ -28,6 +30,7 @@ export class InstanceStarter {
     this.#name = params.name;
     this.#kindOf = params.kindOf;
     this.#outages = params.outages;
+    this.#operators = params.operators;
     this.#lanes = Array.from({ length: params.inFlight }, () => this.#keepOneUnderWay());
   }
 
@@ -59,7 +62,22 @@ export class InstanceStarter {
       await delay((n % 3) * 15);
       await handle.raiseEvent('add', event * 10);
     }
-    this.#ledger.write({ line: 'result', id, value: await handle.result() });
+    this.#ledger.write({ line: 'result', id, value: await this.#result(handle) });
+  }
+
+  /** Waits for the result. An instance that an operator stopped is retried by that operator. */
+  async #result(handle: Handle): Promise<unknown> {
+    for (;;) {
+      try {
+        return await handle.result();
+      } catch (error) {
+        const isStopped =
+          isPerdureError(error, 'OPERATION_CANCELED') ||
+          isPerdureError(error, 'INSTANCE_TERMINATED');
+        if (!isStopped || !this.#operators) throw error;
+        await delay(50);
+      }
+    }
   }
 
   /** Starts an instance, with retries while the store is unavailable; the id deduplicates them. */

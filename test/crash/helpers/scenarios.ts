@@ -53,6 +53,11 @@ export function idOf(starter: string, kind: string, n: number): string {
   return `${starter}:${kind}:${n}`;
 }
 
+/** The input of the instance with this id. */
+export function inputOf(id: string): number {
+  return Number(id.split(':')[2]);
+}
+
 /** The expected result of the instance with this id. */
 export function expectedResult(id: string): number | undefined {
   const [, kind = '', n] = id.split(':');

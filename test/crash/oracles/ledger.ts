@@ -45,7 +45,14 @@ export type LedgerLine =
   /** The store acknowledged a start. */
   | { readonly line: 'started'; readonly id: string }
   | { readonly line: 'result'; readonly id: string; readonly value: unknown }
-  | { readonly line: 'trouble'; readonly message: string };
+  | { readonly line: 'trouble'; readonly message: string }
+  /** An operator changed this many instances. */
+  | { readonly line: 'operated'; readonly action: OperatorAction; readonly changed: number }
+  /** A worker took over this many claims of dead processes. */
+  | { readonly line: 'tookOver'; readonly claims: number };
+
+/** What an operator does in a loop. */
+export type OperatorAction = 'pause' | 'pauseDefinition' | 'retry' | 'cancelBulk';
 
 /** Writes the ledger of one process. */
 export class Ledger {

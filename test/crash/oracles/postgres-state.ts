@@ -1,9 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { EffectOutput } from '../helpers/scenarios.ts';
-import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
-
-const ends = `('executionCompleted', 'executionFailed', 'executionContinuedAsNew')`;
+import {
+  ends,
+  type StoredCompletion,
+  type StoredInstance,
+  type StoredState,
+} from './stored-state.ts';
 
 /** Reads a PostgreSQL database. Retries while its server is unavailable. */
 export class PostgresState implements StoredState {
@@ -59,7 +62,11 @@ export class PostgresState implements StoredState {
     const rows = await this.#query<{ key: string; payload: string; at: string }>(
       `SELECT instance_id || '/' || incarnation || '/' || history.execution_id || '.'
          || (data::json ->> 'operation') AS key, history.payload, at
-       FROM history JOIN instances USING (instance_key) WHERE kind = 'activityCompleted'`,
+       FROM history JOIN instances USING (instance_key)
+       WHERE kind = 'activityCompleted' AND event_id > coalesce((
+         SELECT (started.data::json -> 'inherited' -> -1 ->> 'events')::int FROM history AS started
+         WHERE started.instance_key = history.instance_key
+           AND started.execution_id = history.execution_id AND started.event_id = 1), 0)`,
     );
     return rows.map(({ key, payload, at }) => {
       const { run } = JSON.parse(payload) as EffectOutput;

@@ -1,6 +1,11 @@
 import Database from 'better-sqlite3';
 import type { EffectOutput } from '../helpers/scenarios.ts';
-import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
+import {
+  ends,
+  type StoredCompletion,
+  type StoredInstance,
+  type StoredState,
+} from './stored-state.ts';
 
 /** Reads an SQLite file. */
 export class SqliteState implements StoredState {
@@ -73,7 +78,11 @@ export class SqliteState implements StoredState {
       .prepare<[], { key: string; payload: string; at: number }>(
         `SELECT instance_id || '/' || incarnation || '/' || history.execution_id || '.' || (data ->> 'operation') AS key,
            history.payload, at
-         FROM history JOIN instances USING (instance_key) WHERE kind = 'activityCompleted'`,
+         FROM history JOIN instances USING (instance_key)
+         WHERE kind = 'activityCompleted' AND event_id > coalesce((
+           SELECT started.data ->> '$.inherited[#-1].events' FROM history AS started
+           WHERE started.instance_key = history.instance_key
+             AND started.execution_id = history.execution_id AND started.event_id = 1), 0)`,
       )
       .all();
     return rows.map(({ key, payload, at }) => {
@@ -89,9 +98,8 @@ export class SqliteState implements StoredState {
          FROM history JOIN instances USING (instance_key)
          GROUP BY instance_key, history.execution_id
          HAVING count(*) <> max(event_id) OR min(event_id) <> 1
-           OR sum(kind IN ('executionCompleted', 'executionFailed', 'executionContinuedAsNew')) <> 1
-           OR max(CASE WHEN kind IN ('executionCompleted', 'executionFailed', 'executionContinuedAsNew')
-                  THEN event_id END) <> max(event_id)`,
+           OR sum(kind IN ${ends}) <> 1
+           OR max(CASE WHEN kind IN ${ends} THEN event_id END) <> max(event_id)`,
       )
       .pluck()
       .all();

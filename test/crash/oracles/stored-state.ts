@@ -6,7 +6,11 @@ export interface StoredInstance {
   readonly failure: string | null;
 }
 
-/** A completion in the history. `at` is the start of its turn; no claim of the item can be later. */
+/** The kinds of events that end an execution, as a list in SQL. */
+export const ends = `('executionCompleted', 'executionFailed', 'executionContinuedAsNew', 'executionCanceled',
+  'executionTerminated')`;
+
+/** A completion in the history, without those that a retry copied. `at` is the start of its turn; no claim of the item can be later. */
 export interface StoredCompletion {
   readonly key: string;
   readonly run: string;

@@ -43,13 +43,13 @@ export async function verify(
   const completions = await state.completions();
   const effects = [...operations.values()].map((operation) => checkClaims(operation, leaseMs));
   const results = completions.map((completion) =>
-    checkCompletion(completion, operations.get(completion.key), leaseMs),
+    checkCompletion(completion, operationOf(operations, completion), leaseMs),
   );
   const instances = await state.instances();
   return {
     violations: [
       ...checkStarts(instances, accounts),
-      ...checkInstances(instances),
+      ...checkInstances(instances, hasOperators(accounts)),
       ...checkResults(accounts),
       ...(await state.brokenHistories()),
       ...(await state.leftovers()),
@@ -69,6 +69,26 @@ export async function verify(
   };
 }
 
+function hasOperators(accounts: readonly ProcessRecord[]): boolean {
+  return accounts.some(({ lines }) => lines.some(({ line }) => line === 'operated'));
+}
+
+/**
+ * The operation of a completion. A retry delivers an outcome again that the execution before had received after its
+ * cancel: then the operation is that of an earlier execution.
+ */
+function operationOf(
+  operations: ReadonlyMap<string, OperationRecord>,
+  { key, run }: StoredCompletion,
+): OperationRecord | undefined {
+  const [, base = '', execution = '', operation = ''] = /^(.*\/)(\d+)(\.\d+)$/.exec(key) ?? [];
+  for (let id = Number(execution); id >= 1; id--) {
+    const found = operations.get(`${base}${id}${operation}`);
+    if (found?.executions.some((one) => one.run === run) === true) return found;
+  }
+  return operations.get(key);
+}
+
 function checkStarts(
   instances: readonly StoredInstance[],
   accounts: readonly ProcessRecord[],
@@ -83,8 +103,13 @@ function checkStarts(
   );
 }
 
-function checkInstances(instances: readonly StoredInstance[]): readonly string[] {
+function checkInstances(
+  instances: readonly StoredInstance[],
+  operators: boolean,
+): readonly string[] {
   return instances.flatMap(({ instanceId, status, isRoot, output, failure }) => {
+    // A child is canceled with an execution of its parent that an operator stopped.
+    if (!isRoot && status === 'canceled' && operators) return [];
     if (status !== 'completed') return [`${instanceId} is ${status} ${failure ?? ''}`];
     const expected = expectedResult(instanceId);
     const isRight = !isRoot || (expected !== undefined && output === String(expected));
@@ -148,7 +173,7 @@ function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: numb
     else if (wasCutOff(claim.account, claim.since, next.until)) cutOff += ran ? 1 : 0;
     else
       violations.push(
-        `${key} was claimed by ${next.account.name}, nothing was wrong with ${claim.account.name}`,
+        `${key} was claimed by ${next.account.name}, nothing was wrong with ${claim.account.name} (${describeClaims(claim, next)})`,
       );
   }
   if (claims.filter(({ settled }) => settled === 'acked').length > 1) {
@@ -162,6 +187,12 @@ function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: numb
     }
   }
   return { violations, killed, slept, cutOff };
+}
+
+/** The times of two consecutive claims, relative to the first. */
+function describeClaims(claim: Claim, next: Claim): string {
+  const after = (at: number): string => `${at - claim.since} ms`;
+  return `held for ${after(claim.heldUntil)}, ${claim.settled ?? 'not settled'}, claimed again after ${after(next.since)}`;
 }
 
 /** The rest of V3, V5 and V6. */

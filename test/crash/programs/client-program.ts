@@ -6,7 +6,7 @@ import { openStore } from '../helpers/open-store.ts';
 import { disconnect, onCommand, readOptions, reportReady } from './program-io.ts';
 import { kindOf } from '../helpers/scenarios.ts';
 
-const { store, ledger: path, name, inFlight, outages } = readOptions();
+const { store, ledger: path, name, inFlight, outages, operators } = readOptions();
 const ledger = new Ledger(path);
 const perdure = await Perdure.open(await openStore(store));
 const starter = new InstanceStarter({
@@ -15,6 +15,7 @@ const starter = new InstanceStarter({
   name,
   inFlight,
   outages,
+  operators,
   // If the response is lost, it is unknown whether the event was raised.
   kindOf: (n) => kindOf(n, { events: !outages }),
 });

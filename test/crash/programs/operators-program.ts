@@ -1,13 +1,17 @@
 /** A worker or an operator of the operators test, until it is killed. Exits with its parent. */
 import { activity, orchestration, Perdure } from '../../../src/index.ts';
 import { Ledger } from '../oracles/ledger.ts';
+import { runBulk, type BulkRole } from '../helpers/operator-bulk.ts';
 
 /** The settings of one program, passed on its command line. */
 export interface OperatorsOptions {
   readonly store: string;
   readonly ledger: string;
-  /** `faulty`: a worker whose activity fails. `fixed`: a worker whose activity completes. */
-  readonly role: 'faulty' | 'fixed' | 'retry' | 'cancel';
+  /**
+   * `faulty`: a worker whose activity fails. `fixed`: a worker whose activity completes. Others: an operator that runs
+   * this bulk operation and reports its progress.
+   */
+  readonly role: 'faulty' | 'fixed' | BulkRole;
 }
 
 const { store, ledger, role } = JSON.parse(process.argv[2] ?? '') as OperatorsOptions;
@@ -18,17 +22,8 @@ const ignore = (): void => undefined;
 const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
 const perdure = await Perdure.open(store, { logger });
 const { client } = perdure;
-if (role === 'retry') {
-  const { items } = await client.list({ name: 'ships', status: 'failed' }, { limit: 1_000 });
-  for (const { id } of items) {
-    await client.retry(id, { from: 'failure', actor: 'ann' });
-    process.send?.(id);
-  }
-} else if (role === 'cancel') {
-  await client.bulk.cancel(
-    { name: 'ships' },
-    { actor: 'ann', onProgress: (progress) => process.send?.(progress) },
-  );
+if (role !== 'faulty' && role !== 'fixed') {
+  await runBulk(client, role, { onProgress: (progress) => process.send?.(progress) });
 } else {
   const lines = new Ledger(ledger);
   let runs = 0;

@@ -8,10 +8,12 @@ export interface ProgramOptions {
   readonly leaseMs: number;
   /** If false, every lock token counts as valid. */
   readonly fencing: boolean;
-  /** How many of its own instances it keeps active. */
+  /** How many of its own instances it keeps active. Of an operator: the number of its actions. */
   readonly inFlight: number;
   /** The store may be unavailable for a while: its errors are then expected. */
   readonly outages: boolean;
+  /** Operators may stop instances and retry them. */
+  readonly operators: boolean;
 }
 
 /** From the harness to a program. */

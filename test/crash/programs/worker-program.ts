@@ -10,7 +10,7 @@ import { createScenarios, kindOf } from '../helpers/scenarios.ts';
 import { withoutFencing } from '../helpers/unfenced-provider.ts';
 import { recordClaims } from '../helpers/recording-provider.ts';
 
-const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
+const { store, ledger: path, name, leaseMs, fencing, inFlight, outages, operators } = readOptions();
 const ledger = new Ledger(path);
 const book = new ClaimRegistry();
 
@@ -38,7 +38,15 @@ const worker = await perdure.startWorker({
   // Workers crash because of the loop, never because of an item.
   maxClaims: 1_000_000,
   // A rejected turn is expected after a lost lease. Only unexpected errors are reported.
-  logger: { debug: () => {}, info: () => {}, warn: () => {}, error: trouble },
+  logger: {
+    debug: () => {},
+    info: (fields) => {
+      const { claims } = fields as { readonly claims?: number };
+      if (claims !== undefined) ledger.write({ line: 'tookOver', claims });
+    },
+    warn: () => {},
+    error: trouble,
+  },
 });
 // The events of an instance whose starter was killed would never be raised.
 const starter = new InstanceStarter({
@@ -47,6 +55,7 @@ const starter = new InstanceStarter({
   name,
   inFlight,
   outages,
+  operators,
   kindOf: (n) => kindOf(n, { events: false }),
 });
 

@@ -40,7 +40,13 @@ function row(minute: number, name: string, load: number, failures: number): Seri
   return {
     minute,
     name,
-    counts: { starts, ends, instances: durations(starts, 11), attempts: durations(starts * 3, 6) },
+    counts: {
+      starts,
+      ends,
+      instances: durations(starts, 11),
+      attempts: durations(starts * 3, 6),
+      waits: durations(starts * 3, 3),
+    },
     ...(name === '' && { depths: { orchestrations: depth, activities: depth, tasks: depth } }),
   };
 }
@@ -96,6 +102,7 @@ export function otherWorker(
     leaked: 0,
     heartbeatMs: 10_000,
     runningMs: 3 * 3_600_000,
+    attemptLimits: [],
     ...definitions,
     ...fields,
   };

@@ -3,8 +3,14 @@ import { flow, readFlowRun } from 'perdure/flows';
 import { expect, it } from 'vitest';
 import { describeEngine } from '../describe-engine.ts';
 import { signalled } from '../signalled.ts';
+import { overrideProvider } from '../../crash/override-provider.ts';
+import { Perdure } from '../../../src/perdure.ts';
 
 const go = event<string>('go');
+
+const failsOnce = orchestration('fails-once', (ctx) =>
+  ctx.executionId === 1 ? Promise.reject(new Error('fails')) : Promise.resolve('again'),
+);
 
 function codeOf(call: Promise<unknown>): Promise<string> {
   return call.then(
@@ -148,6 +154,181 @@ describeEngine(
       const completed = (await kinds()).filter((kind) => kind === 'activityCompleted');
       expect(completed).toHaveLength(1);
       expect(calls).toBe(2);
+    });
+
+    it.each(['completes', 'fails'] as const)(
+      'a handler of the ended execution that %s late changes nothing while the retry runs the same call',
+      async (how) => {
+        const { client, startWorker, openProvider } = await open();
+        const store = await openProvider();
+        try {
+          const gates = [signalled<string>(), signalled<string>(), signalled<string>()];
+          const begun = [signalled<void>(), signalled<void>(), signalled<void>()];
+          const work = activity(
+            'work',
+            (ctx) => {
+              const index = Number(/(\d+)\.\d+$/.exec(ctx.idempotencyKey)?.[1]) - 1;
+              begun[index]?.resolve();
+              return gates[index]?.promise ?? Promise.reject(new Error('not expected'));
+            },
+            { retry: { maxAttempts: 1 } },
+          );
+          const slow = orchestration('slow', (ctx) => ctx.call(work));
+          await startWorker({ orchestrations: [slow], activities: [work] });
+          const handle = await client.start(slow, undefined, { id: 'slow' });
+          const running = async () => (await store.listRunningItems('slow')).length;
+          // The first retry keeps the call, the second one issues it again.
+          for (const [index, from] of (['failure', 'start'] as const).entries()) {
+            await begun[index]?.promise;
+            await handle.terminate({ reason: 'stop' });
+            await handle.retry({ from });
+            await begun[index + 1]?.promise;
+            expect(await running()).toBe(2);
+            if (how === 'fails') gates[index]?.reject(new Error('late'));
+            else gates[index]?.resolve('late');
+            await expect.poll(running).toBe(1);
+            const { items } = await client.history('slow', { executionId: index + 2 });
+            expect(items.map(({ event: one }) => one.kind)).toEqual([
+              'executionStarted',
+              'activityScheduled',
+            ]);
+            expect((await handle.status()).status).toBe('running');
+          }
+          gates[2]?.resolve('last');
+          expect(await handle.result()).toBe('last');
+          expect((await client.listExecutions('slow')).items).toMatchObject([
+            { executionId: 1, status: 'terminated' },
+            { executionId: 2, status: 'terminated' },
+            { executionId: 3, status: 'completed' },
+          ]);
+        } finally {
+          await store.close();
+        }
+      },
+    );
+
+    it.each(['is deleted', 'is deleted and started again', 'is retried'] as const)(
+      'a retry of an instance that %s between its read and its commit rejects and changes nothing',
+      async (how) => {
+        const { client, openProvider } = await open({ orchestrations: [failsOnce] });
+        const handle = await client.start(failsOnce, undefined, { id: 'a' });
+        await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+        const [reached, mayCommit] = [signalled<void>(), signalled<void>()];
+        const provider = await openProvider();
+        const slow = await Perdure.open(
+          overrideProvider(provider, {
+            async retryInstances(retries) {
+              reached.resolve();
+              await mayCommit.promise;
+              return provider.retryInstances(retries);
+            },
+          }),
+        );
+        try {
+          const retried = codeOf(slow.client.retry('a', { from: 'failure' }));
+          await reached.promise;
+          if (how === 'is retried') await client.retry('a', { from: 'start' });
+          else await client.deleteInstance('a');
+          if (how === 'is deleted and started again') {
+            await client.start(failsOnce, undefined, { id: 'a' });
+            expect((await client.wait('a')).status).toBe('failed');
+          }
+          if (how === 'is retried') expect((await client.wait('a')).status).toBe('completed');
+          mayCommit.resolve();
+          // The second read of a retried instance finds one that has completed.
+          expect(await retried).toBe(
+            how === 'is retried' ? 'INSTANCE_NOT_RETRYABLE' : 'INSTANCE_NOT_FOUND',
+          );
+          const info = await client.get('a');
+          const expected = { 'is deleted and started again': 'failed', 'is retried': 'completed' };
+          expect(info?.status).toBe(how === 'is deleted' ? undefined : expected[how]);
+          const executions = how === 'is retried' ? 2 : 1;
+          if (info !== undefined) {
+            expect((await client.listExecutions('a')).items).toHaveLength(executions);
+          }
+          const { items } = await client.listAudit();
+          expect(items.filter(({ action }) => action === 'retry')).toHaveLength(executions - 1);
+        } finally {
+          await slow.close();
+        }
+      },
+    );
+
+    it.each([false, true])(
+      'a delete (force: %s) whose instance is retried before its commit rejects unless it is forced',
+      async (force) => {
+        const waits = orchestration('waits', (ctx) =>
+          ctx.executionId === 1 ? Promise.reject(new Error('fails')) : ctx.waitFor(go),
+        );
+        const { client, openProvider } = await open({ orchestrations: [waits] });
+        const handle = await client.start(waits, undefined, { id: 'a' });
+        await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+        const [reached, mayCommit] = [signalled<void>(), signalled<void>()];
+        const provider = await openProvider();
+        const slow = await Perdure.open(
+          overrideProvider(provider, {
+            async deleteInstancesAtomic(trees) {
+              reached.resolve();
+              await mayCommit.promise;
+              return provider.deleteInstancesAtomic(trees);
+            },
+          }),
+        );
+        try {
+          const removed = codeOf(slow.client.deleteInstance('a', { force }));
+          await reached.promise;
+          expect(await codeOf(client.retry('a', { from: 'start' }))).toBe('resolved');
+          mayCommit.resolve();
+          expect(await removed).toBe(force ? 'resolved' : 'INSTANCE_STILL_RUNNING');
+          if (force) {
+            expect(await client.get('a')).toBeUndefined();
+            expect(await codeOf(client.retry('a', { from: 'start' }))).toBe('INSTANCE_NOT_FOUND');
+          } else {
+            await handle.raiseEvent(go, 'on');
+            expect(await handle.result()).toBe('on');
+          }
+        } finally {
+          await slow.close();
+        }
+      },
+    );
+
+    it('a worker reports no block for a claimed execution that was retried and pruned', async () => {
+      const { client, openProvider } = await open();
+      const waits = orchestration('waits', (ctx) => ctx.waitFor(go));
+      const handle = await client.start(waits, undefined, { id: 'a' });
+      const first = await Perdure.open(await openProvider());
+      await first.startWorker({ orchestrations: [waits], warmCacheBytes: 0 });
+      await expect.poll(async () => (await client.history('a')).items.length).toBe(2);
+      await first.close();
+      const [reached, mayRead] = [signalled<void>(), signalled<void>()];
+      const provider = await openProvider();
+      const slow = await Perdure.open(
+        overrideProvider(provider, {
+          async readHistory(reads) {
+            reached.resolve();
+            await mayRead.promise;
+            return provider.readHistory(reads);
+          },
+        }),
+      );
+      const blocked: string[] = [];
+      const hooks = {
+        instanceBlocked: ({ reason }: { reason: string }) => void blocked.push(reason),
+      };
+      const worker = await slow.startWorker({ orchestrations: [waits], hooks });
+      await handle.raiseEvent(go, 'lost with its execution');
+      await reached.promise;
+      await handle.terminate({ reason: 'stop' });
+      await handle.retry({ from: 'start' });
+      await client.pruneExecutions('a', { keepLast: 1 });
+      mayRead.resolve();
+      await expect.poll(async () => (await client.history('a')).items.length).toBe(2);
+      await handle.raiseEvent(go, 'on');
+      expect(await handle.result()).toBe('on');
+      await worker.stop();
+      await slow.close();
+      expect(blocked).toEqual([]);
     });
 
     it('a canceling instance rejects a retry, and its fork is canceling too', async () => {

@@ -152,6 +152,33 @@ describeEngine(
       expect(runs).toBe(1);
     });
 
+    it('retry of a retry that was terminated before its first turn loses no event and no result', async () => {
+      const { client, startWorker } = await engine();
+      let runs = 0;
+      let isBroken = true;
+      const counted = activity('counted', () => (runs += 1));
+      const waits = orchestration('waits', async (ctx) => {
+        const [value, count] = await ctx.all([ctx.waitFor('go'), ctx.call(counted)]);
+        if (isBroken) throw new Error('broken');
+        return [value, count];
+      });
+      const code = { orchestrations: [waits], activities: [counted] };
+      const worker = await startWorker(code);
+      const handle = await client.start(waits, undefined, { id: 'waits' });
+      await handle.raiseEvent('go', 'sent once');
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      await worker.stop();
+      for (let round = 0; round < 2; round += 1) {
+        await handle.retry({ from: 'failure' });
+        await handle.terminate();
+      }
+      await handle.retry({ from: 'failure' });
+      isBroken = false;
+      await startWorker(code);
+      expect(await handle.result()).toEqual(['sent once', 1]);
+      expect(runs).toBe(1);
+    });
+
     it('retry of a failed task run runs its handler again with fresh attempts', async () => {
       const { client, startWorker } = await engine();
       const attempts: number[] = [];

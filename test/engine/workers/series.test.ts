@@ -5,6 +5,7 @@ import { activity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { noCounts } from '../../../src/providers/rules/series.ts';
 import { task } from '../../../src/tasks/task.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { testOptions } from 'perdure/testing';
@@ -160,6 +161,119 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('minute series (%s)', (kind) =>
     await worker.stop();
     const starts = (await client.series({ name: 'order' })).map((minute) => minute.starts);
     expect(starts).toEqual([1, 1]);
+  });
+
+  it('counts cancels of pending instances, terminations and expiries, also without a worker', async () => {
+    const { perdure, client, clock, openPerdure } = await open();
+    // No worker runs: the store alone ends these.
+    for (const id of ['a', 'b', 'c']) await client.start(order, undefined, { id });
+    const runs = [];
+    for (const expiresIn of ['10s', '20s'] as const) {
+      runs.push(await client.runTask(mail, undefined, { expiresIn }));
+    }
+    await client.cancel('a');
+    await client.terminate('b');
+    await client.terminate('c');
+    const canceledRun = await client.runTask(mail);
+    await canceledRun.cancel();
+    const at = clock.now();
+    await clock.advance(30_000);
+    const worker = await perdure.startWorker(definitions);
+    for (const run of runs) {
+      await vi.waitFor(async () => expect((await client.get(run.id))?.status).toBe('expired'));
+    }
+    const other = await (await openPerdure()).startWorker(definitions);
+    await clock.advance(minuteMs);
+    // Both processes count the same instances.
+    await other.stop();
+    await worker.stop();
+    const endsOf = async (name?: string) => {
+      const minutes = await client.series({ name, from: at - minuteMs, to: at + 5 * minuteMs });
+      const sums: Record<string, number> = {};
+      for (const [status, count] of minutes.flatMap(({ ends }) => Object.entries(ends)))
+        sums[status] = (sums[status] ?? 0) + count;
+      return sums;
+    };
+    expect(await endsOf('order')).toEqual({ canceled: 1, terminated: 2 });
+    expect(await endsOf('mail')).toEqual({ canceled: 1, expired: 2 });
+    expect(await endsOf()).toEqual({ canceled: 2, terminated: 2, expired: 2 });
+  });
+
+  it('a canceled instance whose code cleaned up is counted once, with its duration', async () => {
+    const { perdure, client, clock } = await open();
+    const worker = await perdure.startWorker(definitions);
+    const handle = await client.start(slow);
+    await vi.waitFor(async () => expect((await client.get(handle.id))?.status).toBe('running'));
+    await handle.cancel({ wait: true });
+    await clock.advance(minuteMs);
+    await vi.waitFor(async () => {
+      expect(await client.series({ name: 'slow' })).toMatchObject([
+        { starts: 1, ends: { canceled: 1 }, instances: { count: 1 } },
+      ]);
+    }, 10_000);
+    await worker.stop();
+    expect(await client.series({ name: 'slow' })).toMatchObject([{ ends: { canceled: 1 } }]);
+  });
+
+  it('series() returns how long tasks and activities waited for a worker', async () => {
+    const { perdure, client, clock } = await open();
+    const run = await client.runTask(mail);
+    const delayed = await client.runTask(mail, undefined, { delay: '10s' });
+    await clock.advance(12_000);
+    const worker = await perdure.startWorker(definitions);
+    await run.result();
+    await delayed.result();
+    // Claimed with the turn that schedules it, so it does not wait.
+    await (await client.start(order)).result();
+    await worker.stop();
+    const waitsOf = async (name?: string) => (await client.series({ name })).at(-1)?.waits;
+    expect(await waitsOf('mail')).toMatchObject({ count: 2, sumMs: 14_000, maxMs: 12_000 });
+    expect(await waitsOf('ship')).toMatchObject({ count: 1, maxMs: 0 });
+    expect(await waitsOf()).toMatchObject({ count: 3, sumMs: 14_000, p95Ms: 12_000 });
+  });
+
+  it('retention.keepSeries sets how long minutes are kept', async () => {
+    const { perdure, client, clock } = await open();
+    const retention = { keepSeries: '2h' } as const;
+    const at = clock.now();
+    for (let hour = 0; hour < 4; hour += 1) {
+      const worker = await perdure.startWorker({ ...definitions, retention });
+      await (await client.start(order)).result();
+      await worker.stop();
+      await clock.advance(3_600_000);
+    }
+    const kept = async () =>
+      (await client.series({ from: at, to: clock.now(), name: 'order' })).length;
+    expect(await kept()).toBe(4);
+    await perdure.startWorker({ ...definitions, retention });
+    await clock.advance(minuteMs);
+    await vi.waitFor(async () => expect(await kept()).toBe(1), 10_000);
+    for (const keepSeries of ['1m', -1, 'soon'] as never[]) {
+      await expect(perdure.startWorker({ retention: { keepSeries } })).rejects.toMatchObject({
+        code: expect.stringMatching(/^INVALID_(OPTION|DURATION)$/) as string,
+      });
+    }
+  });
+
+  it('one round of the sweep deletes more minutes than one transaction', async () => {
+    let provider: Provider | undefined;
+    const { perdure, client, clock } = await open((opened) => (provider = opened));
+    const at = Math.floor(clock.now() / minuteMs) * minuteMs;
+    const rows = Array.from({ length: 2_500 }, (_, index) => ({
+      minute: at + (index % 1_000) * minuteMs,
+      name: `n${Math.floor(index / 1_000)}`,
+      counts: noCounts(),
+    }));
+    await provider?.writeSeries({ writerId: 'w', number: 1, rows });
+    await clock.advance(9 * 86_400_000);
+    await perdure.startWorker(definitions);
+    await clock.advance(minuteMs);
+    await vi.waitFor(async () => {
+      for (const name of ['n0', 'n1', 'n2']) {
+        const range = { name, from: at, to: at + 1_000 * minuteMs };
+        expect(await client.series(range)).toEqual([]);
+      }
+    }, 10_000);
   });
 
   it('the worker deletes minutes that are older than 7 days', async () => {

@@ -1,7 +1,8 @@
 import { decodeEvent, isIncoming, type HistoryEvent } from '../../../src/model/event.ts';
 import { decodePayload } from '../../../src/model/values/payload.ts';
+import type { ExecutionRecord } from '../../../src/providers/contract/instances.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
-import type { Delivered, ModelInstance } from './reference-model.ts';
+import type { Delivered, Life, ModelInstance } from './reference-model.ts';
 import { ScriptRun } from './script-run.ts';
 import type { Script } from './script.ts';
 
@@ -50,12 +51,13 @@ export class HistoryCheck {
   readonly #instance: ModelInstance;
   readonly #violations: string[] = [];
   /** Delivered messages that were not found in the history yet. */
-  readonly #delivered: (Delivered | undefined)[];
+  #delivered: (Delivered | undefined)[] = [];
+  #life: Life;
 
   constructor(store: Provider, instance: ModelInstance) {
     this.#store = store;
     this.#instance = instance;
-    this.#delivered = [...instance.delivered];
+    this.#life = instance;
   }
 
   async run(): Promise<readonly string[]> {
@@ -63,21 +65,35 @@ export class HistoryCheck {
     const executions = await this.#store.listExecutions({ instanceId, after: 0, limit: 1_000 });
     const { length } = executions;
     this.#expect(length === execution - prunedUpTo, `has ${length} executions`);
-    // The messages of pruned executions are in no history.
-    for (const turn of turns) {
-      if (turn.execution <= prunedUpTo) this.#delivered.fill(undefined, 0, turn.seen);
+    const lives = [...this.#instance.past, this.#instance];
+    for (const [index, life] of lives.entries()) {
+      this.#life = life;
+      this.#delivered = [...life.delivered];
+      const last = (lives[index + 1]?.from ?? execution + 1) - 1;
+      // The messages of pruned executions are in no history.
+      for (const turn of turns) {
+        if (turn.execution < life.from || turn.execution > last) continue;
+        if (turn.execution <= prunedUpTo) this.#delivered.fill(undefined, 0, turn.seen);
+      }
+      await this.#checkLife(
+        executions.filter(({ executionId: id }) => id >= life.from && id <= last),
+        last,
+      );
     }
+    return this.#violations;
+  }
+
+  async #checkLife(executions: readonly ExecutionRecord[], last: number): Promise<void> {
+    const { id: instanceId } = this.#instance;
     let run: ScriptRun | undefined;
     for (const { executionId, historyLength, status } of executions) {
       const params = { instanceId, executionId, after: 0, limit: 1_000 };
       const events = (await this.#store.readInstanceHistory(params)).map(decodeEvent);
       this.#expect(events.length === historyLength, 'has a gap in its history');
       run = this.#check(executionId, events, run);
-      const last = executionId === execution;
-      const expected = last ? this.#instance.status : 'continuedAsNew';
+      const expected = executionId === last ? this.#life.status : 'continuedAsNew';
       this.#expect(status === expected, `execution ${executionId} is ${status}, not ${expected}`);
     }
-    return this.#violations;
   }
 
   #check(
@@ -93,7 +109,7 @@ export class HistoryCheck {
     }
     const [started] = events;
     if (started?.kind !== 'executionStarted') {
-      const neverRan = events.length === 1 && this.#instance.status !== 'completed';
+      const neverRan = events.length === 1 && this.#life.status !== 'completed';
       this.#expect(neverRan, 'does not begin with its start');
       return undefined;
     }
@@ -112,14 +128,27 @@ export class HistoryCheck {
       run.cancel();
     }
     run.start();
-    this.#applyTurns(run, executionId, events);
+    const kept = executionId === this.#life.from ? this.#life.kept : 0;
+    for (const event of events.slice(1, kept)) this.#applyKept(run, event);
+    this.#applyTurns(run, executionId, events, kept);
     if (last !== undefined) this.#checkEnd(run, last);
     return run;
   }
 
-  #applyTurns(run: ScriptRun, executionId: number, events: readonly HistoryEvent[]): void {
+  /** Events that a retry copied were checked in the execution that recorded them. */
+  #applyKept(run: ScriptRun, event: HistoryEvent): void {
+    const wrong = run.apply(event);
+    if (wrong !== undefined) this.#expect(false, `kept an event, but ${wrong}`);
+  }
+
+  #applyTurns(
+    run: ScriptRun,
+    executionId: number,
+    events: readonly HistoryEvent[],
+    kept: number,
+  ): void {
     const turns = this.#instance.turns.filter(({ execution }) => execution === executionId);
-    let index = 0;
+    let index = kept;
     for (const turn of turns) {
       const ofTurn = events.slice(index, index + turn.events);
       index += turn.events;
@@ -227,7 +256,7 @@ export class HistoryCheck {
   }
 
   #checkEnd(run: ScriptRun, event: HistoryEvent): void {
-    const { cancel, terminated } = this.#instance;
+    const { cancel, terminated } = this.#life;
     if (event.kind === 'executionTerminated') {
       return this.#expect(event.reason === terminated, 'was terminated without a request');
     }

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import type { Clock } from '../../../src/model/clock.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
@@ -13,8 +16,8 @@ export interface ModelCheckParams {
   /** Both as printed by a failed check. */
   readonly seed?: number | undefined;
   readonly path?: string | undefined;
-  /** Default: an in-memory store. */
-  readonly openStore?: (clock: Clock) => Promise<Provider>;
+  /** Default: an intact SQLite store. */
+  readonly openStore?: OpenStore;
   /** Skip the shrinking of a failed scenario. Default: false. */
   readonly asFound?: boolean;
 }
@@ -29,6 +32,9 @@ export interface ModelCheckReport {
   readonly coverage: Coverage;
 }
 
+/** Opens a provider on a database. Of `takeovers`, each process has its own. */
+export type OpenStore = (clock: Clock, path: string) => Promise<Provider>;
+
 // Opening a store takes longer than a scenario, and a scenario without violations leaves no data.
 const worldsPerStore = 50;
 
@@ -36,7 +42,7 @@ const worldsPerStore = 50;
 export async function checkModel(params: ModelCheckParams): Promise<ModelCheckReport> {
   const { profile, runs: numRuns, seed, path } = params;
   const startedAt = performance.now();
-  const stores = new Stores(params.openStore ?? openInMemory);
+  const stores = new Stores(profile, params.openStore);
   const coverage = new Coverage();
   let runs = 0;
   try {
@@ -72,10 +78,10 @@ export async function runScenario(
   stores: Stores,
   coverage?: Coverage,
 ): Promise<World> {
-  const { store, clock, rests, prefix } = await stores.take();
+  const { store, clock, rests, prefix, openOwn } = await stores.take();
   const { random } = Math;
   Math.random = seededRandom(scenario.seed);
-  const world = new World({ scenario, store, clock, prefix, coverage });
+  const world = new World({ scenario, store, clock, prefix, coverage, openOwn });
   rests.current = () => world.rest();
   try {
     await world.run();
@@ -91,14 +97,19 @@ export async function runScenario(
 
 /** Provides each world with a store, and reuses stores. */
 export class Stores {
-  readonly #open: (clock: Clock) => Promise<Provider>;
+  readonly #open: OpenStore;
+  /** In `takeovers`, each process opens the same file. A memory database is faster. */
+  readonly #folder: string | undefined;
   #store: Provider | undefined;
+  #own: Provider[] = [];
+  #path = ':memory:';
   #rests: { current: () => Promise<void> } = { current: () => Promise.resolve() };
   #clock = new FakeClock();
   #worlds = 0;
 
-  constructor(open: (clock: Clock) => Promise<Provider> = openInMemory) {
+  constructor(profile: Profile, open: OpenStore = openIntact) {
     this.#open = open;
+    if (profile === 'takeovers') this.#folder = mkdtempSync(join(tmpdir(), 'perdure-model-'));
   }
 
   async take() {
@@ -108,25 +119,39 @@ export class Stores {
       const rests = { current: () => Promise.resolve() };
       this.#rests = rests;
       this.#clock = new FakeClock({ settle: () => rests.current() });
-      this.#store = await this.#open(this.#clock);
+      if (this.#folder !== undefined) this.#path = join(this.#folder, `${this.#worlds}.db`);
+      this.#store = await this.#open(this.#clock, this.#path);
     }
     const prefix = `w${this.#worlds}-`;
-    return { store: this.#store, clock: this.#clock, rests: this.#rests, prefix };
+    const openOwn = async (index: number): Promise<Provider> =>
+      (this.#own[index] ??= await this.#open(this.#clock, this.#path));
+    return {
+      store: this.#store,
+      clock: this.#clock,
+      rests: this.#rests,
+      prefix,
+      openOwn: this.#folder === undefined ? undefined : openOwn,
+    };
   }
 
   async discard(): Promise<void> {
     const store = this.#store;
     this.#store = undefined;
+    for (const own of this.#own.splice(0)) await own.close();
     await store?.close();
   }
 
-  close(): Promise<void> {
-    return this.discard();
+  async close(): Promise<void> {
+    await this.discard();
+    if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 
-function openInMemory(clock: Clock): Promise<Provider> {
-  return openSqlite({ path: ':memory:', clock });
+// Polling would turn commits of other providers into hints at times that depend on the load.
+const noPollMs = 2 ** 31 - 1;
+
+function openIntact(clock: Clock, path: string): Promise<Provider> {
+  return openSqlite({ path, clock, synchronous: 'normal', pollMs: noPollMs });
 }
 
 /** xorshift: the runtime draws the same jitter in every run of a scenario. */

@@ -51,15 +51,37 @@ export const situations = [
   'an instance is resumed',
   'a paused instance is canceled',
   'a paused instance is terminated',
+  'an ended instance is retried from its failure',
+  'an ended instance is retried from its start',
+  'an ended instance is retried while its work runs',
+  'a retried instance is retried',
+  'an instance that another retry started is retried',
+  'a deleted instance is retried',
+  'work of the execution before a retry is acked',
   'an execution is pruned',
   'an execution whose work runs is pruned',
 ] as const;
 
-export type Situation = (typeof situations)[number];
+/** The situations that only takeovers lead to. */
+export const takeoverSituations = [
+  'a process without claims is taken over',
+  'a process that holds work is taken over',
+  'a process that holds work of a paused instance is taken over',
+  'work that was taken over is claimed again',
+  'a dead process acks work that was taken over',
+  'a dead process acks a turn that was taken over',
+] as const;
+
+export type Situation = (typeof situations | typeof takeoverSituations)[number];
 
 /** Counts the situations that the scenarios reached: a check that reaches none cannot fail. */
 export class Coverage {
-  readonly counts = new Map<Situation, number>(situations.map((situation) => [situation, 0]));
+  readonly counts = new Map<Situation, number>(
+    [...situations, ...takeoverSituations].map((situation) => [situation, 0]),
+  );
+
+  /** The tokens of claims that were taken over. */
+  readonly #taken = new Set<string>();
 
   /** Observes a call before the model applies it. */
   observe(call: StoreCall, model: ReferenceModel): void {
@@ -106,6 +128,26 @@ export class Coverage {
             this.#add('an instance is paused while its work runs');
         }
         return;
+      case 'retryInstances':
+        for (const [{ source, start }, { kind }] of pairs(call.args[0], call.result)) {
+          const instance = model.instances.get(source.instanceId);
+          if (kind === 'missing') this.#add('a deleted instance is retried');
+          if (kind !== 'retried') {
+            const isSecond = instance?.from === source.executionId + 1;
+            if (isSecond) this.#add('an instance that another retry started is retried');
+            continue;
+          }
+          const from = start?.kept === undefined ? 'start' : 'failure';
+          this.#add(`an ended instance is retried from its ${from}`);
+          if ((instance?.past.length ?? 0) > 0) this.#add('a retried instance is retried');
+          const items = [...(instance?.items.values() ?? [])];
+          if (items.some((item) => model.isHeld(item))) {
+            this.#add('an ended instance is retried while its work runs');
+          }
+        }
+        return;
+      case 'takeOverClaims':
+        return this.#takeOver(call.args[0], call.result, model);
       case 'resumeInstances':
         if (call.result.some(({ changed }) => changed)) this.#add('an instance is resumed');
         return;
@@ -130,6 +172,9 @@ export class Coverage {
       case 'ackOrchestrationItems':
         for (const [{ lockToken, turn }, result] of pairs(call.args[0], call.result)) {
           if (!result.ok) {
+            if (this.#taken.has(lockToken)) {
+              this.#add('a dead process acks a turn that was taken over');
+            }
             if (result.error instanceof LockLostError) this.#lostTurn(lockToken, model);
             continue;
           }
@@ -142,6 +187,12 @@ export class Coverage {
       case 'ackWorkItems':
         for (const [{ lockToken, outcome }, result] of pairs(call.args[0], call.result)) {
           const item = model.tokens.get(lockToken);
+          if (!result.ok && this.#taken.has(lockToken)) {
+            this.#add('a dead process acks work that was taken over');
+          }
+          if (item !== undefined && item.execution < item.instance.from && result.ok) {
+            this.#add('work of the execution before a retry is acked');
+          }
           if (this.#isDeleted(lockToken, model)) this.#add('work is acked after a delete');
           else if (!result.ok) this.#add('work is acked after its lease expired');
           else if (outcome.kind === 'canceled' && outcome.leaked) this.#add('a handler leaks');
@@ -166,11 +217,28 @@ export class Coverage {
         if (call.result.kind === 'canceled') this.#add('work is denied its point of no return');
         return;
       case 'fetchWorkItems':
-        for (const { cancel } of call.result) {
+        for (const { cancel, instanceId, executionId, operation } of call.result) {
+          const item = model.instances.get(instanceId)?.items.get(`${executionId}.${operation}`);
+          if (item?.takenOver === true) this.#add('work that was taken over is claimed again');
           if (cancel !== null) this.#add('work is ended by a worker that does not hold it');
         }
         return;
       default:
+    }
+  }
+
+  #takeOver(processIds: readonly string[], count: number, model: ReferenceModel): void {
+    if (count === 0) this.#add('a process without claims is taken over');
+    const isTaken = (token: string): boolean =>
+      processIds.some((id) => token.split('.')[1]?.startsWith(id) === true);
+    for (const { lock, items, paused } of model.instances.values()) {
+      if (lock !== null && isTaken(lock.token)) this.#taken.add(lock.token);
+      for (const item of items.values()) {
+        if (item.token === null || !model.isHeld(item) || !isTaken(item.token)) continue;
+        this.#taken.add(item.token);
+        this.#add('a process that holds work is taken over');
+        if (paused) this.#add('a process that holds work of a paused instance is taken over');
+      }
     }
   }
 

@@ -90,6 +90,20 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
       }
       return;
 
+    case 'retryInstances':
+      for (const [retry, result] of pairs(call.args[0], call.result)) {
+        const expected = model.retry(retry);
+        const what = `retry of ${retry.source.instanceId} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        model.expect(isDeepStrictEqual(result, expected), what);
+      }
+      return;
+
+    case 'takeOverClaims': {
+      const expected = model.takeOver(call.args[0]);
+      const what = `takeover of ${call.args[0].join()} ended ${call.result} leases, not ${expected}`;
+      return model.expect(call.result === expected, what);
+    }
+
     case 'fetchOrchestrationItems':
     case 'ackOrchestrationItems':
     case 'abandonOrchestrationItems':
@@ -173,6 +187,8 @@ function observeItemCall(
         | 'resumeInstances'
         | 'deleteInstancesAtomic'
         | 'pruneExecutionsAtomic'
+        | 'retryInstances'
+        | 'takeOverClaims'
         | `${string}Orchestration${string}`;
     }
   >,
@@ -189,11 +205,14 @@ function observeItemCall(
           continue;
         }
         model.expect(!model.isHeld(item), `${what} while another worker held it`);
-        model.expect(!item.instance.paused, `${what} while it is paused`);
+        // The claim of a canceled item only ends it.
+        const mayBeClaimed = !item.instance.paused || item.flagged;
+        model.expect(mayBeClaimed, `${what} while it is paused`);
         const how = item.flagged ? 'without its cancel' : 'as canceled';
         model.expect((cancel !== null) === item.flagged, `${what} ${how}`);
         item.token = lockToken;
         item.leaseUntil = now + call.args[0].lockMs;
+        item.takenOver = false;
         model.tokens.set(lockToken, item);
       }
       return;

@@ -1,4 +1,5 @@
 import type { CancellationType } from '../../../src/model/cancel.ts';
+import { decodeMessage, type Message } from '../../../src/model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../../src/model/status.ts';
 import type { CancelInstance, StopResult } from '../../../src/providers/contract/cancellation.ts';
 import type { InstanceRecord, NewInstance } from '../../../src/providers/contract/instances.ts';
@@ -9,7 +10,13 @@ import type {
   TreeDeletion,
 } from '../../../src/providers/contract/management.ts';
 import type { PauseResult } from '../../../src/providers/contract/pausing.ts';
-import type { ClaimedAtInsert, NewChild, Turn } from '../../../src/providers/contract/turn.ts';
+import type { InstanceRetry, RetryResult } from '../../../src/providers/contract/reruns.ts';
+import type {
+  ClaimedAtInsert,
+  NewChild,
+  NewWorkItem,
+  Turn,
+} from '../../../src/providers/contract/turn.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 // The default clean-up limit of children of a terminated instance.
@@ -30,6 +37,8 @@ export interface ModelItem {
   failedBefore: boolean;
   token: string | null;
   leaseUntil: number;
+  /** Its lease was taken over, and no worker has claimed it since. */
+  takenOver: boolean;
 }
 
 /** A message that a commit delivered to an instance. */
@@ -45,6 +54,18 @@ interface CommittedTurn {
   readonly execution: number;
   readonly events: number;
   readonly seen: number;
+}
+
+/** What a start or a retry began, and how it ended. */
+export interface Life {
+  /** Its first execution. */
+  readonly from: number;
+  /** Events that its first execution has copied from the execution before. */
+  readonly kept: number;
+  readonly delivered: readonly Delivered[];
+  readonly status: InstanceStatus;
+  readonly cancel: ModelInstance['cancel'];
+  readonly terminated: string | null;
 }
 
 /** The expected state of an instance. */
@@ -74,12 +95,17 @@ export interface ModelInstance {
   leaked: number;
   /** None of its turns and work is claimed. */
   paused: boolean;
-  readonly delivered: Delivered[];
+  /** The lives that ended before a retry. */
+  readonly past: Life[];
+  /** The first execution of the current life, and the events that it copied. */
+  from: number;
+  kept: number;
+  delivered: Delivered[];
   /** How many of these the last claim returned. */
   claimed: number;
   readonly turns: CommittedTurn[];
-  /** Events that the store wrote without running code. */
-  eventsOfStore: number;
+  /** Events that the store wrote without running code, and those that a retry copied. */
+  readonly eventsOfStore: { readonly execution: number; readonly events: number }[];
   /** The executions up to this one are pruned. */
   prunedUpTo: number;
   readonly items: Map<string, ModelItem>;
@@ -145,7 +171,7 @@ export class ReferenceModel {
       instance.cancel = { reason, actor, at, cleanUpBy: at + request.cleanupMs };
       instance.paused = false;
       if (isPending) {
-        instance.eventsOfStore += 1;
+        instance.eventsOfStore.push({ execution: instance.execution, events: 1 });
         this.#end(instance, 'canceled');
       } else {
         instance.status = 'canceling';
@@ -180,7 +206,7 @@ export class ReferenceModel {
     else {
       changed = true;
       instance.terminated = reason;
-      instance.eventsOfStore += 1;
+      instance.eventsOfStore.push({ execution: instance.execution, events: 1 });
       this.#end(instance, 'terminated');
     }
     for (const child of this.#childrenOf(instance)) {
@@ -213,9 +239,8 @@ export class ReferenceModel {
       counts: {
         instancesDeleted: tree.length,
         executionsDeleted: sum(({ execution, prunedUpTo }) => execution - prunedUpTo),
-        eventsDeleted: sum(
-          (instance) =>
-            countEvents(instance, instance.prunedUpTo, instance.execution) + instance.eventsOfStore,
+        eventsDeleted: sum((instance) =>
+          countEvents(instance, instance.prunedUpTo, instance.execution),
         ),
       },
     };
@@ -243,6 +268,69 @@ export class ReferenceModel {
     };
   }
 
+  /** Starts the next execution of an ended root. Returns the expected result. */
+  retry({ source, start }: InstanceRetry): RetryResult {
+    const instance = this.instances.get(source.instanceId);
+    if (instance?.incarnation !== source.incarnation) return { kind: 'missing' };
+    const { status, execution } = instance;
+    if (instance.parent !== null) {
+      return { kind: 'child', parentInstanceId: instance.parent.id };
+    }
+    if (status !== 'failed' && status !== 'canceled' && status !== 'terminated') {
+      return { kind: 'status', status };
+    }
+    const length = countEvents(instance, execution - 1, execution);
+    if (source.executionId !== execution || source.historyLength !== length) {
+      return { kind: 'changed' };
+    }
+    const { from, kept, delivered, cancel, terminated } = instance;
+    instance.past.push({ from, kept, delivered, status, cancel, terminated });
+    const executionId = execution + 1;
+    Object.assign(instance, {
+      status: 'running',
+      execution: executionId,
+      from: executionId,
+      kept: start?.kept?.length ?? 0,
+      cancel: null,
+      terminated: null,
+      leaked: 0,
+      claimed: 0,
+      delivered: [],
+    });
+    instance.eventsOfStore.push({ execution: executionId, events: instance.kept });
+    for (const message of start?.messages.map(decodeMessage) ?? []) {
+      const kind = redelivered[message.kind];
+      if (kind === undefined) continue;
+      const answer = 'operation' in message ? message : { executionId: null, operation: null };
+      const { executionId: of, operation } = answer;
+      this.deliver(instance, { kind, execution: of, operation });
+    }
+    for (const item of start?.turn?.workItems ?? []) this.#addItem(instance, item, null);
+    for (const child of start?.turn?.children ?? []) this.#addChild(instance, child);
+    return { kind: 'retried', executionId };
+  }
+
+  /** Expires the leases of dead processes. Returns their expected number. */
+  takeOver(processIds: readonly string[]): number {
+    const now = this.#now();
+    const isTaken = (token: string): boolean =>
+      processIds.includes(token.slice(token.indexOf('.') + 1, token.indexOf('.') + 9));
+    let count = 0;
+    for (const { lock, items } of this.instances.values()) {
+      if (lock !== null && lock.until > now && isTaken(lock.token)) {
+        lock.until = now;
+        count += 1;
+      }
+      for (const item of items.values()) {
+        if (item.token === null || !this.isHeld(item) || !isTaken(item.token)) continue;
+        item.leaseUntil = now;
+        item.takenOver = true;
+        count += 1;
+      }
+    }
+    return count;
+  }
+
   commitTurn(instance: ModelInstance, turn: Turn, claimed: readonly ClaimedAtInsert[]): void {
     const { id, execution } = instance;
     const isOver = isTerminal(instance.status) || instance.closing;
@@ -250,17 +338,13 @@ export class ReferenceModel {
     instance.turns.push({ execution, events: turn.events.length, seen: instance.claimed });
     const tokens = new Map(claimed.map(({ operation, lockToken }) => [operation, lockToken]));
     for (const item of turn.workItems) {
-      const { operation, cancellation, shielded, claimMs = 0 } = item;
+      const { operation, cancellation, shielded } = item;
       const token = tokens.get(operation) ?? null;
       const isTooLate = instance.status === 'canceling' && !shielded && cancellation !== 'abandon';
       this.expect(!isTooLate || token === null, `${id} started ${operation} after its cancel`);
       this.expect(!instance.paused || token === null, `${id} started ${operation} while paused`);
       if (isTooLate) continue;
-      const leaseUntil = this.#now() + claimMs;
-      const state = { flagged: false, passed: false, failedBefore: false, token, leaseUntil };
-      const added = { instance, execution, operation, cancellation, shielded, ...state };
-      instance.items.set(`${execution}.${operation}`, added);
-      if (token !== null) this.tokens.set(token, added);
+      this.#addItem(instance, item, token);
     }
     for (const child of turn.children) this.#addChild(instance, child);
     const canceled = new Set(turn.activityCancels.map(({ operation }) => operation));
@@ -363,16 +447,36 @@ export class ReferenceModel {
       lock: null,
       leaked: 0,
       paused: false,
+      past: [],
+      from: 1,
+      kept: 0,
       delivered: [],
       claimed: 0,
       turns: [],
-      eventsOfStore: 0,
+      eventsOfStore: [],
       prunedUpTo: 0,
       items: new Map(),
     };
     this.instances.set(id, instance);
     this.gone.delete(id);
     return instance;
+  }
+
+  #addItem(instance: ModelInstance, item: NewWorkItem, token: string | null): void {
+    const { execution } = instance;
+    const { operation, cancellation, shielded, claimMs = 0 } = item;
+    const leaseUntil = this.#now() + claimMs;
+    const state = {
+      flagged: false,
+      passed: false,
+      failedBefore: false,
+      token,
+      leaseUntil,
+      takenOver: false,
+    };
+    const added = { instance, execution, operation, cancellation, shielded, ...state };
+    instance.items.set(`${execution}.${operation}`, added);
+    if (token !== null) this.tokens.set(token, added);
   }
 
   #addChild(parent: ModelInstance, child: NewChild): void {
@@ -473,9 +577,18 @@ export class ReferenceModel {
   }
 }
 
+/** What the messages of a retry deliver. */
+const redelivered: Readonly<Partial<Record<Message['kind'], Delivered['kind']>>> = {
+  eventRaised: 'event',
+  activityCompleted: 'completed',
+  activityCanceled: 'canceled',
+  childCompleted: 'childEnded',
+  childCanceled: 'childCanceled',
+};
+
 /** Counts the events of the turns after one execution and up to another. */
-function countEvents({ turns }: ModelInstance, after: number, upTo: number): number {
-  return turns.reduce(
+function countEvents({ turns, eventsOfStore }: ModelInstance, after: number, upTo: number): number {
+  return [...turns, ...eventsOfStore].reduce(
     (sum, { execution, events }) => (execution > after && execution <= upTo ? sum + events : sum),
     0,
   );

@@ -3,6 +3,7 @@ import { encodeMessage } from '../../../src/model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../../src/model/status.ts';
 import type { NewInstance } from '../../../src/providers/contract/instances.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { Profile } from './scenario.ts';
 import type { WorkItem } from '../../../src/providers/contract/work-queue.ts';
 
 /** A guard to remove from an intact store. */
@@ -11,6 +12,8 @@ export interface RemovedGuard {
   readonly fault: string;
   /** The violation that the check must report. */
   readonly finding: RegExp;
+  /** The scenarios that find it. Default: `races`. */
+  readonly profile?: Profile;
   readonly override: (intact: Intact) => Partial<Provider>;
 }
 
@@ -253,6 +256,154 @@ export const removedGuards: readonly RemovedGuard[] = [
               return { ...tree, instanceIds: [rootId] };
             }),
           );
+        },
+      };
+    },
+  },
+  {
+    fault: 'the late outcome of an ended execution reaches the execution that a retry started',
+    finding: /which no commit delivered/,
+    override({ provider, db }) {
+      const select = db.prepare<
+        [number],
+        {
+          readonly instanceId: string;
+          readonly of: number;
+          readonly current: number;
+          readonly operation: number;
+        }
+      >(
+        `SELECT instance_id AS instanceId, worker_queue.execution_id AS of, instances.execution_id AS current, operation
+         FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`,
+      );
+      return {
+        async ackWorkItems(acks) {
+          const items = acks.map(({ lockToken }) => select.get(lockedKey(lockToken)));
+          const results = await provider.ackWorkItems(acks);
+          for (const [index, { outcome }] of acks.entries()) {
+            const item = items[index];
+            if (results[index]?.ok !== true || item === undefined || item.of === item.current)
+              continue;
+            if (outcome.kind !== 'completed') continue;
+            const { instanceId, operation, current: executionId } = item;
+            const { payload } = outcome;
+            const message = { kind: 'activityCompleted', executionId, operation, payload } as const;
+            await provider.enqueueMessages([{ instanceId, message: encodeMessage(message) }]);
+          }
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'each of two concurrent retries starts an execution',
+    finding: /retry of .* returned \{"kind":"retried","executionId":\d+\}, not \{"kind":"status"/,
+    override({ provider, db, clock }) {
+      const select = db.prepare<
+        [string],
+        { readonly executionId: number; readonly historyLength: number }
+      >(
+        `SELECT execution_id AS executionId, history_length AS historyLength FROM instances
+         WHERE instance_id = ? AND status = 'running'`,
+      );
+      const end = db.prepare<[number, number, string]>(
+        `UPDATE instances SET status = 'failed', ended_at = ?, failed_at = ?, failure = '{}' WHERE instance_id = ?`,
+      );
+      return {
+        retryInstances(retries) {
+          return provider.retryInstances(
+            retries.map((retry) => {
+              const { instanceId, executionId } = retry.source;
+              const current = select.get(instanceId);
+              if (current?.executionId !== executionId + 1) return retry;
+              end.run(clock.now(), clock.now(), instanceId);
+              return { ...retry, source: { ...retry.source, ...current } };
+            }),
+          );
+        },
+      };
+    },
+  },
+  {
+    fault: 'a retried instance keeps the cancel request of its ended execution',
+    finding:
+      /is \{"status":"running".*"cancel":\{"reason".*not \{"status":"running".*"cancel":null/,
+    override({ provider, db }) {
+      const select = db.prepare<[string], { readonly at: number; readonly reason: string }>(
+        `SELECT cancel_requested_at AS at, cancel_reason AS reason FROM instances
+         WHERE instance_id = ? AND cancel_requested_at IS NOT NULL`,
+      );
+      const restore = db.prepare<[number, string, string]>(
+        'UPDATE instances SET cancel_requested_at = ?, cancel_reason = ? WHERE instance_id = ?',
+      );
+      return {
+        async retryInstances(retries) {
+          const cancels = retries.map(({ source }) => select.get(source.instanceId));
+          const results = await provider.retryInstances(retries);
+          for (const [index, { source }] of retries.entries()) {
+            const cancel = cancels[index];
+            if (results[index]?.kind !== 'retried' || cancel === undefined) continue;
+            restore.run(cancel.at, cancel.reason, source.instanceId);
+          }
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'a takeover leaves the claims of the dead process',
+    finding: /takeover of .* ended 0 leases, not \d+/,
+    profile: 'takeovers',
+    override({ provider, db }) {
+      const remove = db.prepare<[string]>('DELETE FROM processes WHERE process_id = ?');
+      return {
+        takeOverClaims(processIds) {
+          for (const id of processIds) remove.run(id);
+          return provider.takeOverClaims(processIds);
+        },
+      };
+    },
+  },
+  {
+    fault: 'a takeover also ends the claims of living processes',
+    finding: /takeover of .* ended \d+ leases, not \d+|was claimed while another worker held it/,
+    profile: 'takeovers',
+    override({ provider, db, clock }) {
+      const expire = ['worker_queue', 'instance_locks'].map((table) =>
+        db.prepare<[number, number, number]>(
+          `UPDATE ${table} SET locked_until = ?, next_at = ? WHERE lock_token IS NOT NULL AND locked_until > ?`,
+        ),
+      );
+      return {
+        async takeOverClaims(processIds) {
+          const count = await provider.takeOverClaims(processIds);
+          const now = clock.now();
+          for (const each of expire) each.run(now, now, now);
+          return count;
+        },
+      };
+    },
+  },
+  {
+    fault: 'the late ack of a dead process counts after its claim was taken over',
+    finding: /an item was acked with a token that holds nothing/,
+    profile: 'takeovers',
+    override({ provider, db, clock }) {
+      const restore = db.prepare<[string, number, number, number]>(
+        'UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ? WHERE item_key = ?',
+      );
+      return {
+        ackWorkItems(acks) {
+          for (const { lockToken } of acks) {
+            const until = clock.now() + 100;
+            restore.run(
+              lockToken.slice(lockToken.indexOf('.') + 1),
+              until,
+              until,
+              lockedKey(lockToken),
+            );
+          }
+          return provider.ackWorkItems(acks);
         },
       };
     },

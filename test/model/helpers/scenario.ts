@@ -16,6 +16,7 @@ export type Command = { readonly pace: number | 'rest' } & (
   | { readonly do: 'delete'; readonly target: number; readonly force: boolean }
   | { readonly do: 'prune'; readonly target: number; readonly keepLast: number }
   | { readonly do: 'raise'; readonly target: number }
+  | { readonly do: 'retry'; readonly target: number; readonly from: 'failure' | 'start' }
   | { readonly do: 'pause' | 'resume'; readonly target: number }
   | {
       readonly do: 'tell';
@@ -26,7 +27,10 @@ export type Command = { readonly pace: number | 'rest' } & (
   | { readonly do: 'release'; readonly call: number; readonly fate: Fate }
   | { readonly do: 'repeat'; readonly ack: number }
   | { readonly do: 'join' }
-  | { readonly do: 'stop' | 'crash'; readonly process: number }
+  | { readonly do: 'stop'; readonly process: number }
+  /** `inFlight`: its held calls may still reach the store. */
+  | { readonly do: 'crash'; readonly process: number; readonly inFlight: boolean }
+  | { readonly do: 'takeover' }
 );
 
 /** One run of the check. */
@@ -44,8 +48,11 @@ export interface Scenario {
   readonly commands: readonly Command[];
 }
 
-/** `races`: one worker, many held calls. `crashes`: workers join, stop and crash, and the store fails. */
-export type Profile = 'races' | 'crashes';
+/**
+ * `races`: one worker, many held calls. `crashes`: workers join, stop and crash, and the store fails. `takeovers`: also,
+ * workers take over the claims of crashed ones, each with its own provider.
+ */
+export type Profile = 'races' | 'crashes' | 'takeovers';
 
 const cancellation: fc.Arbitrary<CancellationType> = fc.constantFrom('request', 'wait', 'abandon');
 
@@ -96,6 +103,22 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const script = scriptOf(step);
 
+const heldInCrashes = [
+  'requestCancel:before',
+  'deleteInstancesAtomic:before',
+  'retryInstances:before',
+  'fetchOrchestrationItems:after',
+  'fetchWorkItems:after',
+  'ackOrchestrationItems:before',
+  'ackTurns:before',
+  'ackWorkItems:before',
+  'retryWorkItems:before',
+  'abandonWorkItems:before',
+  'abandonOrchestrationItems:before',
+  'renewWorkItemLocks:before',
+  'renewOrchestrationLocks:before',
+] as const satisfies readonly HoldPoint[];
+
 const held = {
   races: [
     'createInstances:before',
@@ -109,6 +132,8 @@ const held = {
     'deleteInstancesAtomic:before',
     'deleteInstancesAtomic:after',
     'pruneExecutionsAtomic:before',
+    'retryInstances:before',
+    'retryInstances:after',
     'fetchOrchestrationItems:after',
     'fetchWorkItems:after',
     'ackOrchestrationItems:before',
@@ -123,20 +148,8 @@ const held = {
     'markPointOfNoReturn:before',
     'markPointOfNoReturn:after',
   ],
-  crashes: [
-    'requestCancel:before',
-    'deleteInstancesAtomic:before',
-    'fetchOrchestrationItems:after',
-    'fetchWorkItems:after',
-    'ackOrchestrationItems:before',
-    'ackTurns:before',
-    'ackWorkItems:before',
-    'retryWorkItems:before',
-    'abandonWorkItems:before',
-    'abandonOrchestrationItems:before',
-    'renewWorkItemLocks:before',
-    'renewOrchestrationLocks:before',
-  ],
+  crashes: heldInCrashes,
+  takeovers: heldInCrashes,
 } as const satisfies Record<Profile, readonly HoldPoint[]>;
 
 // Points where a decision of the engine races a request.
@@ -154,6 +167,7 @@ const raceHoldPoints = [
   'deleteInstancesAtomic:before',
   'enqueueMessages:before',
   'terminate:before',
+  'retryInstances:before',
   'ackOrchestrationItems:before',
   'ackTurns:before',
   'ackWorkItems:before',
@@ -175,6 +189,8 @@ const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
 const remove: Command = { do: 'delete', target: 1, force: true, ...rest };
 // The same id again: this index selects an existing script.
 const recreate: Command = { do: 'start', script: 2, process: 0, ...rest };
+const retry: Command = { do: 'retry', target: 1, from: 'failure', ...rest };
+const restart: Command = { ...retry, from: 'start' };
 const prune: Command = { do: 'prune', target: 1, keepLast: 1, ...rest };
 const advance: Command = { do: 'advance', ms: 110, ...rest };
 
@@ -228,7 +244,21 @@ const pauses: readonly (readonly Command[])[] = [
   [pause, terminate],
   [pause, remove, recreate],
 ];
-const sequences = [...pauses, ...stops, ...stops, ...stops, ...deletions];
+// The first ends the instance. Work of the ended execution may still run, and its outcome arrives later.
+const retries: readonly (readonly Command[])[] = [
+  [terminate, retry, complete],
+  [terminate, restart, complete, { ...complete, handler: 1 }],
+  [{ ...complete, ...atOnce }, terminate, retry],
+  [{ ...raise, ...atOnce }, terminate, retry],
+  [fail, retry, complete],
+  [fail, { ...retry, ...atOnce }, restart],
+  [cancel, retry, raise],
+  [fail, { ...retry, ...atOnce }, remove, recreate],
+  [terminate, { ...retry, ...atOnce }, { ...retry, ...atOnce }, cancel],
+  [terminate, retry, terminate, retry, prune],
+  [pause, terminate, retry, complete],
+];
+const sequences = [...pauses, ...retries, ...stops, ...stops, ...stops, ...deletions];
 
 const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
 const which = fc.nat(11);
@@ -236,7 +266,8 @@ const which = fc.nat(11);
 function commandOf(profile: Profile): fc.Arbitrary<Command> {
   const fates: readonly Fate[] =
     profile === 'races' ? ['go'] : ['go', 'go', 'go', 'fail', 'commitAndFail'];
-  const crashes = profile === 'crashes' ? 1 : 0;
+  const crashes = profile === 'races' ? 0 : 1;
+  const takeovers = profile === 'takeovers' ? 1 : 0;
   return fc.oneof(
     {
       weight: 4,
@@ -253,6 +284,10 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
     },
     { weight: 1, arbitrary: record('prune', { target: which, keepLast: fc.nat(2) }) },
     { weight: 2, arbitrary: record('raise', { target: which }) },
+    {
+      weight: 2,
+      arbitrary: record('retry', { target: which, from: fc.constantFrom('failure', 'start') }),
+    },
     { weight: 1, arbitrary: record('pause', { target: which }) },
     { weight: 1, arbitrary: record('resume', { target: which }) },
     {
@@ -268,7 +303,11 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
     { weight: 1, arbitrary: record('repeat', { ack: which }) },
     { weight: crashes, arbitrary: record('join', {}) },
     { weight: crashes, arbitrary: record('stop', { process: which }) },
-    { weight: 2 * crashes, arbitrary: record('crash', { process: which }) },
+    {
+      weight: 2 * crashes,
+      arbitrary: record('crash', { process: which, inFlight: fc.boolean() }),
+    },
+    { weight: 3 * takeovers, arbitrary: record('takeover', {}) },
   );
 }
 
@@ -385,6 +424,49 @@ const leftoverScenarios: fc.Arbitrary<Scenario> = fc.record({
   ),
 });
 
+const join: Command = { do: 'join', ...rest };
+const crash: Command = { do: 'crash', process: 0, inFlight: true, ...rest };
+const takeover: Command = { do: 'takeover', ...rest };
+const release: Command = { do: 'release', call: 0, fate: 'go', ...rest };
+
+// A process dies with claims. Another takes them over, and calls of the dead one reach the store before or after that.
+const takeovers: readonly (readonly Command[])[] = [
+  [complete, crash, takeover, release],
+  [complete, crash, takeover, join, release],
+  [complete, crash, join, release, takeover],
+  [fail, crash, takeover, join, release],
+  [crash, takeover, join, complete, release],
+  [pause, complete, crash, takeover, join, release],
+  [{ ...raise, ...atOnce }, crash, takeover, join, release],
+  [cancel, crash, takeover, join, release],
+  [terminate, crash, retry, takeover, join, release],
+  [complete, crash, takeover, terminate, retry, join, release],
+  [join, complete, crash, takeover, { ...complete, ...atOnce }, release],
+];
+
+/** A process dies while its claims are acked. */
+const takeoverScenarios: fc.Arbitrary<Scenario> = fc.record({
+  ...modes,
+  profile: fc.constant('takeovers'),
+  hold: fc.subarray<HoldPoint>(
+    [
+      'ackWorkItems:before',
+      'ackTurns:before',
+      'ackOrchestrationItems:before',
+      'fetchWorkItems:after',
+      'retryWorkItems:before',
+    ],
+    { minLength: 1 },
+  ),
+  holdFrom: fc.constant(1),
+  scripts: fc.array(script, { minLength: 1, maxLength: 1 }),
+  commands: commandsOf(
+    fc
+      .tuple(fc.constantFrom(...takeovers), fc.array(commandOf('takeovers'), { maxLength: 3 }))
+      .map(([some, others]) => [...some, ...others]),
+  ),
+});
+
 /** Commands after one start. */
 function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<readonly Command[]> {
   const start: Command = { do: 'start', script: 0, process: 0, pace: 'rest' };
@@ -393,11 +475,19 @@ function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<re
 
 /** Scenarios of a profile. */
 export function scenarios(profile: Profile): fc.Arbitrary<Scenario> {
-  return profile === 'races'
-    ? fc.oneof(
+  switch (profile) {
+    case 'races':
+      return fc.oneof(
         { weight: 6, arbitrary: randomScenarios(profile) },
         { weight: 6, arbitrary: raceScenarios },
         { weight: 1, arbitrary: leftoverScenarios },
-      )
-    : randomScenarios(profile);
+      );
+    case 'crashes':
+      return randomScenarios(profile);
+    case 'takeovers':
+      return fc.oneof(
+        { weight: 1, arbitrary: randomScenarios(profile) },
+        { weight: 1, arbitrary: takeoverScenarios },
+      );
+  }
 }

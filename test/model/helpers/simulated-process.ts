@@ -1,4 +1,5 @@
 import type { Clock } from '../../../src/model/clock.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { testOptions } from '../../../src/runtime/test-options.ts';
 import type { ActivityContext } from '../../../src/orchestration/activity-context.ts';
 import { Perdure } from '../../../src/perdure.ts';
@@ -8,6 +9,9 @@ import type { Connection, StoreBoundary } from './store-boundary.ts';
 
 export interface ProcessParams {
   readonly boundary: StoreBoundary;
+  /** Its own provider. Absent: that of the boundary. */
+  readonly store?: Provider | undefined;
+  readonly pid: number;
   readonly clock: Clock;
   readonly name: string;
   readonly fastPaths: boolean;
@@ -37,6 +41,7 @@ export const slotsPerWorker = 2;
 /** A simulated process with a client and a worker. It can be stopped or crash. */
 export class SimulatedProcess {
   readonly name: string;
+  readonly pid: number;
   readonly connection: Connection;
   readonly perdure: Perdure;
   readonly #alarms = new Set<() => void>();
@@ -45,23 +50,25 @@ export class SimulatedProcess {
   isStopping = false;
 
   private constructor(
-    name: string,
+    { name, pid }: Pick<ProcessParams, 'name' | 'pid'>,
     connection: Connection,
     perdure: Perdure,
     alarms: Set<() => void>,
   ) {
     this.name = name;
+    this.pid = pid;
     this.connection = connection;
     this.perdure = perdure;
     this.#alarms = alarms;
   }
 
   static async start(params: ProcessParams): Promise<SimulatedProcess> {
-    const connection = params.boundary.connect();
+    const { pid, store } = params;
+    const connection = params.boundary.connect({ pid, ...(store !== undefined && { store }) });
     const alarms = new Set<() => void>();
     const clock = cuttableClock(params.clock, connection, alarms);
     const perdure = await Perdure.open(connection.provider, { clock });
-    const process = new SimulatedProcess(params.name, connection, perdure, alarms);
+    const process = new SimulatedProcess(params, connection, perdure, alarms);
     process.#worker = await perdure.startWorker({
       ...createDefinitions((ctx, input) => params.handle(ctx, input, process)),
       ...workerTimes,
@@ -86,9 +93,9 @@ export class SimulatedProcess {
     return this.#worker?.stop() ?? Promise.resolve();
   }
 
-  /** As a SIGKILL: its leases expire. */
-  crash(): void {
-    this.connection.cut();
+  /** As a SIGKILL: its leases expire, or another process takes them over. */
+  crash({ inFlight = false } = {}): void {
+    this.connection.cut({ inFlight });
     for (const cancel of this.#alarms) cancel();
   }
 

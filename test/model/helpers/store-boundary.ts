@@ -27,12 +27,27 @@ type Method = (...args: readonly unknown[]) => Promise<unknown>;
 
 const written: ReadonlySet<unknown> = new Set(writeMethods);
 
+/** Methods of the registry. They run in the order of commits, and the model does not observe them. */
+const registering: ReadonlySet<unknown> = new Set<keyof Provider>([
+  'registerProcess',
+  'unregisterProcess',
+  'listProcesses',
+  'registerWorkers',
+  'renewWorkers',
+  'unregisterWorkers',
+]);
+
+/** The host of all processes of a scenario. */
+export const modelHostId = 'host';
+
 /**
  * All store calls of a scenario pass through here: one commit at a time, so that commits have one order. Some calls are
  * held until their release.
  */
 export class StoreBoundary {
   readonly #params: BoundaryParams;
+  readonly #stores: Provider[] = [];
+  readonly #listeners = new Set<(store: Provider) => void>();
   #holdPoints: ReadonlySet<HoldPoint> = new Set();
   #lastCommit: Promise<unknown> = Promise.resolve();
   #changed = Promise.withResolvers<void>();
@@ -50,8 +65,25 @@ export class StoreBoundary {
     return this.#underWay > 0;
   }
 
-  connect(): Connection {
-    return new Connection(this);
+  /** Connects a process. `store` is its own provider on the database of the scenario. */
+  connect({ store = this.store, pid }: { readonly store?: Provider; readonly pid?: number } = {}) {
+    if (!this.#stores.includes(store)) {
+      this.#stores.push(store);
+      for (const add of this.#listeners) add(store);
+    }
+    return new Connection(this, store, pid);
+  }
+
+  /** Subscribes to the hints of all providers, as if each were polled immediately. */
+  listen(listener: (hint: Hint) => void): () => void {
+    const unsubscribe: (() => void)[] = [];
+    const add = (store: Provider): void => void unsubscribe.push(store.hints(listener));
+    for (const store of this.#stores) add(store);
+    this.#listeners.add(add);
+    return () => {
+      this.#listeners.delete(add);
+      for (const stop of unsubscribe) stop();
+    };
   }
 
   get hints(): boolean {
@@ -97,14 +129,19 @@ export class StoreBoundary {
 
   /** Runs one call at the store, and lets the model observe it before the next one. */
   async commit(method: WriteMethod, args: readonly unknown[], from: Connection): Promise<unknown> {
-    this.#underWay += 1;
-    const commit = this.#lastCommit.then(async () => {
-      const inner = this.#params.store[method] as Method;
+    return this.serialize(async () => {
+      const inner = from.store[method] as Method;
       const result = await inner(...args);
       const isLook = Array.isArray(result) && result.length === 0;
       if (!isLook) await this.#params.onCommitted({ method, args, result } as StoreCall, from);
       return result;
     });
+  }
+
+  /** Runs a step after all earlier ones. */
+  async serialize<T>(step: () => Promise<T>): Promise<T> {
+    this.#underWay += 1;
+    const commit = this.#lastCommit.then(step);
     this.#lastCommit = commit.catch(() => undefined);
     try {
       return await commit;
@@ -134,13 +171,19 @@ interface Fetch {
 /** The store of one process, until that process crashes. */
 export class Connection {
   readonly provider: Provider;
+  readonly store: Provider;
   readonly #boundary: StoreBoundary;
   readonly #listeners = new Set<() => void>();
+  readonly #pid: number | undefined;
   #isCut = false;
+  /** Calls that were held when the process crashed still reach the store. */
+  #reachesStore = false;
 
-  constructor(boundary: StoreBoundary) {
+  constructor(boundary: StoreBoundary, own: Provider, pid: number | undefined) {
     this.#boundary = boundary;
-    this.provider = new Proxy(boundary.store, {
+    this.store = own;
+    this.#pid = pid;
+    this.provider = new Proxy(own, {
       get: (store, property) => {
         if (property === 'hints') return (listener: (hint: Hint) => void) => this.#listen(listener);
         if (property === 'close') return () => Promise.resolve();
@@ -149,6 +192,10 @@ export class Connection {
         if (property === 'fetchOrchestrationItems' || property === 'fetchWorkItems') {
           return (params: Fetch) => this.#fetch(property, params);
         }
+        if (registering.has(property)) {
+          return (...args: readonly unknown[]) =>
+            this.#register(property as keyof Provider, value as Method, args);
+        }
         return written.has(property)
           ? (...args: readonly unknown[]) => this.#write(property as WriteMethod, args)
           : (...args: readonly unknown[]) => this.#read(value as Method, args);
@@ -156,15 +203,40 @@ export class Connection {
     });
   }
 
-  /** The process crashed: none of its calls reaches the store, and no response reaches it. */
-  cut(): void {
+  /**
+   * The process crashed: no new call reaches the store, and no response reaches the process. Held calls are lost, or
+   * with `inFlight` reach the store when they are released.
+   */
+  cut({ inFlight }: { readonly inFlight: boolean }): void {
     this.#isCut = true;
-    this.#boundary.forget(this);
+    this.#reachesStore = inFlight;
+    if (!inFlight) this.#boundary.forget(this);
     for (const stop of this.#listeners) stop();
   }
 
   get isCut(): boolean {
     return this.#isCut;
+  }
+
+  // The worker registers with the pid of its simulated process, and sees no other one. `World` runs the takeovers.
+  async #register(
+    name: keyof Provider,
+    method: Method,
+    args: readonly unknown[],
+  ): Promise<unknown> {
+    if (this.#isCut) return this.#ifAlive(undefined);
+    const pid = this.#pid;
+    const call = (): Promise<unknown> => {
+      if (pid === undefined) return method(...args);
+      if (name === 'listProcesses') return Promise.resolve([]);
+      if (name === 'registerProcess') {
+        const process = { hostId: modelHostId, pid, startTime: '1' };
+        return method({ ...(args[0] as object), ...process });
+      }
+      if (name === 'renewWorkers') return method({ ...(args[0] as object), hostId: null });
+      return method(...args);
+    };
+    return this.#ifAlive(await this.#boundary.serialize(call));
   }
 
   async #read(method: Method, args: readonly unknown[]): Promise<unknown> {
@@ -173,8 +245,9 @@ export class Connection {
 
   async #write(method: WriteMethod, args: readonly unknown[]): Promise<unknown> {
     const boundary = this.#boundary;
-    const fate = await boundary.hold(`${method}:before`, this);
     await this.#ifAlive(undefined);
+    const fate = await boundary.hold(`${method}:before`, this);
+    if (!this.#reachesStore) await this.#ifAlive(undefined);
     if (fate === 'fail') throw unavailable(method);
     const result = await boundary.commit(method, args, this);
     boundary.wakeUp();
@@ -217,7 +290,7 @@ export class Connection {
     // The code of a crashed process runs on in this simulation; it must not subscribe again.
     if (!boundary.hints || this.#isCut) return () => undefined;
     boundary.listeners += 1;
-    const unsubscribe = boundary.store.hints(listener);
+    const unsubscribe = boundary.listen(listener);
     const stop = (): void => {
       if (!this.#listeners.delete(stop)) return;
       boundary.listeners -= 1;

@@ -10,6 +10,8 @@ export const writeMethods = [
   'resumeInstances',
   'deleteInstancesAtomic',
   'pruneExecutionsAtomic',
+  'retryInstances',
+  'takeOverClaims',
   'markPointOfNoReturn',
   'fetchOrchestrationItems',
   'ackOrchestrationItems',

@@ -1,6 +1,10 @@
 import { LocalClient } from '../../../src/client/local-client.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { isPerdureError, ProviderError } from '../../../src/model/failures/errors.ts';
+import { silentLogger } from '../../../src/model/logger.ts';
 import { isTerminal } from '../../../src/model/status.ts';
+import { WorkerRegistration } from '../../../src/runtime/leases/worker-registration.ts';
+import { newWorker } from '../../../src/testing/conformance/sample-data.ts';
 import type { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { HistoryCheck } from './check-history.ts';
 import { waitUntilIdle, nextTurn } from './wait-until-idle.ts';
@@ -13,7 +17,7 @@ import type { Command, Scenario } from './scenario.ts';
 import type { Script } from './script.ts';
 import { SimulatedProcess, slotsPerWorker } from './simulated-process.ts';
 import { StartPermits } from './start-permits.ts';
-import { StoreBoundary, type Connection } from './store-boundary.ts';
+import { modelHostId, StoreBoundary, type Connection } from './store-boundary.ts';
 import { describeCall, type StoreCall } from './store-call.ts';
 
 export interface WorldParams {
@@ -21,6 +25,8 @@ export interface WorldParams {
   readonly store: Provider;
   readonly clock: FakeClock;
   readonly coverage?: Coverage | undefined;
+  /** Opens the provider of a process on the same database. Absent: all processes share `store`. */
+  readonly openOwn?: ((index: number) => Promise<Provider>) | undefined;
   /** Prefix of its instance ids, so that a store can serve many worlds. */
   readonly prefix: string;
 }
@@ -33,6 +39,22 @@ const repeatable: ReadonlySet<string> = new Set([
   'retryWorkItems',
   'abandonWorkItems',
 ]);
+
+/** The codes with which a retry may reject. */
+const retryErrors: ReadonlySet<string> = new Set([
+  'INSTANCE_NOT_FOUND',
+  'INSTANCE_NOT_RETRYABLE',
+  'INSTANCE_STILL_RUNNING',
+  'INVALID_INPUT',
+]);
+
+let lastPid = 0;
+
+/** The pid of a simulated process. Unique, because stores serve many worlds. */
+function nextPid(): number {
+  lastPid += 1;
+  return lastPid;
+}
 
 const healStepMs = 100;
 // Longer than all leases, graces and clean-up limits together.
@@ -146,6 +168,9 @@ export class World {
       case 'raise':
         this.#ask(command.target, (id) => client.raiseEvent(id, 'go'));
         break;
+      case 'retry':
+        this.#retry(command.target, command.from);
+        break;
       case 'pause':
         this.#ask(command.target, (id) => client.pause(id, { reason: 'later' }));
         break;
@@ -174,8 +199,11 @@ export class World {
       }
       case 'crash': {
         const process = this.#pick(this.#alive, command.process);
-        if (process) this.#crash(process);
+        if (process) this.#crash(process, command.inFlight);
+        break;
       }
+      case 'takeover':
+        await this.#takeOver();
     }
     if (command.pace === 'rest') {
       await this.rest();
@@ -214,6 +242,22 @@ export class World {
     request(id).catch((error: unknown) => void this.#trace.push(`  ${id}: ${String(error)}`));
   }
 
+  /** Retries a root. Three in four requests target one that has ended. */
+  #retry(target: number, from: 'failure' | 'start'): void {
+    const { instances, gone } = this.#model;
+    const roots = [...instances.values()].filter(({ parent }) => parent === null);
+    const ended = roots.flatMap(({ id, status }) => (isTerminal(status) ? [id] : []));
+    const all = [...instances.keys(), ...gone];
+    const id = this.#pick(ended.length === 0 || target % 4 === 0 ? all : ended, target);
+    if (id === undefined) return;
+    this.#operator.retry(id, { from, actor: 'ann' }).catch((error: unknown) => {
+      this.#trace.push(`  ${id}: ${String(error)}`);
+      if (error instanceof ProviderError && this.#params.scenario.profile !== 'races') return;
+      const isExpected = isPerdureError(error) && retryErrors.has(error.code);
+      if (!isExpected) this.violations.push(`a retry of ${id} rejected with ${String(error)}`);
+    });
+  }
+
   #repeat(index: number): void {
     const call = this.#pick(this.#repeatable, index);
     if (call === undefined) return;
@@ -227,6 +271,8 @@ export class World {
     this.#processes.push(
       await SimulatedProcess.start({
         boundary: this.#boundary,
+        store: await this.#params.openOwn?.(this.#processes.length),
+        pid: nextPid(),
         clock,
         name: `p${this.#processes.length}`,
         fastPaths: scenario.fastPaths,
@@ -242,8 +288,35 @@ export class World {
     this.#stopping.add(stopped);
   }
 
-  #crash(process: SimulatedProcess): void {
-    process.crash();
+  /** Another worker of the host starts, detects the dead processes, and takes over their claims. */
+  async #takeOver(): Promise<void> {
+    const { clock } = this.#params;
+    const alive = new Set(this.#processes.flatMap(({ isGone, pid }) => (isGone ? [] : [pid])));
+    const pid = nextPid();
+    const workerId = `takeover${pid}`;
+    const registration = new WorkerRegistration({
+      store: this.#boundary.connect().provider,
+      logger: silentLogger,
+      clock,
+      host: {
+        hostId: modelHostId,
+        self: { pid, startTime: '1' },
+        hasDied: (other) => !alive.has(other.pid),
+      },
+      worker: {
+        workerId,
+        heartbeatMs: 10_000,
+        leaseMs: 300,
+        describe: () => newWorker(workerId),
+      },
+    });
+    registration.start();
+    for (let round = 0; round < 3; round++) await nextTurn();
+    await registration.stop();
+  }
+
+  #crash(process: SimulatedProcess, inFlight: boolean): void {
+    process.crash({ inFlight });
     this.#handlers.forget(process);
   }
 
@@ -293,6 +366,9 @@ export class World {
     this.#permits.observe(call, connection, this.#model);
     const { instances, gone } = this.#model;
     for (const id of gone) this.#stopped.delete(id);
+    if (call.method === 'retryInstances') {
+      for (const { source } of call.args[0]) this.#stopped.delete(source.instanceId);
+    }
     for (const record of await store.getInstances([...instances.keys(), ...gone])) {
       if (record === undefined) continue;
       this.#model.compare(record);

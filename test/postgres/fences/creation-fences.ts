@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
 import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
-import type { FencedStatement } from './fence.ts';
+import { besidePauses, noPause, type FencedStatement } from './fence.ts';
 
 /** The first instance registers the name, because the path is used only for known names. */
 const takenId: ConformanceCase = {
@@ -33,8 +33,8 @@ export const startFences: FencedStatement = {
       rejectedBy: takenId,
     },
     {
-      demands: 'no paused definition',
-      find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions(?:(?!AS one\)).)+AS one\)(?= AS ok)/s,
+      demands: noPause,
+      find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions\)(?= AS ok)/,
       replace: 'TRUE',
       rejectedBy: 'pause/a-first-turn-of-a-definition-is-not-run',
     },
@@ -47,6 +47,11 @@ export const startFences: FencedStatement = {
     },
   ],
 };
+
+export const startFencesBesidePauses = besidePauses(startFences, {
+  name: 'perdure_start_beside_pauses',
+  sentBy: 'pause/a-first-turn-of-a-definition-is-not-run',
+});
 
 /** Task runs. Its fences are the unique id and the unique dedupe key. */
 export const taskCreationFences: FencedStatement = {

@@ -16,6 +16,9 @@ interface Selection {
   readonly because: string;
 }
 
+/** What the pause check of a statement requires. */
+export const noPause = 'no paused definition';
+
 /** A statement with all its conditions. */
 export interface FencedStatement {
   readonly name: string;
@@ -23,4 +26,31 @@ export interface FencedStatement {
   readonly selections: readonly Selection[];
   /** A case that sends it. */
   readonly sentBy: string | ConformanceCase;
+}
+
+/**
+ * The same statement with another pause check, which is sent while a definition is paused. Only that check is a fence: the
+ * other conditions have the same text, and are tested where no definition is paused.
+ */
+export function besidePauses(
+  { fences, selections }: FencedStatement,
+  other: { readonly name: string; readonly sentBy: string },
+): FencedStatement {
+  const because = 'is a fence of the statement that is sent while no definition is paused';
+  const isPauseCheck = ({ demands }: { readonly demands: string }) => demands === noPause;
+  const pauseCheck = fences.find(isPauseCheck);
+  if (pauseCheck === undefined) throw new Error('The statement has no pause check.');
+  return {
+    ...other,
+    fences: [
+      {
+        ...pauseCheck,
+        find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions(?:(?!AS one\)).)+AS one\)(?= AS ok)/s,
+      },
+    ],
+    selections: [
+      ...selections,
+      ...fences.filter((fence) => !isPauseCheck(fence)).map((fence) => ({ ...fence, because })),
+    ],
+  };
 }

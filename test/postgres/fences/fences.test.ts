@@ -10,14 +10,16 @@ import { runCase } from '../../../src/testing/conformance/run-case.ts';
 import { PostgresDatabases } from '../../conformance/postgres-databases.ts';
 import { abandonFences } from './abandon-fences.ts';
 import { claimFences } from './claim-fences.ts';
-import { startFences, taskCreationFences } from './creation-fences.ts';
+import { startFences, startFencesBesidePauses, taskCreationFences } from './creation-fences.ts';
 import { applyMutation, rangesOf, recordStatements } from './mutation.ts';
 import { taskAckFences } from './task-ack-fences.ts';
-import { turnFences } from './turn-fences.ts';
+import { turnFences, turnFencesBesidePauses } from './turn-fences.ts';
 
 const statements = [
   turnFences,
+  turnFencesBesidePauses,
   startFences,
+  startFencesBesidePauses,
   claimFences,
   taskCreationFences,
   taskAckFences,

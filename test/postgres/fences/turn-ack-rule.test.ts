@@ -19,6 +19,7 @@ import {
   type PathDatabase,
   type TrialReport,
 } from './path-trial.ts';
+import { noPause } from './fence.ts';
 import { turnFences } from './turn-fences.ts';
 
 const now = 1_000;
@@ -261,12 +262,7 @@ it('the single-statement turn ack commits only turns that the rules allow', asyn
 });
 
 // The rules allow these turns. The path leaves them to the general path, which writes more for them.
-const beyondRules = [
-  'the version',
-  'no children at the end',
-  'no other items at the end',
-  'no paused definition',
-];
+const beyondRules = ['the version', 'no children at the end', 'no other items at the end', noPause];
 const fences = turnFences.fences.filter(({ demands }) => !beyondRules.includes(demands));
 
 it.each(fences)('a turn ack that does not demand $demands violates the rules', async (fence) => {

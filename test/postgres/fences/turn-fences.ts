@@ -1,4 +1,4 @@
-import type { FencedStatement } from './fence.ts';
+import { besidePauses, noPause, type FencedStatement } from './fence.ts';
 
 const ok = String.raw`WHERE \(SELECT ok FROM verdict\)`;
 
@@ -99,13 +99,13 @@ export const turnFences: FencedStatement = {
     },
     {
       demands: 'every token passes',
-      find: /\) = cardinality\(\$\d+::bigint\[\]\)(?= AND NOT EXISTS)/,
+      find: /\) = cardinality\(\$\d+::bigint\[\]\)(?= AND NOT )/,
       replace: ') IS NOT NULL',
       rejectedBy: 'turn-ack/needs-every-token-held',
     },
     {
-      demands: 'no paused definition',
-      find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions(?:(?!AS one\)).)+AS one\)(?= AS ok)/s,
+      demands: noPause,
+      find: /NOT \(SELECT has_paused FROM drawn\)(?= AS ok)/,
       replace: 'TRUE',
       rejectedBy: 'pause/a-fast-turn-of-a-definition-is-rejected',
     },
@@ -147,3 +147,8 @@ export const turnFences: FencedStatement = {
     { find: /ended_at IS NOT NULL/, times: 2, because: 'reads which instances have ended' },
   ],
 };
+
+export const turnFencesBesidePauses = besidePauses(turnFences, {
+  name: 'perdure_commit_turns_beside_pauses',
+  sentBy: 'pause/a-fast-turn-of-a-definition-is-rejected',
+});

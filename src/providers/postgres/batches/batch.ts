@@ -234,9 +234,12 @@ export class Changes {
     const { tx, now, effects } = scope;
     const { history, instances, stopRows, locks, messages } = tables;
     const forgotten = [...this.#forgotten];
-    const released = Array.from(this.#released, ([instanceKey, release]) => ({
+    // A later item of the batch may have asked an instance to stop after its turn, which ends its pause.
+    const lifted = new Set(this.liftedPauses);
+    const released = Array.from(this.#released, ([instanceKey, { definitionKey, isPaused }]) => ({
       instanceKey,
-      ...release,
+      definitionKey,
+      isPaused: isPaused && !lifted.has(instanceKey),
     })).filter(({ instanceKey }) => !this.#forgotten.has(instanceKey));
     const touched = Array.from(this.#touched, ([instanceKey, touch]) => ({
       instanceKey,

@@ -2,11 +2,13 @@ import { ProviderError } from '../../../model/failures/errors.ts';
 import type {
   CreateResult,
   EnqueueResult,
+  InstanceConditions,
   InstanceStore,
   NewInstance,
   NewMessage,
 } from '../../contract/instances.ts';
 import type { ClaimedAtInsert } from '../../contract/turn.ts';
+import type { WorkerList } from '../../contract/workers.ts';
 import { isVisited, oneInstance, type AuditedStep } from '../../rules/audit-sums.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { Batch } from '../batches/batch.ts';
@@ -46,11 +48,15 @@ export function createInstanceStore(store: Store): InstanceStore {
     getInstances: (instanceIds, maxBytes) =>
       store.read('getInstances', (tx) => store.instanceRecords.get(tx, instanceIds, maxBytes)),
 
-    listInstances: (params) =>
-      store.read('listInstances', (tx) => store.instanceRecords.list(tx, params)),
+    async listInstances(params) {
+      const workers = await workersFor(store, params.filter);
+      return store.read('listInstances', (tx) => store.instanceRecords.list(tx, params, workers));
+    },
 
-    countInstances: (params) =>
-      store.read('countInstances', (tx) => store.instanceList.count(tx, params)),
+    async countInstances(params) {
+      const workers = await workersFor(store, params.filter);
+      return store.read('countInstances', (tx) => store.instanceList.count(tx, params, workers));
+    },
 
     listDefinitions: (params) =>
       store.read('listDefinitions', (tx) => store.instanceList.definitions(tx, params)),
@@ -69,6 +75,14 @@ export function createInstanceStore(store: Store): InstanceStore {
         return events;
       }),
   };
+}
+
+/** The workers, if a condition depends on them. */
+async function workersFor(
+  store: Store,
+  { unregistered }: InstanceConditions,
+): Promise<WorkerList | undefined> {
+  return unregistered === undefined ? undefined : await store.workers.list();
 }
 
 /** Creates instances with their start messages or their first turns. */

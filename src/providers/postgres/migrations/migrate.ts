@@ -18,6 +18,7 @@ import { audit } from './0007-audit.ts';
 import { schedules } from './0008-schedules.ts';
 import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
+import { ends } from './0011-ends.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   schedules,
   pause,
   series,
+  ends,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -29,6 +29,7 @@ export interface ClaimedItem {
   readonly claims: number;
   readonly failures: number;
   readonly heartbeat: string | null;
+  readonly dueAt: number;
   readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
@@ -117,6 +118,8 @@ function toItem(definitions: Definitions, row: ClaimedItem, nowMs: number): Work
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs,
+    // The claim of a flagged item moves its due time.
+    dueAt: Math.min(row.dueAt, nowMs),
     ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
   };
 }
@@ -342,7 +345,8 @@ export function claimText(schema: string, parts: ClaimParts): string {
     SELECT ${now} AS "now", item_key AS "itemKey", lock_token AS secret, instance_key AS "instanceKey",
       instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
       execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,
-      heartbeat, ${cancelColumns}, run_priority IS NOT NULL AS "isTask", input, run_options AS "runOptions", failure
+      heartbeat, ${cancelColumns}, run_priority IS NOT NULL AS "isTask", input, run_options AS "runOptions", failure,
+      next_at AS "dueAt"
     FROM claimed AS item FULL JOIN owner ON owner_key = instance_key
     ORDER BY priority DESC, next_at, item_key`;
 }

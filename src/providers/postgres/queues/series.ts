@@ -1,8 +1,9 @@
-import type { SeriesBatch, SeriesRow, SeriesStore } from '../../contract/series.ts';
-import { decodeSeries, encodeSeries, mergeSeries } from '../../rules/series.ts';
+import type { SeriesBatch, SeriesRow, SeriesStore, StopCount } from '../../contract/series.ts';
+import { decodeSeries, encodeSeries, mergeSeries, minuteMs, sumStops } from '../../rules/series.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import { keys, one, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import type { Definitions } from '../tables/definitions.ts';
 
 interface Row {
   readonly minute: number;
@@ -10,7 +11,12 @@ interface Row {
   readonly data: string;
 }
 
+interface StopRow extends Omit<StopCount, 'name'> {
+  readonly definitionKey: number;
+}
+
 type ReadParams = Parameters<SeriesStore['readSeries']>[0];
+type StopParams = Parameters<SeriesStore['countStops']>[0];
 type SweepParams = Parameters<SeriesStore['sweepSeries']>[0];
 
 /** The series of counts by minute. */
@@ -23,6 +29,7 @@ export function createSeriesStore(store: StoreAccess & { readonly series: Series
         return series.write(scope.tx, batch, scope.now);
       }),
     readSeries: (params) => store.read('readSeries', (tx) => series.read(tx, params)),
+    countStops: (params) => store.read('countStops', (tx) => series.countStops(tx, params)),
     sweepSeries: (params) => store.writeOnce('sweepSeries', ({ tx }) => series.sweep(tx, params)),
   };
 }
@@ -30,10 +37,12 @@ export function createSeriesStore(store: StoreAccess & { readonly series: Series
 /** Reads and writes `series` and `series_writers`. */
 export class Series {
   readonly #schema: string;
+  readonly #definitions: Definitions;
   readonly #statements: ReturnType<typeof statements>;
 
-  constructor(schema: string) {
+  constructor(schema: string, definitions: Definitions) {
     this.#schema = schema;
+    this.#definitions = definitions;
     this.#statements = statements(schema);
   }
 
@@ -58,6 +67,20 @@ export class Series {
     return (await tx.query<Row>(...this.#statements.read(params))).map(decodeSeries);
   }
 
+  async countStops(tx: Transaction, params: StopParams): Promise<readonly StopCount[]> {
+    const rows = await tx.query<StopRow>(...this.#statements.countStops(params));
+    await this.#definitions.load(
+      tx,
+      rows.map(({ definitionKey }) => definitionKey),
+    );
+    return sumStops(
+      rows.map(({ definitionKey, ...row }) => ({
+        ...row,
+        name: this.#definitions.get(definitionKey).name,
+      })),
+    );
+  }
+
   async sweep(tx: Transaction, params: SweepParams): Promise<number> {
     const { before } = params;
     await tx.execute(...this.#statements.sweepWriters({ before }));
@@ -69,6 +92,7 @@ function statements(schema: string) {
   const table = `${schema}.series`;
   const bigint = one<number>('bigint');
   const text = one<string>('text');
+  const stoppedAt = 'coalesce(canceled_at, terminated_at, expired_at)';
   return {
     markWritten: prepare(
       'perdure_mark_series_written',
@@ -108,6 +132,16 @@ function statements(schema: string) {
       { name: text, from: bigint, before: bigint, limit: bigint },
       ({ name, from, before, limit }) => `SELECT minute, name, data FROM ${table}
         WHERE minute >= ${from} AND minute < ${before} AND name = ${name} ORDER BY minute LIMIT ${limit}`,
+    ),
+    // The ORDER BY makes the planner read the index of stops, also while the table is empty.
+    countStops: prepare(
+      'perdure_count_stops',
+      { from: bigint, before: bigint },
+      ({ from, before }) => `WITH stopped AS MATERIALIZED (
+          SELECT ${stoppedAt} AS at, definition_key, status FROM ${schema}.instances
+          WHERE ${stoppedAt} IS NOT NULL AND ${stoppedAt} >= ${from} AND ${stoppedAt} < ${before} ORDER BY ${stoppedAt})
+        SELECT at - at % ${minuteMs} AS minute, definition_key AS "definitionKey", status, count(*) AS count
+        FROM stopped GROUP BY 1, 2, 3`,
     ),
     sweep: prepare(
       'perdure_sweep_series',

@@ -416,8 +416,8 @@ async function handBack(
       continue;
     }
     const { itemKey, instanceKey } = item;
-    const { nextAt, claims, failure } = plan;
-    back.push({ itemKey, nextAt, claims, failure });
+    const { nextAt, claims, failure, maxAttempts } = plan;
+    back.push({ itemKey, nextAt, claims, failure, maxAttempts });
     scope.effects.due('work', nextAt);
     if (!isRun(batch, item)) continue;
     if (plan.unstarted) unstarted.push(itemKey);

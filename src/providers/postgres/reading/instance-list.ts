@@ -4,77 +4,98 @@ import type {
   DefinitionRecord,
   InstanceConditions,
   InstanceCount,
+  ListInstancesParams,
 } from '../../contract/instances.ts';
+import type { WorkerList } from '../../contract/workers.ts';
 import {
-  chooseWalk,
-  failureNeedles,
+  creationWindow,
+  endWindow,
+  estimateEntries,
+  isPageOver,
   maxExamined,
+  maxSorted,
+  maxSortedByEnd,
+  probedEntries,
   statusesOf,
   toKeyPage,
+  walksOf,
   type Candidate,
   type KeyPage,
-  type Walk,
+  type KeyRange,
+  type ListPosition,
 } from '../../rules/listing.ts';
-import { taskOperation } from '../../shared/work-item-row.ts';
+import { definitionsOf, liveWorkers } from '../../rules/workers.ts';
+import {
+  creationKeySql,
+  endKeyOf,
+  endSearchTime,
+  startKeyOf,
+  startSearchTime,
+  type CreationKeyRow,
+} from '../../shared/creation-keys.ts';
 import { text } from '../driver/arrays.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import { RunState } from '../tables/task-rows.ts';
+import { ListSql, Values, type KeysSql, type Query, type Waiting } from './list-query.ts';
+import type { UnclaimedWorkFinder } from './unclaimed-work.ts';
 
-/** Collects the values of a query, and numbers their placeholders. */
-class Values {
-  readonly list: unknown[] = [];
-
-  add(value: unknown, type: 'bigint' | 'int' | 'text' | 'int[]' | 'text[]'): string {
-    this.list.push(value);
-    return `$${this.list.length}::${type}`;
-  }
+/** The rows that a query examines, and their estimated number. */
+interface Source {
+  readonly keys: KeysSql;
+  readonly entries: number;
+  /** Whether there are at most `maxSortedByEnd`. */
+  readonly isSmall: boolean;
 }
 
-interface Page {
+/** Ends a search: at so many matches or examined rows. */
+interface Bounds {
   readonly limit: number;
-  readonly beforeKey: number;
-  readonly budget: number;
+  readonly maxRows: number;
 }
 
-// Above all keys.
+// Above all keys and times.
 const noKey = Number.MAX_SAFE_INTEGER;
+// Rows of the first statement of a page. Each later one reads four times as many.
+const firstSlice = 500;
+const sliceGrowth = 4;
+// Each connection keeps its prepared statements. Filters of further forms are sent unprepared.
+const maxPrepared = 100;
 
 /** Finds the instances of lists and counts. Each query reads one index in order and tests a bounded number of rows. */
 export class InstanceList {
   readonly #schema: string;
-  readonly #run: RunState;
+  readonly #unclaimedWork: UnclaimedWorkFinder;
+  readonly #list: ListSql;
   readonly #sql: ReturnType<typeof statements>;
   // One statement per form of a filter.
   readonly #statements = new Map<string, Statement>();
+  #hasEndIndex: boolean | undefined;
 
-  constructor(schema: string) {
+  constructor(schema: string, unclaimedWork: UnclaimedWorkFinder) {
     this.#schema = schema;
-    this.#run = new RunState(schema);
+    this.#unclaimedWork = unclaimedWork;
+    this.#list = new ListSql(schema);
     this.#sql = statements(schema);
   }
 
-  /** Finds the keys of a page. */
-  page(
-    tx: Transaction,
-    params: {
-      readonly filter: InstanceConditions;
-      readonly limit: number;
-      readonly beforeKey?: number | undefined;
-    },
-  ): Promise<KeyPage> {
-    const { filter, limit, beforeKey = noKey } = params;
-    return this.#find(tx, filter, { limit, beforeKey, budget: Math.max(maxExamined, limit) });
+  /** Finds the keys of a page. `workers` are needed for a condition on them. */
+  page(tx: Transaction, params: ListInstancesParams, workers?: WorkerList): Promise<KeyPage> {
+    const { filter, limit, orderBy, beforeKey = noKey, beforeEndedAt = noKey } = params;
+    const bounds = { limit, maxRows: Math.max(maxExamined, limit) };
+    if (orderBy !== 'ended') return this.#find(tx, { filter, beforeKey, bounds, workers });
+    const before = { instanceKey: beforeKey, endedAt: beforeEndedAt };
+    return this.#findEnded(tx, { filter, before, bounds, workers });
   }
 
-  async count(tx: Transaction, { filter, cap }: CountInstancesParams): Promise<InstanceCount> {
-    const budget = cap + maxExamined;
-    const { keys, nextKey } = await this.#find(tx, filter, {
-      limit: cap,
-      beforeKey: noKey,
-      budget,
-    });
-    return { count: keys.length, capped: nextKey !== null };
+  async count(
+    tx: Transaction,
+    { filter, cap }: CountInstancesParams,
+    workers?: WorkerList,
+  ): Promise<InstanceCount> {
+    const bounds = { limit: cap, maxRows: cap + maxExamined };
+    const { keys, next } = await this.#find(tx, { filter, beforeKey: noKey, bounds, workers });
+    return { count: keys.length, capped: next !== null };
   }
 
   /** Counts the instances of definitions by status. Reads at most `cap` rows of each, and `cap` index entries per end. */
@@ -105,50 +126,180 @@ export class InstanceList {
     });
   }
 
-  async #find(tx: Transaction, filter: InstanceConditions, page: Page): Promise<KeyPage> {
-    const nothing = { keys: [], nextKey: null };
-    const { limit, budget } = page;
-    const definitionKeys = await this.#definitionKeys(tx, filter);
-    const statuses = statusesOf(filter)?.filter((status) => instanceStatuses.includes(status));
-    if (definitionKeys?.length === 0 || statuses?.length === 0 || limit < 1) return nothing;
-    const isFewIds =
-      filter.idPrefix !== undefined && (await this.#hasFew(tx, filter.idPrefix, budget));
-    const walked = (values: Values) =>
-      isFewIds
-        ? this.#walkPrefix(filter, page, values)
-        : this.#walk(chooseWalk(filter, definitionKeys), { filter, page, values });
-    const values = new Values();
-    const walk = walked(values);
-    const conditions = this.#rowConditions(filter, { definitionKeys, statuses, values });
-    const failure = failureNeedles(filter).length > 0 ? 'failure' : 'NULL::text AS failure';
-    const where = conditions.map((condition) => `AND ${condition}`).join(' ');
-    const most = values.add(limit + 1, 'int');
-    // The inner LIMIT makes the planner probe one row at a time.
-    const candidates = await tx.query<Candidate>(
-      this.#statement(`SELECT walked.instance_key AS "instanceKey", found.failure
-        FROM (${walk} LIMIT ${values.add(budget, 'int')}) AS walked CROSS JOIN LATERAL (
-          SELECT ${failure} FROM ${this.#schema}.instances AS instances
-          WHERE instances.instance_key = walked.instance_key ${where} LIMIT 1) AS found
-        LIMIT ${most}`),
-      values.list,
-    );
-    const stoppedAt = candidates.length > limit ? null : await this.#stop(tx, walked, budget);
-    return toKeyPage(candidates, filter, { limit, stoppedAt });
+  async #find(
+    tx: Transaction,
+    call: {
+      readonly filter: InstanceConditions;
+      readonly beforeKey: number;
+      readonly bounds: Bounds;
+      readonly workers: WorkerList | undefined;
+    },
+  ): Promise<KeyPage> {
+    const { filter, beforeKey, workers } = call;
+    const { limit, maxRows } = call.bounds;
+    const begun = performance.now();
+    const query = limit < 1 ? undefined : await this.#query(tx, { filter, beforeKey, workers });
+    if (query === undefined) return { keys: [], next: null };
+    const { keys } = await this.#source(tx, query, maxSorted);
+    const found: Candidate[] = [];
+    let { range } = query;
+    let examined = 0;
+    for (let size = Math.max(firstSlice, limit + 1); ; size *= sliceGrowth) {
+      const rows = Math.min(size, maxRows - examined);
+      const wanted = limit + 1 - found.length;
+      const [candidates, stoppedAt] = await Promise.all([
+        this.#candidates(tx, query, { limit: wanted, rows, keys, range }),
+        this.#stop(tx, keys, { rows, range }),
+      ]);
+      found.push(...candidates);
+      examined += rows;
+      const isOver =
+        found.length > limit ||
+        stoppedAt === null ||
+        isPageOver(examined, { ...call.bounds, begun });
+      if (isOver) return toKeyPage(found, filter, { limit, stoppedAt });
+      range = { ...range, beforeKey: stoppedAt.instanceKey };
+    }
   }
 
-  /** The last key within the budget, if more keys follow. */
+  #candidates(
+    tx: Transaction,
+    query: Query,
+    slice: {
+      readonly limit: number;
+      /** Absent: all. */
+      readonly rows?: number;
+      readonly keys: KeysSql;
+      readonly range: KeyRange;
+    },
+  ): Promise<readonly Candidate[]> {
+    const values = new Values();
+    const walk = slice.keys(values, slice.range);
+    const keys = slice.rows === undefined ? walk : `${walk} LIMIT ${values.add(slice.rows, 'int')}`;
+    const sql = this.#list.candidates(query, keys, { values, limit: slice.limit });
+    return tx.query<Candidate>(this.#statement(sql), values.list);
+  }
+
+  /** The last key of a slice, if more keys follow. */
   async #stop(
     tx: Transaction,
-    walked: (values: Values) => string,
-    budget: number,
-  ): Promise<number | null> {
+    keys: KeysSql,
+    { rows, range }: { readonly rows: number; readonly range: KeyRange },
+  ): Promise<ListPosition | null> {
     const values = new Values();
-    const walk = walked(values);
-    const rows = await tx.query<{ instance_key: number }>(
-      this.#statement(`${walk} LIMIT 2 OFFSET ${values.add(budget - 1, 'int')}`),
+    const walk = keys(values, range);
+    const found = await tx.query<{ instance_key: number }>(
+      this.#statement(`${walk} LIMIT 2 OFFSET ${values.add(rows - 1, 'int')}`),
       values.list,
     );
-    return rows.length === 2 ? (rows[0]?.instance_key ?? null) : null;
+    const [last, next] = found;
+    if (last === undefined || next === undefined) return null;
+    return { instanceKey: last.instance_key, endedAt: null };
+  }
+
+  /** Finds a page in the order of ends: sorts a small set, or reads windows of time in descending order. */
+  async #findEnded(
+    tx: Transaction,
+    call: {
+      readonly filter: InstanceConditions;
+      readonly before: { readonly instanceKey: number; readonly endedAt: number };
+      readonly bounds: Bounds;
+      readonly workers: WorkerList | undefined;
+    },
+  ): Promise<KeyPage> {
+    const { filter, before, workers } = call;
+    const { limit } = call.bounds;
+    const begun = performance.now();
+    const query =
+      limit < 1 ? undefined : await this.#query(tx, { filter, beforeKey: noKey, workers });
+    if (query === undefined) return { keys: [], next: null };
+    const source = await this.#source(tx, query, maxSortedByEnd);
+    const { from, last } = endWindow(filter);
+    let end = Math.min(last, before.endedAt);
+    const read = (keys: KeysSql, wanted: number) =>
+      this.#candidates(tx, query, { keys, range: query.range, limit: wanted });
+    if (source.isSmall) {
+      const window = { from, last: end, before };
+      const keys: KeysSql = (values, range) =>
+        this.#list.sortedByEnd(source.keys(values, range), window, values);
+      const found = await read(keys, limit + 1);
+      return toKeyPage(found, filter, { limit, stoppedAt: null });
+    }
+    const found: Candidate[] = [];
+    // Windows for about as many instances as were created just before the end of the window.
+    let rows = firstSlice;
+    let examined = 0;
+    for (;;) {
+      const start = Math.max(await this.#startOfWindow(tx, end, rows), from);
+      const window = { from: start, last: end, before };
+      const keys: KeysSql = (values) => this.#list.endedWalk(window, values);
+      found.push(...(await read(keys, limit + 1 - found.length)));
+      if (found.length > limit || start <= from) {
+        return toKeyPage(found, filter, { limit, stoppedAt: null });
+      }
+      examined += rows;
+      rows *= sliceGrowth;
+      if (isPageOver(examined, { ...call.bounds, begun })) {
+        return toKeyPage(found, filter, { limit, stoppedAt: { instanceKey: 0, endedAt: start } });
+      }
+      end = start - 1;
+    }
+  }
+
+  /** The creation of the oldest of some instances that were created before a time. 0: there are fewer. */
+  async #startOfWindow(tx: Transaction, end: number, rows: number): Promise<number> {
+    const { key } = await this.#creationKey(tx, end, noKey);
+    const [row] = await tx.query<{ createdAt: number }>(
+      ...this.#sql.createdAt({ beforeKey: key, skipped: rows - 1 }),
+    );
+    return row === undefined ? 0 : Math.min(row.createdAt, end);
+  }
+
+  async #query(
+    tx: Transaction,
+    call: {
+      readonly filter: InstanceConditions;
+      readonly beforeKey: number;
+      readonly workers: WorkerList | undefined;
+    },
+  ): Promise<Query | undefined> {
+    const { filter, beforeKey, workers } = call;
+    const statuses = statusesOf(filter)?.filter((status) => instanceStatuses.includes(status));
+    if (statuses?.length === 0) return undefined;
+    const [definitionKeys, range, waiting] = await Promise.all([
+      this.#definitionKeys(tx, filter),
+      this.#range(tx, filter, beforeKey),
+      workers === undefined ? undefined : this.#waiting(tx, workers),
+    ]);
+    if (definitionKeys?.length === 0) return undefined;
+    return { filter, definitionKeys, statuses, range, waiting };
+  }
+
+  async #waiting(tx: Transaction, workers: WorkerList): Promise<Waiting> {
+    const known = definitionsOf(liveWorkers(workers));
+    return { now: workers.nowMs, ...(await this.#unclaimedWork.unknownKeys(tx, known)) };
+  }
+
+  /** The keys between which all matches are. */
+  async #range(tx: Transaction, filter: InstanceConditions, beforeKey: number): Promise<KeyRange> {
+    const { from, before } = creationWindow(filter);
+    const [end, start] = await Promise.all([
+      before === undefined
+        ? undefined
+        : this.#creationKey(tx, Math.ceil(endSearchTime(before)), beforeKey),
+      from === undefined
+        ? undefined
+        : this.#creationKey(tx, Math.ceil(startSearchTime(from)), beforeKey),
+    ]);
+    const endKey = before === undefined || end === undefined ? undefined : endKeyOf(end, before);
+    const startKey =
+      from === undefined || start === undefined ? undefined : startKeyOf(start, from);
+    return { aboveKey: startKey ?? 0, beforeKey: Math.min(endKey ?? noKey, beforeKey) };
+  }
+
+  async #creationKey(tx: Transaction, time: number, top: number): Promise<CreationKeyRow> {
+    const [row] = await tx.query<CreationKeyRow>(...this.#sql.creationKey({ time, top }));
+    return row ?? { key: noKey, earliestAfter: null, latestBefore: null };
   }
 
   /** The keys of the definitions that match; `undefined` means all. */
@@ -172,183 +323,118 @@ export class InstanceList {
     return rows.map((row) => row.definition_key);
   }
 
-  async #hasFew(tx: Transaction, idPrefix: string, budget: number): Promise<boolean> {
-    const [row] = await tx.query<{ count: number }>(
-      ...this.#sql.countPrefix({ first: idPrefix, end: endOf(idPrefix), budget }),
+  /** Chooses the source with the fewest rows to examine. A set of at most `maxSet` entries is sorted by key. */
+  async #source(tx: Transaction, query: Query, maxSet: number): Promise<Source> {
+    const { filter, definitionKeys, range } = query;
+    const walks = walksOf(filter, definitionKeys).map(
+      (walk): KeysSql =>
+        (values, between) =>
+          this.#list.walk(walk, filter, values, between),
     );
-    return row !== undefined && row.count < budget;
-  }
-
-  /** A prefix of few ids is read by id and sorted. */
-  #walkPrefix({ idPrefix = '' }: InstanceConditions, { beforeKey }: Page, values: Values): string {
-    const first = values.add(text(idPrefix), 'text');
-    const end = values.add(endOf(text(idPrefix)), 'text');
-    return `SELECT instance_key FROM (SELECT instance_key FROM ${this.#schema}.instances
-        WHERE instance_id >= ${first} AND instance_id < ${end} OFFSET 0) AS named
-      WHERE instance_key < ${values.add(beforeKey, 'bigint')} ORDER BY instance_key DESC`;
-  }
-
-  #walk(
-    walk: Walk,
-    parts: { readonly filter: InstanceConditions; readonly page: Page; readonly values: Values },
-  ): string {
-    const { filter, page, values } = parts;
-    const before = values.add(page.beforeKey, 'bigint');
-    const arms = this.#sources(walk, filter, values).map(
-      ([table, where]) =>
-        `(SELECT instance_key FROM ${this.#schema}.${table} WHERE ${where} AND instance_key < ${before}
-          ORDER BY instance_key DESC)`,
+    const sets = await this.#sets(tx, query);
+    const [first] = walks;
+    const isByEnd = maxSet === maxSortedByEnd;
+    if (walks.length === 1 && sets.length === 0 && !isByEnd && first !== undefined) {
+      return { keys: first, entries: 0, isSmall: false };
+    }
+    const values = new Values();
+    const columns = [
+      `(SELECT max(instance_key) FROM ${this.#schema}.instances)`,
+      ...walks.map((walk) => `(${walk(values, range)} LIMIT 1 OFFSET ${probedEntries - 1})`),
+      ...(isByEnd
+        ? walks.map((walk) => `(${walk(values, range)} LIMIT 1 OFFSET ${maxSortedByEnd})`)
+        : []),
+      ...sets.map(
+        (set) =>
+          `(SELECT count(*) FROM (SELECT FROM (${set(values, range)}) AS named LIMIT ${maxSet + 1}) AS counted)`,
+      ),
+    ];
+    const [row] = await tx.query<{ found: readonly (number | null)[] }>(
+      this.#statement(`SELECT json_build_array(${columns.join(', ')}) AS found`),
+      values.list,
     );
-    return arms.length === 1
-      ? (arms[0] ?? '').slice(1, -1)
-      : `SELECT instance_key FROM (${arms.join(' UNION ALL ')}) AS arm ORDER BY instance_key DESC`;
+    const [newest, ...found] = row?.found ?? [];
+    const top = Math.min(range.beforeKey, (newest ?? 0) + 1);
+    const sources = [
+      ...walks.map((keys, index): Source => {
+        const entries = estimateEntries(found[index] ?? undefined, { ...range, beforeKey: top });
+        return { keys, entries, isSmall: isByEnd && found[walks.length + index] === null };
+      }),
+      ...sets.flatMap((set, index): Source[] => {
+        const entries = found[walks.length * (isByEnd ? 2 : 1) + index] ?? Infinity;
+        return entries > maxSet ? [] : [{ keys: sorted(set), entries, isSmall: isByEnd }];
+      }),
+    ];
+    const [best] = sources.toSorted((a, b) => a.entries - b.entries);
+    if (best === undefined) throw new Error('A list has at least one source.');
+    return best;
   }
 
-  /** The tables and conditions of a walk. Literals, not parameters, let the planner use partial indexes. */
-  #sources(
-    walk: Walk,
-    { parentInstanceId = '', kind }: InstanceConditions,
-    values: Values,
-  ): readonly (readonly [table: string, where: string])[] {
-    switch (walk.by) {
-      case 'all':
-        return [['instances', 'TRUE']];
-      case 'parent':
-        return [
-          ['instances', `parent_instance_id = ${values.add(text(parentInstanceId), 'text')}`],
-        ];
-      case 'tag': {
-        const name = values.add(text(walk.name), 'text');
-        const value = values.add(text(walk.value), 'text');
-        return [['instance_tags', `name = ${name} AND value = ${value}`]];
-      }
-      case 'blocked':
-        return [['instance_locks', 'blocked_build IS NOT NULL']];
-      case 'leaked':
-        return [['instances', 'leaked > 0']];
-      case 'paused':
-        return [['instances', 'paused_at IS NOT NULL']];
-      case 'status': {
-        const ended = walk.statuses.filter((status) => !isLive(status));
-        const hasLive = ended.length < walk.statuses.length;
-        return [
-          ...ended.map((status) => ['instances', `listed_as = '${status}'`] as const),
-          ...(hasLive && kind !== 'task' ? [['instances', `listed_as = 'live'`] as const] : []),
-          // A task run that has not ended is found by its work item.
-          ...(hasLive && kind !== 'orchestration'
-            ? [
-                [
-                  'worker_queue',
-                  `execution_id = 1 AND operation = ${taskOperation} AND ${ofTask(this.#schema)}`,
-                ] as const,
-              ]
-            : []),
-        ];
-      }
-      case 'endAndDefinition':
-        return walk.statuses.flatMap((status) =>
-          walk.definitionKeys.map(
-            (key) =>
-              [
-                'instances',
-                `listed_as = '${status}' AND listed_as <> 'live' AND definition_key = ${values.add(key, 'int')}`,
-              ] as const,
-          ),
-        );
-      case 'definition':
-        return walk.definitionKeys.map((key) => [
-          'instances',
-          `definition_key = ${values.add(key, 'int')}`,
-        ]);
+  /** The sets whose entries are not in the order of keys. */
+  async #sets(tx: Transaction, { filter, waiting }: Query): Promise<readonly KeysSql[]> {
+    const { idPrefix, endedFrom } = filter;
+    const sets: KeysSql[] = [];
+    if (filter.unregistered === true && waiting !== undefined) {
+      sets.push((values) => this.#list.unregisteredSet(waiting, values));
     }
+    if (endedFrom !== undefined && (await this.#canSearchEnds(tx, filter))) {
+      sets.push((values) => this.#list.endedSet(endWindow(filter), values));
+    }
+    if (idPrefix !== undefined) sets.push((values) => this.#list.prefixSet(idPrefix, values));
+    return sets;
   }
 
-  /** The conditions that are tested row by row. Adds their values. */
-  #rowConditions(
-    filter: InstanceConditions,
-    parts: {
-      readonly definitionKeys: readonly number[] | undefined;
-      readonly statuses: readonly InstanceStatus[] | undefined;
-      readonly values: Values;
-    },
-  ): readonly string[] {
-    const { definitionKeys, statuses, values } = parts;
-    const { idPrefix, parentInstanceId, blocked, leaked, paused } = filter;
-    const conditions: string[] = [];
-    if (statuses !== undefined) {
-      const list = statuses.map((status) => `'${status}'`).join(', ');
-      conditions.push(`(${this.#run.status('instances')}) IN (${list})`);
+  /** Whether few instances ended in the window, and an index finds them. Servers before PostgreSQL 16 have none. */
+  async #canSearchEnds(tx: Transaction, filter: InstanceConditions): Promise<boolean> {
+    const { from, last } = endWindow(filter);
+    // About as many end in a window as are created in it. A count would read all of a large window.
+    const [start, end] = await Promise.all([
+      this.#creationKey(tx, from, noKey),
+      this.#creationKey(tx, last, noKey),
+    ]);
+    if (end.key - start.key > maxSorted) return false;
+    if (this.#hasEndIndex === undefined) {
+      const [row] = await tx.query<{ exists: boolean }>(...this.#sql.hasEndIndex({}));
+      this.#hasEndIndex = row?.exists ?? false;
     }
-    if (definitionKeys !== undefined) {
-      conditions.push(`instances.definition_key = ANY (${values.add(definitionKeys, 'int[]')})`);
-    }
-    if (idPrefix !== undefined) {
-      conditions.push(`starts_with(instance_id, ${values.add(text(idPrefix), 'text')})`);
-    }
-    if (parentInstanceId !== undefined) {
-      conditions.push(`parent_instance_id = ${values.add(text(parentInstanceId), 'text')}`);
-    }
-    if (filter.rootsOnly === true) conditions.push('parent_instance_id IS NULL');
-    const windows = [
-      ['created_at >=', filter.createdFrom],
-      ['created_at <', filter.createdBefore],
-      ['ended_at >=', filter.endedFrom],
-      ['ended_at <', filter.endedBefore],
-    ] as const;
-    for (const [condition, time] of windows) {
-      if (time !== undefined)
-        conditions.push(`${condition} ${values.add(Math.ceil(time), 'bigint')}`);
-    }
-    for (const needle of failureNeedles(filter)) {
-      conditions.push(
-        `strpos(lower(failure COLLATE "C"), ${values.add(text(needle), 'text')}) > 0`,
-      );
-    }
-    if (blocked !== undefined) {
-      conditions.push(
-        `(SELECT blocked_build FROM ${this.#schema}.instance_locks AS lock
-          WHERE lock.instance_key = instances.instance_key) IS ${blocked ? 'NOT ' : ''}NULL`,
-      );
-    }
-    if (leaked !== undefined) conditions.push(`leaked ${leaked ? '>' : '='} 0`);
-    if (paused !== undefined) conditions.push(`paused_at IS ${paused ? 'NOT ' : ''}NULL`);
-    for (const [name, value] of Object.entries(filter.tags ?? {})) {
-      conditions.push(`EXISTS (SELECT 1 FROM ${this.#schema}.instance_tags AS tag
-        WHERE tag.name = ${values.add(text(name), 'text')} AND tag.value = ${values.add(text(value), 'text')}
-          AND tag.instance_key = instances.instance_key)`);
-    }
-    return conditions;
+    return this.#hasEndIndex;
   }
 
-  #statement(text: string): Statement {
-    const known = this.#statements.get(text);
+  #statement(sql: string): Statement {
+    const known = this.#statements.get(sql);
     if (known !== undefined) return known;
-    const statement = { name: `perdure_list_${this.#statements.size}`, text };
-    this.#statements.set(text, statement);
+    if (this.#statements.size >= maxPrepared) return { name: '', text: sql };
+    const statement = { name: `perdure_list_${this.#statements.size}`, text: sql };
+    this.#statements.set(sql, statement);
     return statement;
   }
 }
 
-function isLive(status: InstanceStatus): boolean {
-  return status === 'pending' || status === 'running' || status === 'canceling';
-}
-
-// The items of paused runs have negative keys.
-function ofTask(schema: string): string {
-  return `abs(definition_key) = ANY (ARRAY(SELECT definition_key FROM ${schema}.definitions WHERE kind = 'task'))`;
-}
-
-function endOf(prefix: string): string {
-  return `${prefix}\u{10ffff}\u{10ffff}`;
+/** Sorts a set by key. */
+function sorted(set: KeysSql): KeysSql {
+  return (values, { aboveKey, beforeKey }) =>
+    `SELECT instance_key FROM (${set(values, { aboveKey, beforeKey })} OFFSET 0) AS named
+     WHERE instance_key < ${values.add(beforeKey, 'bigint')} AND instance_key > ${values.add(aboveKey, 'bigint')}
+     ORDER BY instance_key DESC`;
 }
 
 function statements(schema: string) {
   return {
-    countPrefix: prepare(
-      'perdure_count_prefix',
-      { first: one<string>('text'), end: one<string>('text'), budget: one<number>('int') },
-      ({ first, end, budget }) => `SELECT count(*) AS count FROM (SELECT FROM ${schema}.instances
-        WHERE instance_id >= ${first} AND instance_id < ${end} LIMIT ${budget}) AS named`,
+    hasEndIndex: prepare(
+      'perdure_has_end_index',
+      {},
+      () => `SELECT to_regclass('${schema}.instances_ended') IS NOT NULL AS exists`,
+    ),
+    creationKey: prepare(
+      'perdure_creation_key',
+      { time: one<number>('bigint'), top: one<number>('bigint') },
+      (given) => creationKeySql(`${schema}.instances`, given),
+    ),
+    createdAt: prepare(
+      'perdure_created_at',
+      { beforeKey: one<number>('bigint'), skipped: one<number>('int') },
+      ({ beforeKey, skipped }) => `SELECT created_at AS "createdAt" FROM ${schema}.instances
+        WHERE instance_key < ${beforeKey} ORDER BY instance_key DESC LIMIT 1 OFFSET ${skipped}`,
     ),
     definitions: prepare(
       'perdure_list_definitions',

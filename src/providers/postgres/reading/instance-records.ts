@@ -6,6 +6,7 @@ import type {
   ListInstancesResult,
 } from '../../contract/instances.ts';
 import { maxListedLength } from '../../contract/inspection.ts';
+import type { WorkerList } from '../../contract/workers.ts';
 import {
   toExecutionRecord,
   toInstanceRecord,
@@ -123,13 +124,19 @@ export class InstanceRecords {
     return this.#toRecords(tx, rows);
   }
 
-  async list(tx: Transaction, params: ListInstancesParams): Promise<ListInstancesResult> {
-    const { keys, nextKey } = await this.#list.page(tx, params);
-    if (keys.length === 0) return { instances: [], nextKey };
-    const { payloads = true, maxBytes = Number.MAX_SAFE_INTEGER } = params;
-    const select = payloads ? this.#statements.page : this.#statements.summaries;
+  async list(
+    tx: Transaction,
+    params: ListInstancesParams,
+    workers?: WorkerList,
+  ): Promise<ListInstancesResult> {
+    const { payloads = true, maxBytes = Number.MAX_SAFE_INTEGER, orderBy } = params;
+    const { keys, next } = await this.#list.page(tx, params, workers);
+    if (keys.length === 0) return toListResult([], next, orderBy);
+    const { page, summaries, pageByEnd, summariesByEnd } = this.#statements;
+    const [full, short] = orderBy === 'ended' ? [pageByEnd, summariesByEnd] : [page, summaries];
+    const select = payloads ? full : short;
     const rows = await tx.query<RowWithin>(...select({ keys, maxBytes: toBigint(maxBytes) }));
-    return toListResult(await this.#toRecords(tx, rows), nextKey);
+    return toListResult(await this.#toRecords(tx, rows), next, orderBy);
   }
 
   async listExecutions(
@@ -173,7 +180,7 @@ export class InstanceRecords {
   }
 }
 
-/** Reads the records of a page. Sizes first: rows that do not fit are never read. */
+/** Reads the records of a page in the order of its keys. Sizes first: rows that do not fit are never read. */
 function pageStatement(
   name: string,
   {
@@ -200,11 +207,41 @@ function pageStatement(
   );
 }
 
+/** As `pageStatement`, in the order of ends. */
+function pageByEndStatement(
+  name: string,
+  {
+    schema,
+    run,
+    source,
+  }: { readonly schema: string; readonly run: RunState; readonly source: string },
+  leftOut: readonly PayloadColumn[],
+) {
+  const counted = payloadColumns.filter((column) => !leftOut.includes(column));
+  return prepare(
+    name,
+    { keys: keys(), maxBytes: one<number>('bigint') },
+    ({ keys, maxBytes }) => `WITH sized AS MATERIALIZED (
+        SELECT instance_key, bytes, row_number() OVER ended AS place, sum(bytes) OVER ended AS total FROM (
+          SELECT instance_key, ended_at, ${bytesOf(counted)} AS bytes FROM ${schema}.instances
+          WHERE instance_key = ANY (${keys})) AS page
+        WINDOW ended AS (ORDER BY ended_at DESC, instance_key DESC)),
+      cut AS MATERIALIZED (
+        SELECT instance_key, place FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY place LIMIT 1)
+      SELECT ${withinColumns(run, leftOut)} FROM ${source}
+      WHERE instances.instance_key = ANY (ARRAY(
+        SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))
+      ORDER BY instances.ended_at DESC, instances.instance_key DESC`,
+  );
+}
+
 function statements(schema: string, run: RunState, source: string) {
   const parts = { schema, run, source };
   return {
     page: pageStatement('perdure_select_page', parts, []),
     summaries: pageStatement('perdure_select_summaries', parts, largeColumns),
+    pageByEnd: pageByEndStatement('perdure_select_page_by_end', parts, []),
+    summariesByEnd: pageByEndStatement('perdure_select_summaries_by_end', parts, largeColumns),
     select: prepare(
       'perdure_select_records',
       { instanceIds: strings() },

@@ -28,12 +28,31 @@ export function createUnclaimedWorkStore(
   };
 }
 
+type KnownDefinitions = Pick<FindUnclaimedWorkParams, 'runnable' | 'activities' | 'tasks'>;
+
 /** Finds due work of definitions that no worker claims. Reads a few index entries per definition with work. */
 export class UnclaimedWorkFinder {
   readonly #find: ReturnType<typeof findUnclaimed>;
+  readonly #findKeys: ReturnType<typeof findUnknownKeys>;
 
   constructor(schema: string) {
     this.#find = findUnclaimed(schema);
+    this.#findKeys = findUnknownKeys(schema);
+  }
+
+  /** The definitions in the queues that are not known, not paused, and not of a paused instance. */
+  async unknownKeys(
+    tx: Transaction,
+    { runnable, activities, tasks }: KnownDefinitions,
+  ): Promise<{ readonly lockKeys: readonly number[]; readonly itemKeys: readonly number[] }> {
+    const [row] = await tx.query<{ lockKeys: readonly number[]; itemKeys: readonly number[] }>(
+      ...this.#findKeys({
+        runnable: unique(runnable),
+        activities: unique(activities),
+        tasks: unique(tasks),
+      }),
+    );
+    return row ?? { lockKeys: [], itemKeys: [] };
   }
 
   async find(
@@ -60,6 +79,52 @@ export class UnclaimedWorkFinder {
   }
 }
 
+/** Parts of the queries of definitions in the queues that no worker has. */
+function unknownDefinitions(
+  schema: string,
+  known: {
+    readonly runnable: { as(name: string): string };
+    readonly activities: string;
+    readonly tasks: string;
+  },
+) {
+  const { runnable, activities, tasks } = known;
+  // The distinct keys of an index. Each costs one index entry.
+  const keys = (name: string, table: string, isIndexed: string) => `${name} (definition_key) AS (
+      (SELECT definition_key FROM ${table} WHERE ${isIndexed} ORDER BY definition_key LIMIT 1)
+      UNION ALL
+      SELECT (SELECT one.definition_key FROM ${table} AS one
+              WHERE ${isIndexed} AND one.definition_key > ${name}.definition_key
+              ORDER BY one.definition_key LIMIT 1)
+      FROM ${name} WHERE ${name}.definition_key IS NOT NULL)`;
+  const isUnknown = `NOT (kind = 'orchestration' AND EXISTS (
+          SELECT 1 FROM ${runnable.as('runnable')}
+          WHERE runnable.name = definition.name AND runnable.version = definition.version))
+        AND NOT (kind = 'activity' AND name = ANY (${activities})) AND NOT (kind = 'task' AND name = ANY (${tasks}))
+        AND (SELECT 1 FROM ${schema}.paused_definitions AS paused
+             WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NULL`;
+  return {
+    ctes: `${keys('lock_keys', `${schema}.instance_locks`, 'next_at IS NOT NULL')},
+          ${keys('item_keys', `${schema}.worker_queue`, 'NOT cancel_requested')}`,
+    from: (name: string) =>
+      `${name} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${isUnknown}`,
+  };
+}
+
+function findUnknownKeys(schema: string) {
+  return prepare(
+    'perdure_find_unknown_definitions',
+    { runnable: runnableRows, activities: optional(strings()), tasks: optional(strings()) },
+    (known) => {
+      const { ctes, from } = unknownDefinitions(schema, known);
+      const keysOf = (name: string) =>
+        `(SELECT coalesce(json_agg(definition_key), '[]') FROM ${from(name)})`;
+      return `WITH RECURSIVE ${ctes}
+        SELECT ${keysOf('lock_keys')} AS "lockKeys", ${keysOf('item_keys')} AS "itemKeys"`;
+    },
+  );
+}
+
 // A claimed instance has the end of its lease as its due time. A claimed item keeps its due time.
 function findUnclaimed(schema: string) {
   return prepare(
@@ -75,34 +140,15 @@ function findUnclaimed(schema: string) {
     ({ runnable, activities, tasks, minWaitMs, limit }) => {
       const locks = `${schema}.instance_locks`;
       const items = `${schema}.worker_queue`;
-      // The distinct keys of an index. Each costs one index entry.
-      const keys = (
-        name: string,
-        table: string,
-        isIndexed: string,
-      ) => `${name} (definition_key) AS (
-      (SELECT definition_key FROM ${table} WHERE ${isIndexed} ORDER BY definition_key LIMIT 1)
-      UNION ALL
-      SELECT (SELECT one.definition_key FROM ${table} AS one
-              WHERE ${isIndexed} AND one.definition_key > ${name}.definition_key
-              ORDER BY one.definition_key LIMIT 1)
-      FROM ${name} WHERE ${name}.definition_key IS NOT NULL)`;
-      const unknown = `NOT (kind = 'orchestration' AND EXISTS (
-          SELECT 1 FROM ${runnable.as('runnable')}
-          WHERE runnable.name = definition.name AND runnable.version = definition.version))
-        AND NOT (kind = 'activity' AND name = ANY (${activities})) AND NOT (kind = 'task' AND name = ANY (${tasks}))`;
-      const candidates = (from: string) =>
-        `(SELECT definition_key AS wanted_key, kind, name, version
-        FROM ${from} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${unknown}
-          AND (SELECT 1 FROM ${schema}.paused_definitions AS paused
-               WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NULL) AS wanted
+      const { ctes, from } = unknownDefinitions(schema, { runnable, activities, tasks });
+      const candidates = (name: string) =>
+        `(SELECT definition_key AS wanted_key, kind, name, version FROM ${from(name)}) AS wanted
        CROSS JOIN (VALUES (FALSE), (TRUE)) AS claimed (twice)`;
       const dueBefore = `${nowSql} - ${minWaitMs}`;
       const ofInstance = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND next_at IS NOT NULL`;
       const ofLevel = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND NOT cancel_requested
               AND entry.priority = level.priority`;
-      return `WITH RECURSIVE ${keys('lock_keys', locks, 'next_at IS NOT NULL')},
-          ${keys('item_keys', items, 'NOT cancel_requested')}
+      return `WITH RECURSIVE ${ctes}
         SELECT kind, name, version, ${nowSql} - min(due_at) AS "dueForMs" FROM (
           SELECT kind, name, version, due_at, is_held FROM ${candidates('lock_keys')} CROSS JOIN LATERAL (
             SELECT

@@ -8,7 +8,8 @@ import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { isAnyPaused } from '../tables/pause-rows.ts';
+import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
+import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import {
   newItemColumns,
   newItemTarget,
@@ -28,6 +29,7 @@ interface Created {
   readonly now: number;
   /** Whether none of the definitions is paused. Nothing was written otherwise. */
   readonly ok: boolean;
+  readonly hasPaused: boolean;
   readonly instanceKeys: readonly string[];
   readonly itemKeys: readonly string[];
 }
@@ -41,13 +43,13 @@ export class SingleStatementStarts {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
-  readonly #start: ReturnType<typeof startStatement>;
+  readonly #start: PauseChecks<ReturnType<typeof startStatement>>;
 
   constructor({ connections, definitions, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
     this.#secrets = secrets;
-    this.#start = startStatement(schema);
+    this.#start = new PauseChecks((check) => startStatement(schema, check));
   }
 
   /** Creates the instances, or returns `undefined` if the caller has to use the general path. */
@@ -57,18 +59,18 @@ export class SingleStatementStarts {
   ): Promise<BatchResult<CreateResult> | undefined> {
     const starts = this.#toStarts(instances);
     if (starts === undefined) return undefined;
-    const statement = this.#start({
+    const rows = {
       now,
       starts,
       events: starts.flatMap(({ turn }, index) =>
         turn.events.map((event, place) => ({ index, place, event })),
       ),
       items: starts.flatMap(({ items }, index) => items.map((item) => ({ index, ...item }))),
+    };
+    const created = await this.#start.run(async (start) => {
+      const sent = this.#connections.statement<Created>('createInstances', ...start(rows));
+      return (await undefinedIfRefused(sent))?.[0];
     });
-    const rows = await undefinedIfRefused(
-      this.#connections.statement<Created>('createInstances', ...statement),
-    );
-    const [created] = rows ?? [];
     return created?.ok === true ? toResult(starts, created) : undefined;
   }
 
@@ -156,20 +158,25 @@ const itemRows = rowsOf<NewItem & { readonly index: number }>()({
 
 // Draws all keys first, so that no join is needed to find them. Reads the clock once, because reading it per row costs as
 // much as an index entry.
-function startStatement(schema: string) {
+function startStatement(schema: string, check: PauseCheck) {
   const now = '(SELECT now FROM drawn)';
   const ifOk = 'WHERE (SELECT ok FROM drawn)';
   const instanceKey = '(SELECT instance_keys FROM drawn)[instance]';
+  const hasPaused = hasPausedDefinitions(schema);
   const drawKeys = (sequence: string, column: string) =>
     `ARRAY(SELECT nextval('${schema}.${sequence}') FROM generate_series(1, cardinality(${column})))`;
   return prepare(
-    'perdure_start_plainly',
+    check === 'any' ? 'perdure_start_plainly' : 'perdure_start_beside_pauses',
     { now: clock, starts: startRows, events: eventRows, items: itemRows },
     ({ starts, events, items }) => `WITH drawn AS MATERIALIZED (
-          SELECT ${nowSql} AS now, NOT ${isAnyPaused(
-            schema,
-            `${starts.column('definition_key')} || ${items.column('definition_key')}`,
-          )} AS ok,
+          SELECT ${nowSql} AS now, NOT ${
+            check === 'any'
+              ? hasPaused
+              : isAnyPaused(
+                  schema,
+                  `${starts.column('definition_key')} || ${items.column('definition_key')}`,
+                )
+          } AS ok,
             ${drawKeys('instances_instance_key_seq', starts.column('instance_id'))} AS instance_keys,
             ${drawKeys('worker_queue_item_key_seq', items.column('instance'))} AS item_keys
         ), created AS (
@@ -188,6 +195,6 @@ function startStatement(schema: string) {
           SELECT (SELECT item_keys FROM drawn)[place], ${instanceKey}, 1, ${newItemValues(now)}
           FROM ${items.withPlace('item')} ${ifOk}
         )
-        SELECT now, ok, instance_keys AS "instanceKeys", item_keys AS "itemKeys" FROM drawn`,
+        SELECT now, ok, ${check === 'any' ? 'NOT ok' : hasPaused} AS "hasPaused", instance_keys AS "instanceKeys", item_keys AS "itemKeys" FROM drawn`,
   );
 }

@@ -9,7 +9,8 @@ import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { isAnyPaused } from '../tables/pause-rows.ts';
+import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
+import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import { eventRows, type EventRow } from '../tables/history.ts';
 import {
   newItemColumns,
@@ -64,6 +65,7 @@ interface Committed {
   readonly now: number;
   /** Whether all fences held. Nothing was written otherwise. */
   readonly ok: boolean;
+  readonly hasPaused: boolean;
   readonly itemKeys: readonly string[];
   /** The keys and ids of instances that have ended, in the same order. */
   readonly finishedKeys: readonly string[];
@@ -82,7 +84,7 @@ export class SingleStatementTurnAcks {
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
   readonly #lock: ReturnType<typeof lockStatement>;
-  readonly #commit: ReturnType<typeof commitStatement>;
+  readonly #commit: PauseChecks<ReturnType<typeof commitStatement>>;
   readonly #backoff = new Backoff();
 
   constructor({ connections, definitions, secrets, schema }: PathParts) {
@@ -90,7 +92,7 @@ export class SingleStatementTurnAcks {
     this.#definitions = definitions;
     this.#secrets = secrets;
     this.#lock = lockStatement(schema);
-    this.#commit = commitStatement(schema);
+    this.#commit = new PauseChecks((check) => commitStatement(schema, check));
   }
 
   /** Commits the turns, or returns `undefined` if the caller has to use the general path. */
@@ -101,7 +103,7 @@ export class SingleStatementTurnAcks {
     if (this.#backoff.takeSkip() || !areEligible(acks)) return undefined;
     const items = this.#newItems(acks);
     if (items === undefined) return undefined;
-    const committed = await undefinedIfRefused(this.#send(acks, items, nowParameter));
+    const committed = await this.#send(acks, items, nowParameter);
     const isCommitted = committed?.ok === true;
     this.#backoff.record(isCommitted);
     return isCommitted ? toResult(acks, items, committed) : undefined;
@@ -116,13 +118,17 @@ export class SingleStatementTurnAcks {
     const events = acks.flatMap(toEvents);
     const instanceKeys = acks.map(({ instanceKey }) => instanceKey);
     const itemKeys = tokens.map(({ key }) => key);
-    return this.#connections.pipeline('ackTurns', async (tx) => {
-      const [, [committed]] = await Promise.all([
-        tx.execute(...this.#lock({ instanceKeys, itemKeys })),
-        tx.query<Committed>(...this.#commit({ now, turns: acks, tokens, events, items })),
-      ]);
-      return committed;
-    });
+    return this.#commit.run((commit) =>
+      undefinedIfRefused(
+        this.#connections.pipeline('ackTurns', async (tx) => {
+          const [, [committed]] = await Promise.all([
+            tx.execute(...this.#lock({ instanceKeys, itemKeys })),
+            tx.query<Committed>(...commit({ now, turns: acks, tokens, events, items })),
+          ]);
+          return committed;
+        }),
+      ),
+    );
   }
 
   /** Returns the activities that the turns schedule, or `undefined` if a name is not in the cache. */
@@ -281,17 +287,17 @@ const itemRows = rowsOf<TurnItem>()({
  * is not claimed and has no messages, not even one that becomes visible later. An instance with a pending timer has such
  * a message, so its turns always take the general path. A paused instance has a row too.
  */
-function commitStatement(schema: string) {
+function commitStatement(schema: string, check: PauseCheck) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
   const now = '(SELECT now FROM drawn)';
   return prepare(
-    'perdure_commit_plain_turns',
+    check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses',
     { now: clock, turns: turnRows, tokens: tokenRows, events: eventRows, items: itemRows },
     ({ turns, tokens, events, items }) => `WITH drawn AS MATERIALIZED (
-      SELECT ${nowSql} AS now, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
+      SELECT ${nowSql} AS now, ${hasPausedDefinitions(schema)} AS has_paused, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
         FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys
     ), turn AS MATERIALIZED (
-      SELECT turn.*, instance.row_id, instance.definition_key
+      SELECT turn.*, instance.row_id${check === 'own' ? ', instance.definition_key' : ''}
       FROM ${turns.as('turn')}
       CROSS JOIN LATERAL (
         SELECT one.ctid AS row_id, one.definition_key, one.status, one.incarnation, one.execution_id, one.last_turn,
@@ -314,10 +320,14 @@ function commitStatement(schema: string) {
           FROM ${schema}.worker_queue AS one WHERE one.item_key = token.item_key LIMIT 1) AS item
         WHERE item.lock_token = token.secret AND item.locked_until > ${now} AND NOT item.cancel_requested
           AND item.instance_key = token.instance_key AND item.execution_id = token.execution_id
-      ) = cardinality(${tokens.column('item_key')}) AND NOT ${isAnyPaused(
-        schema,
-        `ARRAY(SELECT definition_key FROM turn) || ${items.column('definition_key')}`,
-      )} AS ok
+      ) = cardinality(${tokens.column('item_key')}) AND NOT ${
+        check === 'any'
+          ? '(SELECT has_paused FROM drawn)'
+          : isAnyPaused(
+              schema,
+              `ARRAY(SELECT definition_key FROM turn) || ${items.column('definition_key')}`,
+            )
+      } AS ok
     ), settled AS (
       DELETE FROM ${schema}.worker_queue ${ifOk} AND item_key = ANY (${tokens.column('item_key')})
     ), recorded AS (
@@ -341,7 +351,7 @@ function commitStatement(schema: string) {
       FROM turn ${ifOk} AND instance.ctid = turn.row_id
       RETURNING instance.instance_key, instance.instance_id, instance.ended_at
     )
-    SELECT now, ok, item_keys AS "itemKeys",
+    SELECT now, ok, has_paused AS "hasPaused", item_keys AS "itemKeys",
       ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
       ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"
     FROM verdict, drawn`,

@@ -95,6 +95,11 @@ export class PauseRows {
   }
 }
 
+/** Whether any definition is paused. */
+export function hasPausedDefinitions(schema: string): string {
+  return `EXISTS (SELECT FROM ${schema}.paused_definitions)`;
+}
+
 /** Whether one of the definitions with these keys is paused. Reads no other table while nothing is paused. */
 export function isAnyPaused(schema: string, definitionKeys: string): string {
   return `EXISTS (SELECT FROM ${schema}.paused_definitions AS paused CROSS JOIN LATERAL (

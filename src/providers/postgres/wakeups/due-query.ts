@@ -5,6 +5,8 @@ import { one, optional, prepare, rowsOf, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
+import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
+import { hasPausedDefinitions } from '../tables/pause-rows.ts';
 import { isFree } from '../tables/work-items.ts';
 
 /** The definitions that a worker can claim. `undefined` means all, an empty list none. */
@@ -30,6 +32,7 @@ export interface DueTimes {
 
 interface Row {
   readonly now: number;
+  readonly hasPaused: boolean;
   readonly orchestrations: number | null;
   readonly work: number | null;
   readonly schedules: number | null;
@@ -39,10 +42,10 @@ interface Row {
 
 /** Reads when the next work is due, without locks, in one statement. */
 export class DueQuery {
-  readonly #select: ReturnType<typeof selectDueTimes>;
+  readonly #select: PauseChecks<ReturnType<typeof selectDueTimes>>;
 
   constructor(schema: string) {
-    this.#select = selectDueTimes(schema);
+    this.#select = new PauseChecks((check) => selectDueTimes(schema, check));
   }
 
   async run(
@@ -50,15 +53,16 @@ export class DueQuery {
     { runnable, buildId, names, tasks }: Wanted,
     { now, flaggedSince }: { readonly now: number | null; readonly flaggedSince?: number },
   ): Promise<DueTimes> {
-    const [row] = await tx.query<Row>(
-      ...this.#select({
-        now,
-        runnable: unique(runnable),
-        buildId,
-        names: unique(names),
-        tasks: unique(tasks),
-        flaggedSince: flaggedSince === undefined ? null : Math.floor(flaggedSince),
-      }),
+    const wanted = {
+      now,
+      runnable: unique(runnable),
+      buildId,
+      names: unique(names),
+      tasks: unique(tasks),
+      flaggedSince: flaggedSince === undefined ? null : Math.floor(flaggedSince),
+    };
+    const row = await this.#select.run(
+      async (select) => (await tx.query<Row>(...select(wanted)))[0],
     );
     if (row === undefined) throw new Error('The due query returned no row.');
     const { orchestrations, work, schedules, sessions, flagged } = row;
@@ -72,11 +76,12 @@ export class DueQuery {
   }
 }
 
-/** Reads the first entry of an index range per definition, and for work per priority. */
-function selectDueTimes(schema: string) {
+/** Reads the first entry of an index range per definition, and for work per priority. `any` includes paused definitions. */
+function selectDueTimes(schema: string, check: PauseCheck) {
+  const which = check === 'any' ? 'all' : 'claimable';
   const twice = '(VALUES (FALSE), (TRUE)) AS claimed (twice)';
   const firstInstance = (runnable: RunnableText) =>
-    `(SELECT min(first.next_at) FROM ${orchestrationKeys(schema, runnable)} AS wanted CROSS JOIN ${twice}
+    `(SELECT min(first.next_at) FROM ${orchestrationKeys(schema, runnable, which)} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
           SELECT next_at FROM ${schema}.instance_locks AS due
           WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND next_at IS NOT NULL
@@ -86,7 +91,7 @@ function selectDueTimes(schema: string) {
             WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND NOT cancel_requested
               AND due.priority = level.priority`;
   const firstItem = (work: WorkNames) =>
-    `(SELECT min(first.next_at) FROM ${workKeys(schema, work)} AS wanted CROSS JOIN ${twice}
+    `(SELECT min(first.next_at) FROM ${workKeys(schema, work, which)} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
           ${priorityLevels(schema, 'claimed.twice')}
           SELECT CASE WHEN head.next_at <= ${nowSql} THEN head.next_at ELSE least(head.next_at, (
@@ -95,10 +100,10 @@ function selectDueTimes(schema: string) {
             SELECT next_at FROM ${itemsOfLevel} AND (next_at > ${nowSql} OR ${isFree})
             ORDER BY next_at LIMIT 1) AS head ON TRUE) AS first)`;
   const isBlocked = (comparison: '<' | '>', runnable: RunnableText, buildId: string) =>
-    `EXISTS (SELECT 1 FROM ${orchestrationKeys(schema, runnable)} AS wanted
+    `EXISTS (SELECT 1 FROM ${orchestrationKeys(schema, runnable, which)} AS wanted
         CROSS JOIN LATERAL (SELECT 1 FROM ${blockedBy(schema, comparison, buildId)} LIMIT 1) AS one)`;
   return prepare(
-    'perdure_look',
+    check === 'any' ? 'perdure_look' : 'perdure_look_beside_pauses',
     {
       now: one<number | null>('bigint'),
       runnable: runnableRows,
@@ -107,12 +112,18 @@ function selectDueTimes(schema: string) {
       tasks: optional(strings()),
       flaggedSince: one<number | null>('bigint'),
     },
-    ({ runnable, buildId, names, tasks, flaggedSince }) => `SELECT ${nowSql} AS "now",
+    ({
+      runnable,
+      buildId,
+      names,
+      tasks,
+      flaggedSince,
+    }) => `SELECT ${nowSql} AS "now", ${hasPausedDefinitions(schema)} AS "hasPaused",
         least(
           ${firstInstance(runnable)},
           (SELECT ${cleanupDue} FROM ${schema}.instance_locks WHERE cleanup_at IS NOT NULL
            ORDER BY ${cleanupDue} LIMIT 1),
-          (SELECT min(next_at) FROM ${cancelingOfPaused(schema, runnable)}),
+          ${check === 'any' ? 'NULL' : `(SELECT min(next_at) FROM ${cancelingOfPaused(schema, runnable)})`},
           CASE WHEN ${buildId} IS NOT NULL
             AND (${isBlocked('<', runnable, buildId)} OR ${isBlocked('>', runnable, buildId)}) THEN ${nowSql} END
         ) AS "orchestrations",
@@ -170,13 +181,14 @@ function isPaused(schema: string): string {
       WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NOT NULL`;
 }
 
-/** A table of the definition keys of orchestrations that are not paused, or only the paused ones, as `wanted_key`. */
+/** A table of the definition keys of orchestrations that are not paused, of the paused ones or of all, as `wanted_key`. */
 export function orchestrationKeys(
   schema: string,
   runnable: RunnableText,
-  which: 'claimable' | 'paused' = 'claimable',
+  which: 'claimable' | 'paused' | 'all' = 'claimable',
 ): string {
-  const isWanted = `${which === 'claimable' ? 'NOT ' : ''}(${isPaused(schema)})`;
+  const isWanted =
+    which === 'all' ? 'TRUE' : `${which === 'claimable' ? 'NOT ' : ''}(${isPaused(schema)})`;
   return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions AS definition
       WHERE ${runnable.column('name')} IS NULL AND kind = 'orchestration' AND ${isWanted}
     UNION ALL
@@ -197,14 +209,19 @@ export function cancelingOfPaused(schema: string, runnable: RunnableText): strin
         SELECT wanted_key FROM ${orchestrationKeys(schema, runnable, 'paused')} AS wanted))`;
 }
 
-/** A table of the definition keys of activities and tasks that are not paused, as `wanted_key`. */
-export function workKeys(schema: string, { names, tasks }: WorkNames): string {
+/** A table of the definition keys of activities and tasks that are not paused, or of all, as `wanted_key`. */
+export function workKeys(
+  schema: string,
+  { names, tasks }: WorkNames,
+  which: 'claimable' | 'all' = 'claimable',
+): string {
+  const isWanted = which === 'all' ? 'TRUE' : `NOT (${isPaused(schema)})`;
   const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
     FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
       ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''
-    WHERE NOT (${isPaused(schema)})`;
+    WHERE ${isWanted}`;
   return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions AS definition
-      WHERE (${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task') AND NOT (${isPaused(schema)})
+      WHERE (${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task') AND ${isWanted}
     UNION ALL ${named('activity', names)}
     UNION ALL ${named('task', tasks)})`;
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type {
   CreateResult,
   EnqueueResult,
@@ -10,12 +11,14 @@ import type {
   ListInstancesResult,
   CountInstancesParams,
   DefinitionRecord,
+  InstanceConditions,
   InstanceCount,
   ListExecutionsParams,
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
 import { isVisited, oneInstance } from '../../rules/audit-sums.ts';
+import { maxExamined } from '../../rules/listing.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
 import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables/instance-rows.ts';
@@ -39,7 +42,10 @@ export interface InstanceParts extends StoreAccess {
   readonly turns: Turns;
   readonly instanceTags: InstanceTags;
   readonly instanceList: {
-    count(params: CountInstancesParams): InstanceCount;
+    countSlice(
+      filter: InstanceConditions,
+      slice: { readonly cap: number; readonly beforeKey?: number | undefined },
+    ): { readonly count: number; readonly examined: number; readonly nextKey: number | null };
     definitions(
       params: Parameters<InstanceStore['listDefinitions']>[0],
     ): readonly DefinitionRecord[];
@@ -66,8 +72,7 @@ export function createInstanceStore(store: InstanceParts): InstanceStore {
     listInstances: (params) =>
       store.read('listInstances', () => store.instanceRecords.list(params)),
 
-    countInstances: (params) =>
-      store.read('countInstances', () => store.instanceList.count(params)),
+    countInstances: (params) => countInstances(store, params),
 
     listDefinitions: (params) =>
       store.read('listDefinitions', () => store.instanceList.definitions(params)),
@@ -82,6 +87,26 @@ export function createInstanceStore(store: InstanceParts): InstanceStore {
         return store.history.read({ ...range, instanceKey: instance.instanceKey });
       }),
   };
+}
+
+/** Counts in slices, and lets the event loop run between two of them. */
+async function countInstances(
+  store: InstanceParts,
+  { filter, cap }: CountInstancesParams,
+): Promise<InstanceCount> {
+  let count = 0;
+  let examined = 0;
+  for (let beforeKey: number | undefined; ;) {
+    const slice = await store.read('countInstances', () =>
+      store.instanceList.countSlice(filter, { cap: cap - count, beforeKey }),
+    );
+    count += slice.count;
+    examined += slice.examined;
+    const isOver = slice.nextKey === null || count >= cap || examined >= cap + maxExamined;
+    if (isOver) return { count, capped: slice.nextKey !== null };
+    beforeKey = slice.nextKey;
+    await setImmediate();
+  }
 }
 
 /** Creates one instance. An error rolls back only this one. */
@@ -127,18 +152,13 @@ function createStarted(
     const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
     return { kind: 'refused', error };
   }
+  if (store.pausedDefinitions.has(scope, 'orchestration', instance.name)) {
+    const created = createPending(store, scope, instance);
+    return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
+  }
   const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
   const { now } = scope;
-  const start = { instance, definitionKey, turn, now };
-  let instanceKey = store.instances.insertStarted({ ...start, isChecked: false });
-  const hasPausedDefinitions = instanceKey === undefined && store.pausedDefinitions.any();
-  if (hasPausedDefinitions) {
-    if (store.pausedDefinitions.has('orchestration', instance.name)) {
-      const created = createPending(store, scope, instance);
-      return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
-    }
-    instanceKey = store.instances.insertStarted({ ...start, isChecked: true });
-  }
+  const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
   const { instanceId, incarnation } = instance;
@@ -152,7 +172,6 @@ function createStarted(
     historyLength: 0,
     hasChildren: 0,
     isPaused: 0,
-    hasPausedDefinitions: hasPausedDefinitions ? 1 : 0,
     hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);

@@ -171,8 +171,7 @@ export class Turns {
       const definitionKey = this.#definitions.intern('activity', item.name, null);
       const { instanceKey, executionId, isPaused } = target;
       const isClaimable =
-        isPaused === 0 &&
-        (target.hasPausedDefinitions === 0 || !this.#pausedDefinitions.has('activity', item.name));
+        isPaused === 0 && !this.#pausedDefinitions.has(scope, 'activity', item.name);
       const lockToken = this.#workItems.insert({
         instanceKey,
         executionId,

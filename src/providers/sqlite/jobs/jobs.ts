@@ -63,8 +63,9 @@ function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
 
 // A first turn may claim work for a worker, and this call cannot return the claim.
 function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['instance']) {
-  const { instanceId, incarnation, name, version, inputHash, start } = instance;
-  return { instanceId, incarnation, name, version, inputHash, start };
+  const { instanceId, incarnation, name, version, inputHash, start, tags } = instance;
+  const tagged = tags !== undefined && { tags };
+  return { instanceId, incarnation, name, version, inputHash, start, ...tagged };
 }
 
 /** Deletes a job whose caller has the reply. */

@@ -1,6 +1,6 @@
 import type { Migration } from '../../shared/migrations.ts';
 
-/** Adds the counts by minute and definition. */
+/** Adds the counts by minute and definition. The index finds instances that ended without a worker. */
 export const series: Migration = {
   number: 10,
   name: 'series',
@@ -12,6 +12,8 @@ CREATE TABLE series (
   PRIMARY KEY (name, minute)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX series_minute ON series (minute);
+CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
+  WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
 
 CREATE TABLE series_writers (
   writer_id TEXT NOT NULL PRIMARY KEY,

@@ -111,12 +111,13 @@ describe('migrate', () => {
       ['jobs', '6b7a17d5163e1a51'],
       ['lists', '2ddd8e1fc13387fd'],
       ['workers', 'ed57eca9d811cf75'],
-      ['inspection', 'd67872b6cc947015'],
+      ['inspection', 'cd656cfb71b617be'],
       ['reruns', '709a2fe3bd760c03'],
       ['audit', 'd9d34aba97b0196a'],
       ['schedules', 'd8c7a36714ebae15'],
       ['pause', '4e2ea48e65c82de8'],
-      ['series', 'e63285edfca22e8d'],
+      ['series', 'fa02fcb5b5b31e0f'],
+      ['ends', '5a9b5cc7b4c8e551'],
     ]);
   });
 });

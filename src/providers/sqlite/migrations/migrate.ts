@@ -16,6 +16,7 @@ import { audit } from './0007-audit.ts';
 import { schedules } from './0008-schedules.ts';
 import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
+import { ends } from './0011-ends.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -29,6 +30,7 @@ export const migrations: readonly Migration[] = [
   schedules,
   pause,
   series,
+  ends,
 ];
 
 /**

@@ -109,7 +109,7 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
     const items = ack.lockTokens.map((token) => store.workItems.heldBy(token, now));
     const breach = fenceBreach(ack, {
       instance: row,
-      isPaused: row !== undefined && isPaused(store, row),
+      isPaused: row !== undefined && isPaused(store, scope, row),
       isClaimed: isClaimed(lock, now),
       hasVisible: visible.length > 0,
       visible,
@@ -132,11 +132,10 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
   return result.ok ? result.value : result;
 }
 
-function isPaused(store: WorkQueueParts, row: InstanceRow): boolean {
+function isPaused(store: WorkQueueParts, scope: Scope, row: InstanceRow): boolean {
   if (row.isPaused === 1) return true;
-  if (row.hasPausedDefinitions === 0) return false;
   const { name } = store.definitions.get(row.definitionKey);
-  return store.pausedDefinitions.has('orchestration', name);
+  return store.pausedDefinitions.has(scope, 'orchestration', name);
 }
 
 function lost(operation: string): CommitResult {
@@ -156,9 +155,9 @@ function handBack(
   if (plan.kind === 'cancel') {
     return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
-  const { nextAt, claims, failure } = plan;
+  const { nextAt, claims, failure, maxAttempts } = plan;
   if (failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
-  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure });
+  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure, maxAttempts });
   effects.due('work', nextAt);
   if (plan.unstarted && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;
@@ -249,6 +248,7 @@ function claimOne(
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs: now,
+    dueAt: due.nextAt,
     ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
 }

@@ -63,7 +63,8 @@ export class Inspection {
     );
     const items = (values: string) =>
       db.prepare<[number, number], ItemRow>(
-        `SELECT definition_key AS definitionKey, execution_id AS executionId, operation, failures, ${values},
+        `SELECT definition_key AS definitionKey, execution_id AS executionId, operation, failures,
+                max_attempts AS maxAttempts, ${values},
                 heartbeat_at AS heartbeatAt, point_of_no_return AS pointOfNoReturn,
                 next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
                 locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason

@@ -60,17 +60,22 @@ export class InstanceRecords {
   readonly #selectPage;
   readonly #selectSummaries;
   readonly #selectListed;
+  readonly #selectPageByEnd;
+  readonly #selectSummariesByEnd;
 
   constructor(db: Database.Database, definitions: Definitions, list: InstanceList) {
     this.#definitions = definitions;
     this.#instanceList = list;
-    const page = (columns: string) =>
+    const page = (columns: string, order = 'instance_key DESC') =>
       db.prepare<[string], InstanceRecordRow>(
         `SELECT ${columns} FROM ${source} WHERE instance_key IN (SELECT value FROM json_each(?))
-         ORDER BY instance_key DESC`,
+         ORDER BY ${order}`,
       );
+    const byEnd = '+ended_at DESC, instance_key DESC';
     this.#selectPage = page(all);
     this.#selectSummaries = page(withoutLarge);
+    this.#selectPageByEnd = page(all, byEnd);
+    this.#selectSummariesByEnd = page(withoutLarge, byEnd);
     this.#select = db.prepare<[string], InstanceRecordRow>(
       `SELECT ${all} FROM ${source} WHERE instance_id = ?`,
     );
@@ -115,18 +120,22 @@ export class InstanceRecords {
   }
 
   list(params: ListInstancesParams): ListInstancesResult {
-    const { payloads = true, maxBytes = Number.POSITIVE_INFINITY } = params;
-    const { keys, nextKey } = this.#instanceList.page(params);
-    const statement = payloads ? this.#selectPage : this.#selectSummaries;
+    const { payloads = true, maxBytes = Number.POSITIVE_INFINITY, orderBy } = params;
+    const { keys, next } = this.#instanceList.page(params);
+    const [page, summaries] =
+      orderBy === 'ended'
+        ? [this.#selectPageByEnd, this.#selectSummariesByEnd]
+        : [this.#selectPage, this.#selectSummaries];
+    const statement = payloads ? page : summaries;
     // Row by row, so that rows above the limit are not read.
     const { rows, withheld } = takeWithin(statement.iterate(JSON.stringify(keys)), {
       maxBytes,
       bytesOf: maxBytes === Number.POSITIVE_INFINITY ? () => 0 : payloadBytes,
     });
     const records = rows.map((row) => this.#toRecord(row));
-    if (withheld === undefined) return toListResult(records, nextKey);
+    if (withheld === undefined) return toListResult(records, next, orderBy);
     const last = { ...this.#toRecord(withoutPayloads(withheld)), withheld: true as const };
-    return toListResult([...records, last], nextKey);
+    return toListResult([...records, last], next, orderBy);
   }
 
   listExecutions({ instanceId, after, limit }: ListExecutionsParams): readonly ExecutionRecord[] {

@@ -7,6 +7,8 @@ import type {
 import type { Definitions } from '../tables/definitions.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
 
+type KnownDefinitions = Pick<FindUnclaimedWorkParams, 'runnable' | 'activities' | 'tasks'>;
+
 interface Range {
   readonly definitionKey: number;
   readonly suspect: 0 | 1;
@@ -99,7 +101,19 @@ export class UnclaimedWorkFinder {
     return work.toSorted((a, b) => b.dueForMs - a.dueForMs).slice(0, limit);
   }
 
-  #knownKeys({ runnable, activities, tasks }: FindUnclaimedWorkParams): ReadonlySet<number> {
+  /** The definitions in the queues that are not known, not paused, and not of a paused instance. */
+  unknownKeys(known: KnownDefinitions): {
+    readonly lockKeys: readonly number[];
+    readonly itemKeys: readonly number[];
+  } {
+    const keys = this.#knownKeys(known);
+    return {
+      lockKeys: [...keysOf(this.#nextInstanceKey, keys)],
+      itemKeys: [...keysOf(this.#nextItemKey, keys)],
+    };
+  }
+
+  #knownKeys({ runnable, activities, tasks }: KnownDefinitions): ReadonlySet<number> {
     const named = (names: readonly string[]) => names.map((name) => ({ name, version: null }));
     return new Set([
       ...this.#definitions.findAll('orchestration', runnable),

@@ -165,7 +165,6 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
     definitionKey,
     hasChildren: 0,
     isPaused: 0,
-    hasPausedDefinitions: 0,
   } as const;
   begin(store, scope, {
     start,

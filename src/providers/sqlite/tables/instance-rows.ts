@@ -19,8 +19,6 @@ export interface TurnTarget {
   /** Whether an earlier turn started a child. */
   readonly hasChildren: 0 | 1;
   readonly isPaused: 0 | 1;
-  /** Whether any definition is paused. */
-  readonly hasPausedDefinitions: 0 | 1;
   /** Whether it has a row in `instance_locks`. Without one it has no messages. */
   readonly hasLockRow: boolean;
 }
@@ -96,17 +94,16 @@ export class InstanceRows {
        ON CONFLICT (instance_id) DO NOTHING`,
     );
     this.#insertStarted = db.prepare<
-      [string, string, number, number, string, string, number, number, number, 0 | 1]
+      [string, string, number, number, string, string, number, number, number]
     >(
       `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
                               last_turn, input_hash, created_at, started_at, execution_started_at)
-       SELECT ?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ? WHERE ? OR NOT EXISTS (SELECT 1 FROM paused_definitions)
+       VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (instance_id) DO NOTHING`,
     );
     const columns = `instance_key AS instanceKey, instance_id AS instanceId, incarnation,
       definition_key AS definitionKey, status, execution_id AS executionId, history_length AS historyLength,
-      last_turn AS lastTurn, has_children AS hasChildren, paused_at IS NOT NULL AS isPaused,
-      EXISTS (SELECT 1 FROM paused_definitions) AS hasPausedDefinitions`;
+      last_turn AS lastTurn, has_children AS hasChildren, paused_at IS NOT NULL AS isPaused`;
     const allColumns = `${columns}, parent_instance_id AS parentInstanceId,
       parent_execution_id AS parentExecutionId, parent_operation AS parentOperation,
       cancel_reason AS cancelReason, closing_reason AS closingReason, priority IS NOT NULL AS isTask`;
@@ -218,18 +215,14 @@ export class InstanceRows {
     return changes === 0 ? undefined : Number(lastInsertRowid);
   }
 
-  /**
-   * Inserts an instance in the state after its first turn. Returns `undefined` if the id is taken, or if any definition
-   * is paused and the caller has not checked that it is another one.
-   */
+  /** Inserts an instance in the state after its first turn. Returns `undefined` if the id is taken. */
   insertStarted(options: {
     readonly instance: NewRow;
     readonly definitionKey: number;
     readonly turn: Turn;
     readonly now: number;
-    readonly isChecked: boolean;
   }): number | undefined {
-    const { instance, definitionKey, turn, now, isChecked } = options;
+    const { instance, definitionKey, turn, now } = options;
     const { changes, lastInsertRowid } = this.#insertStarted.run(
       instance.instanceId,
       instance.incarnation,
@@ -240,7 +233,6 @@ export class InstanceRows {
       now,
       now,
       now,
-      isChecked ? 1 : 0,
     );
     return changes === 0 ? undefined : Number(lastInsertRowid);
   }

@@ -85,13 +85,20 @@ export class PauseRows {
   }
 }
 
-/** The rows of `paused_definitions`. */
+/**
+ * The rows of `paused_definitions`.
+ *
+ * Each start and each turn asks whether a definition is paused. The first of a transaction reads whether any is. No other
+ * process can change that before the commit.
+ */
 export class PausedDefinitions {
   readonly #any;
   readonly #has;
   readonly #insert;
   readonly #delete;
   readonly #list;
+  #transaction: object | undefined;
+  #isAnyPaused = false;
 
   constructor(db: Database.Database) {
     this.#any = db.prepare<[], 1>('SELECT 1 FROM paused_definitions LIMIT 1').pluck();
@@ -112,22 +119,24 @@ export class PausedDefinitions {
     );
   }
 
-  /** Whether any definition is paused. */
-  any(): boolean {
-    return this.#any.get() !== undefined;
-  }
-
-  has(kind: DefinitionKind, name: string): boolean {
-    return this.#has.get(kind, name) !== undefined;
+  /** Whether a definition is paused. `transaction` identifies the write transaction that the call is part of. */
+  has(transaction: object, kind: DefinitionKind, name: string): boolean {
+    if (this.#transaction !== transaction) {
+      this.#isAnyPaused = this.#any.get() !== undefined;
+      this.#transaction = transaction;
+    }
+    return this.#isAnyPaused && this.#has.get(kind, name) !== undefined;
   }
 
   /** Returns whether the definition was not paused before. */
   pause({ kind, name, at, reason, actor }: PausedDefinition): boolean {
+    this.#transaction = undefined;
     return this.#insert.run({ kind, name, at, reason, actor }).changes === 1;
   }
 
   /** Returns whether the definition was paused. */
   resume(kind: DefinitionKind, name: string): boolean {
+    this.#transaction = undefined;
     return this.#delete.run(kind, name).changes === 1;
   }
 

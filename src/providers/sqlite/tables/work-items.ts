@@ -158,12 +158,14 @@ export class WorkItems {
           claims: number;
           failures: number;
           failure: string | null;
+          maxAttempts: number | null;
         },
       ]
     >(
       `UPDATE worker_queue
        SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, claims = :claims,
-           failures = failures + :failures, last_failure = coalesce(:failure, last_failure)
+           failures = failures + :failures, last_failure = coalesce(:failure, last_failure),
+           max_attempts = iif(:failure IS NULL, max_attempts, :maxAttempts)
        WHERE item_key = :itemKey`,
     );
     this.#pass = db.prepare<[number, string, number]>(
@@ -272,10 +274,18 @@ export class WorkItems {
     readonly nextAt: number;
     readonly claims: number;
     readonly failure: string | undefined;
+    readonly maxAttempts: number | null;
   }): void {
-    const { itemKey, nextAt, claims, failure } = options;
+    const { itemKey, nextAt, claims, failure, maxAttempts } = options;
     const failures = failure === undefined ? 0 : 1;
-    this.#handBack.run({ itemKey, nextAt, claims, failures, failure: failure ?? null });
+    this.#handBack.run({
+      itemKey,
+      nextAt,
+      claims,
+      failures,
+      failure: failure ?? null,
+      maxAttempts,
+    });
   }
 
   /** Marks an item as past its point of no return. Returns `false` if it is not held or was asked to stop. */

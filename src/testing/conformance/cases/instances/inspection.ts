@@ -99,6 +99,7 @@ export const inspection: Capability = {
         const fresh = {
           options: null,
           failures: 0,
+          maxAttempts: null,
           lastFailure: null,
           heartbeat: null,
           heartbeatAt: null,
@@ -119,6 +120,7 @@ export const inspection: Capability = {
           name: 'activity',
           options,
           failures: 1,
+          maxAttempts: null,
           lastFailure: failure,
           heartbeat: '{"done":7}',
           heartbeatAt: beganAt,
@@ -136,6 +138,47 @@ export const inspection: Capability = {
           (await inspect(store, 'run'))?.pending.map(({ kind, name }) => [kind, name]),
           [['task', 'mail']],
         );
+      },
+    },
+    {
+      id: 'inspect/shows-the-limit-of-attempts',
+      title: 'inspectInstance() returns the maximum of attempts of the last retry',
+      async run(store) {
+        const failure = '{"name":"Error","message":"no"}';
+        await store.begin('a', { workItems: [workItem(1)] });
+        await createTask(store, 'run');
+        await createTask(store, 'other');
+        const limits = async () => {
+          const ids = ['a', 'run', 'other'];
+          const details = await Promise.all(ids.map((id) => inspect(store, id)));
+          return details.map((one) => one?.pending[0]?.maxAttempts);
+        };
+        assert.deepEqual(await limits(), [null, null, null]);
+        const retry = async (maxAttempts: number | null) => {
+          const items = await store.claimWork();
+          const retried = items.filter(({ instanceId }) => instanceId !== 'other');
+          await store.provider.retryWorkItems(
+            retried.map(({ lockToken }) => ({ lockToken, delayMs: 0, failure, maxAttempts })),
+          );
+          const left = items.filter(({ instanceId }) => instanceId === 'other');
+          await store.provider.abandonWorkItems(
+            left.map(({ lockToken }) => ({ lockToken, delayMs: 0, giveBackClaim: true })),
+          );
+        };
+        // Larger than 32 bits.
+        await retry(5_000_000_000);
+        assert.deepEqual(await limits(), [5_000_000_000, 5_000_000_000, null]);
+        // Another worker may have another policy.
+        await retry(8);
+        assert.deepEqual(await limits(), [8, 8, null]);
+        const claimed = await store.claimWork();
+        assert.deepEqual(await limits(), [8, 8, null]);
+        await store.provider.abandonWorkItems(
+          claimed.map(({ lockToken }) => ({ lockToken, delayMs: 0, giveBackClaim: true })),
+        );
+        assert.deepEqual(await limits(), [8, 8, null]);
+        await retry(null);
+        assert.deepEqual(await limits(), [null, null, null]);
       },
     },
     {

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
-import type { InstanceConditions } from '../../../../providers/contract/instances.ts';
+import type {
+  InstanceConditions,
+  ListInstancesParams,
+} from '../../../../providers/contract/instances.ts';
+import type { Turn } from '../../../../providers/contract/turn.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { child, newInstance, startMessage } from '../../sample-data.ts';
+import { child, newInstance, newWorker, startMessage, workItem } from '../../sample-data.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 import { createTasks, newTask } from '../../task-helpers.ts';
 
@@ -23,6 +27,28 @@ async function list(
     beforeKey = page.nextKey;
   }
   return ids;
+}
+
+/** The ids of all pages in the order of ends. */
+async function listByEnd(
+  { provider }: StoreUnderTest,
+  filter: InstanceConditions,
+  limit = 100,
+): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (let before: Pick<ListInstancesParams, 'beforeKey' | 'beforeEndedAt'> = {}; ;) {
+    const page = await provider.listInstances({ filter, limit, orderBy: 'ended', ...before });
+    assert.ok(page.instances.length <= limit);
+    ids.push(...page.instances.map(({ instanceId }) => instanceId));
+    const { nextKey, nextEndedAt } = page;
+    if (nextKey === null) return ids;
+    assert.ok(typeof nextEndedAt === 'number', 'nextKey comes with nextEndedAt');
+    const { beforeEndedAt = Infinity, beforeKey = Infinity } = before;
+    const isProgress =
+      nextEndedAt < beforeEndedAt || (nextEndedAt === beforeEndedAt && nextKey < beforeKey);
+    assert.ok(isProgress, 'each page must make progress');
+    before = { beforeKey: nextKey, beforeEndedAt: nextEndedAt };
+  }
 }
 
 async function tagsOf({ provider }: StoreUnderTest, instanceId: string): Promise<object> {
@@ -218,6 +244,131 @@ export const lists: Capability = {
             const filter = { ...first, ...second };
             assert.deepEqual(await list(store, filter, 2), expected, JSON.stringify(filter));
           }
+        }
+      },
+    },
+    {
+      id: 'list/by-unregistered',
+      title: 'listInstances() filters by work of definitions that no live worker has',
+      async run(store) {
+        const definitions = {
+          orchestrations: [{ name: 'known', version: '1' }],
+          activities: ['known'],
+          tasks: ['known'],
+        };
+        await store.provider.registerWorkers([
+          newWorker('w', { ...definitions, heartbeatMs: 1_000 }),
+        ]);
+        const begin = (id: string, turn: Partial<Turn>, name: string) =>
+          store.begin(id, turn, { name });
+        await begin('v', { workItems: [workItem(1, { name: 'unknown' })] }, 'known');
+        await begin('w', { workItems: [workItem(1, { name: 'known' })] }, 'known');
+        await begin('ended', { outcome: { status: 'completed', payload: null } }, 'unknown');
+        await store.create('a', { name: 'known' });
+        await store.create('b', { name: 'unknown' });
+        const tasks = [newTask('t', { name: 'known' }), newTask('u', { name: 'unknown' })];
+        await createTasks(store, tasks);
+        await store.create('p', { name: 'unknown' });
+        await store.provider.pauseInstances([
+          { instanceId: 'p', reason: null, actor: null, tree: false },
+        ]);
+        assert.deepEqual(await list(store, { unregistered: true }, 1), ['u', 'b', 'v']);
+        assert.deepEqual(await list(store, { unregistered: false }), ['p', 't', 'a', 'ended', 'w']);
+        assert.deepEqual(await list(store, { unregistered: true, kind: 'task' }), ['u']);
+        assert.deepEqual(await list(store, { unregistered: true, status: ['completed'] }), []);
+        const counted = await store.provider.countInstances({
+          filter: { unregistered: true },
+          cap: 100,
+        });
+        assert.deepEqual(counted, { count: 3, capped: false });
+        await store.clock.advance(10_000);
+        const all = ['u', 't', 'b', 'a', 'w', 'v'];
+        assert.deepEqual(await list(store, { unregistered: true }), all, 'a stale worker');
+      },
+    },
+    {
+      id: 'list/by-end-order',
+      title: 'listInstances() by end lists only what has ended, the last end first',
+      async run(store) {
+        for (const id of ['a', 'b', 'c', 'open']) await store.create(id);
+        for (const id of ['b', 'c', 'a']) {
+          await store.clock.advance(10);
+          const stop = { instanceId: id, reason: 'r', actor: null, tree: false };
+          await store.provider.terminate([stop]);
+        }
+        assert.deepEqual(await listByEnd(store, {}), ['a', 'c', 'b']);
+        assert.deepEqual(await list(store, {}), ['open', 'c', 'b', 'a']);
+      },
+    },
+    {
+      id: 'list/end-order-pages-have-no-gaps',
+      title: 'pages of listInstances() by end neither skip nor repeat instances with equal ends',
+      async run(store) {
+        const completed = { outcome: { status: 'completed', payload: null } } as const;
+        const expected: string[] = [];
+        for (let index = 0; index < 9; index += 1) {
+          await store.begin(`i${index}`, completed);
+          expected.unshift(`i${index}`);
+          if (index % 4 === 3) await store.clock.advance(10);
+        }
+        for (const limit of [1, 2, 4, 9, 10]) {
+          assert.deepEqual(await listByEnd(store, {}, limit), expected, `pages of ${limit}`);
+        }
+      },
+    },
+    {
+      id: 'list/end-order-combines',
+      title: 'listInstances() by end requires all conditions',
+      async run(store) {
+        const start = store.clock.now();
+        await storeVaried(store);
+        const all = await listByEnd(store, {});
+        assert.equal(all.length, 8);
+        const conditions: readonly InstanceConditions[] = [
+          { status: ['failed'] },
+          { names: ['even'] },
+          { idPrefix: 'i1' },
+          { createdFrom: start + 30 },
+          { createdBefore: start + 60 },
+          { endedFrom: start + 20 },
+          { endedFrom: start + 20, endedBefore: start + 70 },
+          { endedBefore: start + 90 },
+          { failureCode: 'FULL' },
+          { paused: false },
+          { tags: { third: '0' } },
+        ];
+        for (const filter of conditions) {
+          const matching = await list(store, filter);
+          const expected = all.filter((id) => matching.includes(id));
+          assert.deepEqual(await listByEnd(store, filter, 2), expected, JSON.stringify(filter));
+        }
+      },
+    },
+    {
+      id: 'list/a-window-is-found-directly',
+      title: 'listInstances() finds an old window in its first page, and ends after it',
+      async run(store) {
+        await store.create('before');
+        await store.clock.advance(60_000);
+        const createdFrom = store.clock.now();
+        await store.create('within');
+        await store.clock.advance(60_000);
+        const createdBefore = store.clock.now();
+        const size = 1_000;
+        for (let from = 0; from < 12_000; from += size) {
+          const ids = Array.from({ length: size }, (_, index) => `n${from + index}`);
+          await store.provider.createInstances(ids.map((id) => newInstance(id)));
+          if (from === 0) await store.clock.advance(60_000);
+        }
+        const filters: readonly InstanceConditions[] = [
+          { createdFrom, createdBefore },
+          { createdFrom, createdBefore, status: ['pending'] },
+          { createdFrom, createdBefore, names: ['sample'] },
+        ];
+        for (const filter of filters) {
+          const { instances, nextKey } = await store.provider.listInstances({ filter, limit: 10 });
+          const ids = instances.map(({ instanceId }) => instanceId);
+          assert.deepEqual({ ids, nextKey }, { ids: ['within'], nextKey: null });
         }
       },
     },

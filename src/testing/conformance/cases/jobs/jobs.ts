@@ -61,6 +61,25 @@ export const jobs: Capability = {
       },
     },
     {
+      id: 'job/has-the-tags-of-its-start',
+      title: 'a job has the tags of its run, and lists by tag find it',
+      async run(store) {
+        await openSession(store);
+        const tags = { tenant: '7' };
+        const job = orchestrationJob('o');
+        assert.ok(job.kind === 'orchestration');
+        await submit(store, { ...job, instance: { ...job.instance, tags } });
+        await submit(store, taskJob('t', { tags }));
+        const records = await store.provider.getInstances(['o', 't']);
+        assert.deepEqual(
+          records.map((record) => record?.tags),
+          [tags, tags],
+        );
+        const { instances } = await store.provider.listInstances({ filter: { tags }, limit: 10 });
+        assert.deepEqual(instances.map(({ instanceId }) => instanceId).toSorted(), ['o', 't']);
+      },
+    },
+    {
       id: 'job/names-the-run-with-its-key',
       title: 'submitJobs() with a taken dedupe key returns the active run and creates no job',
       async run(store) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { PauseResult } from '../../../../providers/contract/pausing.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
-import { child, event, newProcess, raised, workItem } from '../../sample-data.ts';
+import { activityCancel, child, event, newProcess, raised, workItem } from '../../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { createTask, failure } from '../../task-helpers.ts';
 import { expectPending, withTimeLimit } from '../../time-limit.ts';
@@ -220,6 +220,24 @@ export const instancePauses: Capability = {
         await resume(store, 'a');
         assert.equal((await store.claimOne()).claims, 2);
         assert.equal((await store.claimWorkOne()).claims, 2);
+      },
+    },
+    {
+      id: 'pause/canceled-work-is-ended',
+      title: 'a lost claim of a canceled work item can be claimed during the pause, to end it',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne();
+        await store.raise('a', 'x');
+        await store.commit(await store.claimOne(), { activityCancels: [activityCancel(1)] });
+        await pause(store, 'a');
+        await store.clock.advance(lockMs);
+        const { lockToken, cancel } = await store.claimWorkOne();
+        assert.notEqual(cancel, null);
+        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
+        await expectNothingClaimable(store);
+        await resume(store, 'a');
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
       },
     },
     {

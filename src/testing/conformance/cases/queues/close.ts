@@ -120,6 +120,7 @@ export const close: Capability = {
           tickSchedules: () => provider.tickSchedules([]),
           writeSeries: () => provider.writeSeries({ writerId: 'a', number: 1, rows: [] }),
           readSeries: () => provider.readSeries({ name: '', from: 0, before: 1, limit: 1 }),
+          countStops: () => provider.countStops({ from: 0, before: 1 }),
           sweepSeries: () => provider.sweepSeries({ before: 0, limit: 1 }),
         };
         for (const [method, call] of Object.entries(calls)) {

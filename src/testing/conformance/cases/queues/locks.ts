@@ -149,7 +149,13 @@ export const locks: Capability = {
         const second = await store.claimWorkOne();
         assert.deepEqual(
           { ...second, lockToken: '' },
-          { ...first, lockToken: '', claims: 2, nowMs: first.nowMs + 100 },
+          {
+            ...first,
+            lockToken: '',
+            claims: 2,
+            nowMs: first.nowMs + 100,
+            dueAt: first.nowMs + 100,
+          },
         );
         expectCommitted(await store.ackWork(second.lockToken));
       },

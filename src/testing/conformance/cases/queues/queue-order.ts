@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import type { WorkItem } from '../../../../providers/contract/work-queue.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { event, workItem } from '../../sample-data.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
 import { labels, lockMs } from '../../store-under-test.ts';
+import { createTask } from '../../task-helpers.ts';
 
 export const queueOrder: Capability = {
   title: 'queue order and visibility',
@@ -247,7 +249,46 @@ export const queueOrder: Capability = {
           heartbeat: null,
           cancel: null,
           nowMs: store.clock.now(),
+          dueAt: store.clock.now(),
         });
+      },
+    },
+    {
+      id: 'order/a-claim-returns-since-when-work-was-due',
+      title: 'a claim returns since when the item could be claimed, and its own time',
+      async run(store) {
+        const { clock, provider } = store;
+        await store.begin('a', { workItems: [workItem(1)] });
+        await createTask(store, 'run', { delayMs: 2_000 });
+        const scheduledAt = clock.now();
+        const times = (items: readonly WorkItem[]) =>
+          items
+            .toSorted((a, b) => a.instanceId.localeCompare(b.instanceId))
+            .map(({ instanceId, dueAt, nowMs }) => [instanceId, dueAt, nowMs]);
+        await clock.advance(5_000);
+        const claimedAt = clock.now();
+        const items = await store.claimWork();
+        assert.deepEqual(times(items), [
+          ['a', scheduledAt, claimedAt],
+          ['run', scheduledAt + 2_000, claimedAt],
+        ]);
+        // The delay of a retry is no wait.
+        const failure = '{"name":"Error","message":"no"}';
+        const [first] = items.filter(({ instanceId }) => instanceId === 'run');
+        assert.ok(first);
+        await provider.retryWorkItems([{ lockToken: first.lockToken, delayMs: 3_000, failure }]);
+        await clock.advance(3_000);
+        assert.deepEqual(times(await store.claimWork()), [
+          ['run', claimedAt + 3_000, claimedAt + 3_000],
+        ]);
+        // After an expired lease, it waits from the end of that lease.
+        await clock.advance(lockMs + 1_000);
+        assert.deepEqual(
+          (await store.claimWork())
+            .filter(({ instanceId }) => instanceId === 'a')
+            .map(({ dueAt }) => dueAt),
+          [claimedAt + lockMs],
+        );
       },
     },
   ],

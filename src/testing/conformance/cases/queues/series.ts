@@ -13,7 +13,10 @@ import {
   otherName,
 } from '../../../../providers/rules/series.ts';
 import type { Capability } from '../../conformance-case.ts';
+import { createEnded } from '../../deletion-helpers.ts';
 import { only } from '../../expectations.ts';
+import { child } from '../../sample-data.ts';
+import { createTask } from '../../task-helpers.ts';
 
 const minute = 20_000 * 86_400_000;
 
@@ -29,6 +32,7 @@ function row(
   counts.ends.completed = 1;
   addDuration(counts.instances, durationMs);
   addDuration(counts.attempts, durationMs);
+  addDuration(counts.waits, durationMs);
   return { minute, name, counts, ...fields };
 }
 
@@ -67,7 +71,7 @@ export const series: Capability = {
         const expected = noCounts();
         expected.starts = 5;
         Object.assign(expected.ends, { completed: 2, failed: 3 });
-        for (const durations of [expected.instances, expected.attempts]) {
+        for (const durations of [expected.instances, expected.attempts, expected.waits]) {
           addDuration(durations, 4_000);
           addDuration(durations, 10);
         }
@@ -131,6 +135,70 @@ export const series: Capability = {
         await provider.writeSeries(batch('a', 2, row('', 1, 1, { depths: depthsOf(5) })));
         await provider.writeSeries(batch('a', 3, row('', 1, 1)));
         assert.deepEqual(only(await read(provider, ''), 'row').depths, depthsOf(5));
+      },
+    },
+    {
+      id: 'series/the-larger-count-of-stops-stays',
+      title: 'writeSeries() keeps the larger count of stops by status, and adds those of other',
+      async run({ provider }) {
+        const stopped = (name: string, stops: SeriesRow['stops']) =>
+          row(name, 0, 1, stops === undefined ? {} : { stops });
+        await provider.writeSeries(batch('a', 1, stopped('n', { canceled: 3, expired: 1 })));
+        await provider.writeSeries(batch('b', 1, stopped('n', { canceled: 2, terminated: 4 })));
+        await provider.writeSeries(batch('b', 2, stopped('n', undefined)));
+        const { stops, counts } = only(await read(provider, 'n'), 'row');
+        assert.deepEqual(stops, { canceled: 3, terminated: 4, expired: 1 });
+        assert.equal(counts.ends.completed, 3);
+        const names = Array.from({ length: maxSeriesNames + 4 }, (_, index) => `m${index}`);
+        const many = names.map((name) => stopped(name, { canceled: 1 }));
+        await provider.writeSeries(batch('c', 1, ...many));
+        await provider.writeSeries(batch('d', 1, ...many));
+        const other = only(await read(provider, otherName), 'row');
+        assert.deepEqual(other.stops, { canceled: 5 });
+      },
+    },
+    {
+      id: 'series/counts-stops',
+      title: 'countStops() counts canceled, terminated and expired instances by minute and name',
+      async run(store) {
+        const { provider, clock } = store;
+        const start = Math.ceil(clock.now() / minuteMs) * minuteMs;
+        await clock.advance(start - clock.now());
+        await createEnded(store, 'ended');
+        await store.begin('c', {}, { name: 'order' });
+        await store.begin('parent', { children: [child('kid', 1, { name: 'item' })] });
+        for (const id of ['a', 'b']) await store.create(id, { name: 'order' });
+        await createTask(store, 'run', { name: 'mail', expiresInMs: minuteMs + 1 });
+        await createTask(store, 'late', { name: 'mail' });
+        await store.cancel('a');
+        await store.terminate('c');
+        await store.terminate('parent', { tree: true });
+        await clock.advance(minuteMs - 1);
+        await store.cancel('b');
+        await clock.advance(1);
+        await store.cancel('late');
+        await clock.advance(minuteMs - 1);
+        // Any claim ends runs that have expired.
+        await clock.advance(1);
+        await store.claimWork();
+        const count = async (from: number, before: number) =>
+          (await provider.countStops({ from, before }))
+            .map(
+              (one) => `${(one.minute - start) / minuteMs} ${one.name} ${one.status} ${one.count}`,
+            )
+            .toSorted();
+        assert.deepEqual(await count(start, start + minuteMs), [
+          '0 item terminated 1',
+          '0 order canceled 2',
+          '0 order terminated 1',
+          '0 sample terminated 1',
+        ]);
+        assert.deepEqual(await count(start + minuteMs, start + 9 * minuteMs), [
+          '1 mail canceled 1',
+          '2 mail expired 1',
+        ]);
+        assert.deepEqual(await count(start + 1, start + minuteMs - 1), []);
+        assert.deepEqual(await count(start + minuteMs, start + minuteMs), []);
       },
     },
     {

@@ -49,6 +49,10 @@ export const workers: Capability = {
           slots: { activities: 100, orchestrations: 256, inUse: 3 },
           leaked: 1,
           heartbeatMs,
+          attemptLimits: [
+            { kind: 'activity', name: 'ship', maxAttempts: 8 },
+            { kind: 'onFail', name: 'mail', maxAttempts: 3 },
+          ],
           runningMs: 5_000,
         };
         await store.provider.registerWorkers([worker]);

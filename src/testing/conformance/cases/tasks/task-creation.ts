@@ -137,6 +137,7 @@ export const taskCreation: Capability = {
           heartbeat: null,
           cancel: null,
           nowMs: store.clock.now(),
+          dueAt: store.clock.now(),
         });
         await expectUnchanged();
       },
