@@ -428,8 +428,8 @@ const states: readonly State[] = [
       await store.provider.retryWorkItems([retry]);
     },
     waits: [{ kind: 'ended' }, { kind: 'onFail', state: 'retrying', attempt: 2, maxAttempts: 3 }],
-    short: 'X',
-    text: 'Failed now: card declined (CARD_DECLINED). Its failure handler: queued. Retrying the failure handler of task `mail`: attempt 2 of 3 starts in 12 s. Last error: card declined (CARD_DECLINED).',
+    short: 'Failed: card declined (`CARD_DECLINED`)',
+    text: 'Failed now: card declined (CARD_DECLINED). Retrying the failure handler of task `mail`: attempt 2 of 3 starts in 12 s. Last error: card declined (CARD_DECLINED).',
   },
   {
     state: 'a task run that failed, with its failure handler',
@@ -446,7 +446,7 @@ const states: readonly State[] = [
       { kind: 'onFail', state: 'queued' },
     ],
     short: 'Failed: card declined (`CARD_DECLINED`)',
-    text: 'Failed 1 s ago: card declined (CARD_DECLINED). Its failure handler: queued. Waiting for the failure handler of task `mail`: attempt 1 has been due for 1 s, and no worker has claimed it.',
+    text: 'Failed 1 s ago: card declined (CARD_DECLINED). Waiting for the failure handler of task `mail`: attempt 1 has been due for 1 s, and no worker has claimed it.',
   },
   {
     state: 'a task run that expired',

@@ -136,7 +136,7 @@ describe('migrate()', () => {
       ['schedules', '4952fb6f7805c8df'],
       ['pause', '89e1b1f519fceaf2'],
       ['series', 'ce241d91ce4b39bb'],
-      ['ends', '760d15e933e7414f'],
+      ['ends', 'de11ebe8ff039442'],
     ]);
   });
 });

@@ -44,6 +44,10 @@ const cases: readonly string[] = [
   'retry-run/keeps-the-tags',
   'inspect/shows-who-runs-a-turn',
   'list/a-bounded-scan-leaves-no-gap',
+  'list/by-unregistered',
+  'list/by-end-order',
+  'list/end-order-combines',
+  'list/a-window-is-found-directly',
   'list/pairs-of-conditions-combine',
   'count/is-exact-below-its-cap',
   'definitions/are-counted-by-status',
@@ -257,6 +261,11 @@ async function sendTheRest(): Promise<void> {
   await provider.unregisterWorkers(['w']);
   await provider.takeOverClaims(['x']);
   await provider.unregisterProcess();
+  // A list by end sorts few instances, and reads many in windows.
+  await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,
+      history_length, input_hash, created_at, ended_at, completed_at)
+    SELECT 'ended' || n, '', 1, 'completed', 1, 1, '', n, n, n FROM generate_series(1, 5000) AS n`);
+  await provider.listInstances({ filter: {}, limit: 10, orderBy: 'ended', payloads: false });
   await provider.close();
 }
 

@@ -288,7 +288,8 @@ function endedText(wait: EndedWait, nowMs: number): readonly string[] {
     ...(leaked === undefined
       ? []
       : [`${leaked} ${leaked === 1 ? 'handler' : 'handlers'} still ran after the grace.`]),
-    ...(onFail === undefined ? [] : [`Its failure handler: ${onFail}.`]),
+    // Before its end, its work has a sentence of its own.
+    ...(onFail === 'completed' || onFail === 'failed' ? [`Its failure handler ${onFail}.`] : []),
   ];
 }
 

@@ -12,7 +12,9 @@ export const ends: Migration = {
 DO $$ BEGIN
   IF current_setting('server_version_num')::int >= 160000 THEN
     CREATE INDEX instances_ended ON instances USING brin (ended_at int8_minmax_multi_ops)
-      WITH (pages_per_range = 64, autosummarize = on);
+      WITH (pages_per_range = 64, autosummarize = on)
+      -- Not for ended_at IS NULL, which the statements of turns and ends have.
+      WHERE ended_at IS NOT NULL;
   END IF;
 END $$;
 `,
