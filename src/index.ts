@@ -234,7 +234,7 @@ export type {
   Wait,
   Why,
   WorkerWait,
-} from './client/reading/why.ts';
+} from './client/explaining/why.ts';
 export type {
   Attention,
   AttentionFinding,
@@ -248,9 +248,9 @@ export type {
   PausedDefinitionsFinding,
   StaleWorkersFinding,
   UnclaimedFinding,
-} from './client/reading/attention.ts';
+} from './client/explaining/attention.ts';
 export type { DefinitionQueueInfo } from './client/reading/queues.ts';
-export type { ExplainedInstance } from './client/reading/explain-instances.ts';
+export type { ExplainedInstance } from './client/explaining/explain-instances.ts';
 export type { BlockedDetails, EventSummary } from './model/failures/blocked.ts';
 export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
 export type { DefinitionKind, PausedDefinition } from './providers/contract/pausing.ts';

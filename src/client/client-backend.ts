@@ -32,7 +32,7 @@ import type {
   SystemMetrics,
 } from '../providers/contract/management.ts';
 import type { CountInstancesParams, InstanceCount } from '../providers/contract/instances.ts';
-import type { Attention } from './reading/attention.ts';
+import type { Attention } from './explaining/attention.ts';
 import type { DefinitionInfo } from './reading/instance-counts.ts';
 import type { PauseBackend } from './managing/pause-request.ts';
 import type { ScheduleBackend } from './managing/schedules.ts';
@@ -47,9 +47,9 @@ import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts'
 import type { DefinitionQueueInfo } from './reading/queues.ts';
 import type { SeriesCall, SeriesMinute } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
-import type { Why } from './reading/why.ts';
+import type { Why } from './explaining/why.ts';
 import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
-import type { ExplainedInstance } from './reading/explain-instances.ts';
+import type { ExplainedInstance } from './explaining/explain-instances.ts';
 import type { HistoryViewCall } from './reading/history-view.ts';
 import type { TreeCall, TreePage } from './reading/instance-tree-page.ts';
 import type { Timeline, TimelineCall } from './reading/timeline.ts';

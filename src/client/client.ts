@@ -67,8 +67,8 @@ import {
   type HistoryOptions,
   type HistoryPage,
 } from './reading/history.ts';
-import type { Attention } from './reading/attention.ts';
-import type { ExplainedInstance } from './reading/explain-instances.ts';
+import type { Attention } from './explaining/attention.ts';
+import type { ExplainedInstance } from './explaining/explain-instances.ts';
 import type { PendingWork } from './reading/inspect-instance.ts';
 import type { InstanceInfo, MeasuredInstance } from './reading/instance-info.ts';
 import {
@@ -83,7 +83,7 @@ import {
 import type { DefinitionQueueInfo } from './reading/queues.ts';
 import { readSeriesQuery, type SeriesMinute, type SeriesQuery } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
-import type { Why } from './reading/why.ts';
+import type { Why } from './explaining/why.ts';
 import { readTreeOptions, type TreeOptions, type TreePage } from './reading/instance-tree-page.ts';
 import {
   readTimelineOptions,

@@ -45,12 +45,12 @@ import {
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalViews } from './local-views.ts';
-import type { Attention } from './reading/attention.ts';
-import { findAttention } from './reading/find-attention.ts';
-import { readAttention } from './reading/read-attention.ts';
-import { describeWait } from './reading/describe-wait.ts';
-import { explainInstance } from './reading/explain-instance.ts';
-import { explainInstances, type ExplainedInstance } from './reading/explain-instances.ts';
+import type { Attention } from './explaining/attention.ts';
+import { findAttention } from './explaining/find-attention.ts';
+import { readAttention } from './explaining/read-attention.ts';
+import { describeWait } from './explaining/describe-wait.ts';
+import { explainInstance } from './explaining/explain-instance.ts';
+import { explainInstances, type ExplainedInstance } from './explaining/explain-instances.ts';
 import {
   exportHistory,
   listExecutions,
@@ -76,7 +76,7 @@ import {
   type InstancePage,
   type ListCall,
 } from './reading/instance-list.ts';
-import type { Why } from './reading/why.ts';
+import type { Why } from './explaining/why.ts';
 import { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { alreadyExists, eventRejected } from './waiting/instance-errors.ts';
 import { takeResult } from './waiting/instance-result.ts';

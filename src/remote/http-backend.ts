@@ -1,6 +1,6 @@
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
-import { describeWait } from '../client/reading/describe-wait.ts';
+import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
   ExecutionPage,
   ExportedHistory,
@@ -21,10 +21,10 @@ import {
 } from '../client/reading/instance-list.ts';
 import type { SeriesCall, SeriesMinute } from '../client/reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
-import type { Attention } from '../client/reading/attention.ts';
+import type { Attention } from '../client/explaining/attention.ts';
 import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
-import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
-import type { Why } from '../client/reading/why.ts';
+import type { ExplainedInstance } from '../client/explaining/explain-instances.ts';
+import type { Why } from '../client/explaining/why.ts';
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';

@@ -10,7 +10,7 @@ import type {
   PausedDefinitionsFinding,
   StaleWorkersFinding,
   UnclaimedFinding,
-} from '../client/reading/attention.ts';
+} from '../client/explaining/attention.ts';
 import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import type { QueueDepth } from '../providers/contract/management.ts';
 import {
@@ -26,7 +26,7 @@ import {
 } from './response-checks.ts';
 
 /** When, why and by whom something was paused. */
-export const pause: Check = fields<NonNullable<InstanceInfo['paused']>>({
+const pause: Check = fields<NonNullable<InstanceInfo['paused']>>({
   at: number,
   reason: optional(text),
   actor: optional(text),

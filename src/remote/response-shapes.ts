@@ -4,8 +4,8 @@ import type { MeasuredInstance } from '../client/reading/instance-info.ts';
 import type { PauseResult } from '../client/managing/pause-request.ts';
 import type { PausedDefinition } from '../providers/contract/pausing.ts';
 import type { ExecutionInfo } from '../client/reading/history.ts';
-import type { Attention } from '../client/reading/attention.ts';
-import type { ExplainedInstance } from '../client/reading/explain-instances.ts';
+import type { Attention } from '../client/explaining/attention.ts';
+import type { ExplainedInstance } from '../client/explaining/explain-instances.ts';
 import type {
   NextTick,
   ScheduleInfo,

@@ -16,7 +16,7 @@ import type {
   Wait,
   Why,
   WorkerWait,
-} from '../client/reading/why.ts';
+} from '../client/explaining/why.ts';
 import {
   fields,
   flag,

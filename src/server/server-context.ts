@@ -1,10 +1,10 @@
 import { LocalClient } from '../client/local-client.ts';
-import { explainInstance } from '../client/reading/explain-instance.ts';
-import { explainInstances, type ExplainedInstance } from '../client/reading/explain-instances.ts';
-import { readAttention, type AttentionReads } from '../client/reading/read-attention.ts';
+import { explainInstance } from '../client/explaining/explain-instance.ts';
+import { explainInstances, type ExplainedInstance } from '../client/explaining/explain-instances.ts';
+import { readAttention, type AttentionReads } from '../client/explaining/read-attention.ts';
 import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
-import type { Why } from '../client/reading/why.ts';
+import type { Why } from '../client/explaining/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';

@@ -1,6 +1,6 @@
 import type { LocalClient } from '../client/local-client.ts';
 import type { Handle } from '../client/handle.ts';
-import { OpenOperations, type OpenOperation } from '../client/reading/open-operations.ts';
+import { OpenOperations, type OpenOperation } from '../client/explaining/open-operations.ts';
 import type { HistoryEvent } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LocalClient } from '../../src/client/local-client.ts';
-import { findAttention } from '../../src/client/reading/find-attention.ts';
-import { readAttention } from '../../src/client/reading/read-attention.ts';
+import { findAttention } from '../../src/client/explaining/find-attention.ts';
+import { readAttention } from '../../src/client/explaining/read-attention.ts';
 import { encodeBlockedDetails } from '../../src/model/failures/blocked.ts';
 import { newWorker, workItem } from '../../src/testing/conformance/sample-data.ts';
 import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { flowEventOf, stepOfActivity } from '../../src/client/reading/flow-operations.ts';
+import { flowEventOf, stepOfActivity } from '../../src/client/explaining/flow-operations.ts';
 import { activityNames, itemsEvent, signalEvent } from '../../src/flows/definition/graph.ts';
 
 it('stepOfActivity() finds the step in every name that the interpreter of flows uses', () => {

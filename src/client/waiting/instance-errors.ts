@@ -1,5 +1,5 @@
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
-import { formatMs } from '../reading/why-text.ts';
+import { formatMs } from '../explaining/why-text.ts';
 import type { EnqueueResult } from '../../providers/contract/instances.ts';
 
 /** The id is taken by a run of `takenBy`, or by one with another input. */

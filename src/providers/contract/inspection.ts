@@ -83,6 +83,7 @@ export interface TurnState {
 /** The maximum length of each failure and each task's options that `inspectInstances` reads. */
 export const maxListedLength = 16_384;
 
+/** Selects the instances to inspect, and how much of each. */
 export interface InspectInstancesParams {
   readonly instanceIds: readonly string[];
   /** Maximum pending items per instance. */

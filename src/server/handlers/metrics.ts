@@ -1,4 +1,4 @@
-import { findAttention } from '../../client/reading/find-attention.ts';
+import { findAttention } from '../../client/explaining/find-attention.ts';
 import { allows } from '../access/allowed-definitions.ts';
 import type { Handlers } from '../server-context.ts';
 import { toPrometheus } from '../monitoring/prometheus.ts';

@@ -1,6 +1,6 @@
 import type { HistoryExport, HistoryPage } from '../../client/reading/history.ts';
 import type { InstanceInfo } from '../../client/reading/instance-info.ts';
-import type { Why } from '../../client/reading/why.ts';
+import type { Why } from '../../client/explaining/why.ts';
 import type { FlowItem, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import type { HistoryEvent } from '../../model/event.ts';
 import type { BlockedDetails } from '../../model/failures/blocked.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Attention } from '../../client/reading/attention.ts';
+import type { Attention } from '../../client/explaining/attention.ts';
 import type { DefinitionQueueInfo } from '../../client/reading/queues.ts';
 import { time } from './fields.ts';
 

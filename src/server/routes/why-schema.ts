@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Wait, Why } from '../../client/reading/why.ts';
+import type { Wait, Why } from '../../client/explaining/why.ts';
 import { status, terminalStatus, time } from './fields.ts';
 import {
   blockedFields,

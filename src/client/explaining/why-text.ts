@@ -1,4 +1,4 @@
-import type { FailureSummary, PendingWork } from './inspect-instance.ts';
+import type { FailureSummary, PendingWork } from '../reading/inspect-instance.ts';
 import type {
   BlockedWait,
   CancelWait,

@@ -14,7 +14,7 @@ import type {
   StaleWorkersFinding,
   UnclaimedFinding,
 } from './attention.ts';
-import { toBlockedInfo, toPauseInfo } from './instance-info.ts';
+import { toBlockedInfo, toPauseInfo } from '../reading/instance-info.ts';
 import { isHeldUp, recentMs, type AttentionReads } from './read-attention.ts';
 import { summarizeWaits } from './why-summary.ts';
 

@@ -3,14 +3,14 @@ import type { InstanceConditions, InstanceRecord } from '../../providers/contrac
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { ScheduleRecord } from '../../providers/contract/schedules.ts';
-import { maxPageBytes } from './instance-list.ts';
-import { listQueues, type DefinitionQueueInfo } from './queues.ts';
+import { maxPageBytes } from '../reading/instance-list.ts';
+import { listQueues, type DefinitionQueueInfo } from '../reading/queues.ts';
 import {
   findUnclaimedWork,
   listWorkers,
   type UnclaimedWorkInfo,
   type WorkerInfo,
-} from './workers.ts';
+} from '../reading/workers.ts';
 
 const maxInstances = 1_000;
 const maxPages = 5;

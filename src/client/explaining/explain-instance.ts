@@ -7,7 +7,7 @@ import type { TurnState } from '../../providers/contract/inspection.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { findChildIds } from './child-ids.ts';
+import { findChildIds } from '../reading/child-ids.ts';
 import {
   ExplainContext,
   nearestVersion,
@@ -20,8 +20,8 @@ import {
   toPendingWork,
   withAttemptLimits,
   type PendingWork,
-} from './inspect-instance.ts';
-import { toBlockedInfo, toPauseInfo } from './instance-info.ts';
+} from '../reading/inspect-instance.ts';
+import { toBlockedInfo, toPauseInfo } from '../reading/instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
 import type { ActivityWait, PausedWait, TaskWait, Wait, Why } from './why.ts';
 import { summarizeWaits } from './why-summary.ts';

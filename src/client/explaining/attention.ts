@@ -1,7 +1,7 @@
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
-import type { InstanceInfo } from './instance-info.ts';
-import type { DefinitionQueueInfo } from './queues.ts';
-import type { UnclaimedWorkInfo, WorkerInfo } from './workers.ts';
+import type { InstanceInfo } from '../reading/instance-info.ts';
+import type { DefinitionQueueInfo } from '../reading/queues.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from '../reading/workers.ts';
 
 /** What needs the attention of an operator. */
 export interface Attention {

@@ -3,8 +3,8 @@ import type { InstanceStatus, TerminalStatus } from '../../model/status.ts';
 import type { DefinitionKind } from '../../providers/contract/pausing.ts';
 import type { SessionState } from '../../providers/contract/sessions.ts';
 import type { OnFailState } from '../../providers/contract/tasks.ts';
-import type { FailureSummary, PendingWork } from './inspect-instance.ts';
-import type { BlockedInfo } from './instance-info.ts';
+import type { FailureSummary, PendingWork } from '../reading/inspect-instance.ts';
+import type { BlockedInfo } from '../reading/instance-info.ts';
 
 /** Why an instance is in its state: what it waits for, or how it ended. All times are milliseconds since the epoch. */
 export interface Why {

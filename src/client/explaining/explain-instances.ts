@@ -3,8 +3,8 @@ import type { InspectedInstance } from '../../providers/contract/inspection.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import { ExplainContext, type ExplainParams } from './explain-context.ts';
 import { findWaits } from './explain-instance.ts';
-import { tooLarge, toPendingWork } from './inspect-instance.ts';
-import { toSummary, type InstanceInfo } from './instance-info.ts';
+import { tooLarge, toPendingWork } from '../reading/inspect-instance.ts';
+import { toSummary, type InstanceInfo } from '../reading/instance-info.ts';
 import { OpenOperations, type OpenOperation } from './open-operations.ts';
 import { summarizeWaits } from './why-summary.ts';
 
