@@ -7,11 +7,28 @@ export interface IdleBand {
   readonly width: number;
 }
 
+/** A stretch of time that is shown to scale. */
+export interface Segment {
+  readonly from: number;
+  readonly to: number;
+  /** Per cent of the track. */
+  readonly x: number;
+  readonly width: number;
+}
+
+/** A line of the grid: `offset` milliseconds after the start of its segment. */
+export interface Tick {
+  readonly x: number;
+  readonly offset: number;
+}
+
 /** Maps times to positions on a track, in per cent. */
 export interface TimeScale {
   readonly start: number;
   readonly end: number;
   readonly idle: readonly IdleBand[];
+  readonly segments: readonly Segment[];
+  readonly ticks: readonly Tick[];
   x(at: number): number;
   /** The time at a position. */
   at(x: number): number;
@@ -28,10 +45,13 @@ const maxBands = 5;
 /** The share of the track for what is planned, in per cent. */
 const futureWidth = 16;
 
+/** The least share of the track for a segment, in per cent. */
+const leastSegment = 8;
+
 /**
  * Builds a scale from `start` to `end`. With `collapse`, stretches without a span that are long beside the busy time are
- * narrowed, so that a wait of hours does not hide the seconds of work around it. With `until`, the time after `end` has a
- * fixed share of the track.
+ * narrowed, so that a wait of hours does not hide the seconds of work around it. Each segment between them is linear; a
+ * short one gets more of the track than its share of the time. With `until`, the time after `end` has a fixed share.
  */
 export function makeScale(
   start: number,
@@ -39,42 +59,90 @@ export function makeScale(
   busy: readonly Span[],
   { collapse, until }: { readonly collapse: boolean; readonly until?: number | undefined },
 ): TimeScale {
-  const last = Math.max(end, start + 1);
-  const gaps = collapse ? findGaps(start, last, busy) : [];
-  const gapTime = gaps.reduce((total, { from, to }) => total + to - from, 0);
-  const future = until !== undefined && until > last ? futureWidth : 0;
-  const linear = (100 - future - gaps.length * idleWidth) / Math.max(1, last - start - gapTime);
-  const pieces: { from: number; to: number; x: number; perMs: number }[] = [];
-  let x = 0;
-  let from = start;
+  // Clocks that are off, or damaged data, must not give positions that are no numbers.
+  const first = Number.isFinite(start) ? start : 0;
+  const last = Math.max(Number.isFinite(end) ? end : first, first + 1);
+  const gaps = collapse ? findGaps(first, last, busy) : [];
+  const future =
+    until !== undefined && Number.isFinite(until) && until > last ? futureWidth : undefined;
+  const between = segmentsBetween(first, last, gaps);
+  const widths = shareOut(between, 100 - (future ?? 0) - gaps.length * idleWidth);
   const idle: IdleBand[] = [];
-  const add = (to: number, width: number): void => {
-    pieces.push({ from, to, x, perMs: to > from ? width / (to - from) : 0 });
+  const segments: Segment[] = [];
+  let x = 0;
+  for (const [index, span] of between.entries()) {
+    const width = widths[index] ?? 0;
+    segments.push({ ...span, x, width });
     x += width;
-    from = to;
-  };
-  for (const gap of gaps) {
-    if (gap.from > from) add(gap.from, (gap.from - from) * linear);
+    const gap = gaps[index];
+    if (gap === undefined) continue;
     idle.push({ ...gap, x, width: idleWidth });
-    add(gap.to, idleWidth);
+    x += idleWidth;
   }
-  if (last > from) add(last, (last - from) * linear);
-  if (until !== undefined && future > 0) add(until, future);
+  const planned: readonly Segment[] =
+    until === undefined || future === undefined
+      ? []
+      : [{ from: last, to: until, x, width: future }];
+  const pieces = [...segments, ...idle, ...planned].sort((one, other) => one.x - other.x);
   return {
-    start,
-    end: until ?? last,
+    start: first,
+    end: planned[0]?.to ?? last,
     idle,
+    segments,
+    ticks: segments.flatMap(ticksOf),
     x(at) {
       const piece = pieces.findLast((one) => one.from <= at) ?? pieces[0];
-      if (piece === undefined) return 0;
-      return Math.max(0, Math.min(100, piece.x + (at - piece.from) * piece.perMs));
+      if (piece === undefined || !Number.isFinite(at)) return 0;
+      const share = (at - piece.from) / Math.max(1, piece.to - piece.from);
+      return Math.max(0, Math.min(100, piece.x + share * piece.width));
     },
     at(place) {
       const piece = pieces.findLast((one) => one.x <= place) ?? pieces[0];
-      if (piece === undefined || piece.perMs === 0) return start;
-      return piece.from + (place - piece.x) / piece.perMs;
+      if (piece === undefined || piece.width === 0) return first;
+      return piece.from + ((place - piece.x) / piece.width) * (piece.to - piece.from);
     },
   };
+}
+
+/** The stretches before, between and after the gaps. There is one more of them than gaps. */
+function segmentsBetween(start: number, end: number, gaps: readonly Span[]): readonly Span[] {
+  const starts = [start, ...gaps.map(({ to }) => to)];
+  return starts.map((from, index) => ({ from, to: Math.max(from, gaps[index]?.from ?? end) }));
+}
+
+/** Divides the width: the fourth part of the time does not take a fourth of the track, but about a half. */
+function shareOut(spans: readonly Span[], width: number): readonly number[] {
+  if (spans.length === 1) return [width];
+  const weights = spans.map(({ from, to }) => Math.max(1, to - from) ** 0.4);
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  const spare = width - spans.length * leastSegment;
+  return weights.map((weight) => leastSegment + (weight / all) * spare);
+}
+
+const second = 1_000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+const steps: readonly number[] = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * second),
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * minute),
+  ...[1, 2, 6, 12].map((count) => count * hour),
+  ...[1, 2, 7, 30, 90, 365].map((count) => count * day),
+];
+/** The least distance of two grid lines, in per cent of the track. */
+const tickDistance = 14;
+
+function ticksOf({ from, to, x, width }: Segment): readonly Tick[] {
+  const lasts = to - from;
+  const count = Math.floor(width / tickDistance);
+  const step = steps.find((one) => lasts / one <= count);
+  if (count === 0 || step === undefined) return [];
+  const ticks: Tick[] = [];
+  for (let offset = step; offset < lasts; offset += step) {
+    ticks.push({ offset, x: x + (offset / lasts) * width });
+  }
+  return ticks;
 }
 
 /** The longest stretches that are worth collapsing, in order of time. */

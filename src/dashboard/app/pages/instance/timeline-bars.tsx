@@ -19,6 +19,9 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   status: 'code',
 };
 
+/** About the width of the duration beside a bar, in per cent of the track. */
+const labelShare = 10;
+
 /** An operation: its label, and its bars on the track. */
 export function TimelineBars({
   row,
@@ -123,9 +126,15 @@ function Bars({
       }}
     />
   );
+  const place = end === undefined ? 0 : scale.x(end);
+  // A label never lies on the hatching of an idle band, and never leaves the track.
+  const isOnIdle = scale.idle.some(({ x, width }) => place < x + width && place + labelShare > x);
   const label =
     end === undefined ? null : (
-      <span class="bl" style={{ '--x': String(scale.x(end)) }}>
+      <span
+        class={`bl ${place > 100 - labelShare ? 'before' : ''} ${isOnIdle ? 'boxed' : ''}`}
+        style={{ '--x': String(place) }}
+      >
         {formatDuration(end - (claimedAt ?? startedAt))}
       </span>
     );
