@@ -10,7 +10,8 @@ import { formatNumber } from '../../words/format.ts';
 import { Value } from '../instance/payloads.tsx';
 import { FailureView } from '../instance/event-panel.tsx';
 import { ItemBar } from './item-bar.tsx';
-import { timeOf, type GraphNode } from './graph-node.ts';
+import { ItemCells } from './item-cells.tsx';
+import { conditionText, timeOf, type GraphNode } from './graph-node.ts';
 
 const pageItems = 100;
 
@@ -104,7 +105,7 @@ export function StepPanel({
               <dt>Condition</dt>
               <dd>
                 <code>
-                  <bdi>{JSON.stringify(node.when)}</bdi>
+                  <bdi>{conditionText(node.when)}</bdi>
                 </code>
               </dd>
             </>
@@ -120,6 +121,7 @@ export function StepPanel({
       {run.error.value !== undefined && (
         <Problem error={run.error.value} retry={() => run.reload()} />
       )}
+      {node.items !== undefined && <ItemCells id={id} node={node} />}
       {node.items !== undefined && <Items id={id} node={node} />}
       {node.items === undefined && step !== undefined && (
         <div class="sect">

@@ -41,7 +41,7 @@ export function compareCommands(
   if (recorded?.input !== undefined && issued?.input !== undefined) {
     add('input', recorded.input, issued.input);
   }
-  add('operation', recorded?.operation?.toString(), issued?.operation?.toString());
+  add('place', recorded?.operation?.toString(), issued?.operation?.toString());
   return rows;
 }
 
