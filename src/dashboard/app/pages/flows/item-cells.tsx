@@ -60,7 +60,7 @@ export function ItemCells({
 }
 
 /** The state of each cell of `size` items. Items that are not listed yet are pending. */
-export function cellsOf(
+function cellsOf(
   states: ReadonlyMap<number, string>,
   all: number,
   size: number,

@@ -44,12 +44,14 @@ export function StepPanel({
         <div class="sect">
           <ItemBar big items={node.items} />
           <div class="cnt">
-            {(['completed', 'running', 'failed', 'queued', 'pending'] as const).map((status) => (
-              <div key={status}>
-                <Status tone={status} />
-                <b>{formatNumber(node.items?.[status] ?? 0)}</b>
-              </div>
-            ))}
+            {(['completed', 'running', 'failed', 'queued', 'pending'] as const)
+              .filter((status) => status === 'completed' || (node.items?.[status] ?? 0) > 0)
+              .map((status) => (
+                <div key={status}>
+                  <Status tone={status} />
+                  <b>{formatNumber(node.items?.[status] ?? 0)}</b>
+                </div>
+              ))}
           </div>
         </div>
       )}

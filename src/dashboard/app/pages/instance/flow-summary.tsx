@@ -41,7 +41,12 @@ export function useFlowSummary(id: string, isWanted: boolean, why: Why): Told | 
       </b>
     </Fragment>
   ));
-  const rest = left === 0 ? undefined : `${plural(left, 'step')} to go after that.`;
+  const rest =
+    left === 0
+      ? undefined
+      : left === 1
+        ? '1 step has not started.'
+        : `${formatNumber(left)} steps have not started.`;
   if (atWork.length === 0) return { sentence: <>Step {waiting}.</>, consequence: rest };
   return {
     sentence: (

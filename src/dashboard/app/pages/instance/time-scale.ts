@@ -8,7 +8,7 @@ export interface IdleBand {
 }
 
 /** A stretch of time that is shown to scale. */
-export interface Segment {
+interface Segment {
   readonly from: number;
   readonly to: number;
   /** Per cent of the track. */
@@ -17,7 +17,7 @@ export interface Segment {
 }
 
 /** A line of the grid: `offset` milliseconds after the start of its segment. */
-export interface Tick {
+interface Tick {
   readonly x: number;
   readonly offset: number;
 }

@@ -90,7 +90,7 @@ function roughDuration(ms: number): string {
 }
 
 /** Keeps the labels inside the track and leaves out those that would overlap an earlier one. */
-export function placeLabels(labels: readonly AxisLabel[], width: number): readonly AxisLabel[] {
+function placeLabels(labels: readonly AxisLabel[], width: number): readonly AxisLabel[] {
   const taken: { from: number; to: number }[] = [];
   const named = new Set<string>();
   return labels.flatMap((label) => {

@@ -42,7 +42,7 @@ export function TurnsRow({
 }
 
 /** The times at which turns were committed, in order. */
-export function turnTimes({ items, marks }: TimelineData): readonly number[] {
+function turnTimes({ items, marks }: TimelineData): readonly number[] {
   const times = new Set(marks.map(({ at }) => at));
   for (const { startedAt, endedAt, withdrawnAt } of items) {
     for (const at of [startedAt, endedAt, withdrawnAt]) if (at !== undefined) times.add(at);
