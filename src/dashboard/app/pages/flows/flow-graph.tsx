@@ -132,9 +132,11 @@ function useLayout(graph: RunGraph, shape: string): Layout | undefined {
   const [layout, setLayout] = useState<Layout>();
   useEffect(() => {
     let isCurrent = true;
-    void import('./graph-layout.ts').then(({ layOut }) => {
+    const load = async (): Promise<void> => {
+      const { layOut } = await import('./graph-layout.ts');
       if (isCurrent) setLayout(layOut(graph.nodes.map(toBox), graph.edges));
-    });
+    };
+    void load();
     return () => {
       isCurrent = false;
     };

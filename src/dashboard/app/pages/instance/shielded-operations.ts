@@ -37,9 +37,7 @@ export function useShielded(
       );
       return new Set(
         items.flatMap(({ event }) =>
-          'shielded' in event && event.shielded === true && 'operation' in event
-            ? [event.operation]
-            : [],
+          'shielded' in event && event.shielded && 'operation' in event ? [event.operation] : [],
         ),
       );
     },

@@ -124,7 +124,15 @@ const minute = 60 * second;
 const hour = 60 * minute;
 const day = 24 * hour;
 const steps: readonly number[] = [
-  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  1,
+  2,
+  5,
+  10,
+  20,
+  50,
+  100,
+  200,
+  500,
   ...[1, 2, 5, 10, 15, 30].map((count) => count * second),
   ...[1, 2, 5, 10, 15, 30].map((count) => count * minute),
   ...[1, 2, 6, 12].map((count) => count * hour),
@@ -158,7 +166,7 @@ function findGaps(start: number, end: number, busy: readonly Span[]): readonly S
   const total = end - start;
   const idleTime = gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
   const busyTime = total - idleTime;
-  const worth = Math.max(2_000, 0.3 * Math.max(busyTime, total / 20));
+  const worth = Math.max(10_000, 0.3 * Math.max(busyTime, total / 20));
   return (
     gaps
       .filter((gap) => gap.to - gap.from > worth)

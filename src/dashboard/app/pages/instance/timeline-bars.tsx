@@ -126,14 +126,17 @@ function Bars({
       }}
     />
   );
-  const place = end === undefined ? 0 : scale.x(end);
-  // A label never lies on the hatching of an idle band, and never leaves the track.
-  const isOnIdle = scale.idle.some(({ x, width }) => place < x + width && place + labelShare > x);
+  // A label never lies on a bar or on the hatching of an idle band, and never leaves the track.
+  const from = scale.x(claimedAt ?? startedAt);
+  const to = end === undefined ? 0 : scale.x(end);
+  const isBefore = to > 100 - labelShare;
+  const left = isBefore ? from - labelShare : to;
+  const isOnIdle = scale.idle.some(({ x, width }) => left < x + width && left + labelShare > x);
   const label =
-    end === undefined ? null : (
+    end === undefined || left < 0 ? null : (
       <span
-        class={`bl ${place > 100 - labelShare ? 'before' : ''} ${isOnIdle ? 'boxed' : ''}`}
-        style={{ '--x': String(place) }}
+        class={`bl ${isBefore ? 'before' : ''} ${isOnIdle ? 'boxed' : ''}`}
+        style={{ '--x': String(isBefore ? from : to) }}
       >
         {formatDuration(end - (claimedAt ?? startedAt))}
       </span>
