@@ -22,11 +22,13 @@ test('two edges between the same steps are one line, and edges to unknown steps 
   expect(layOut([box('a'), box('b')], edges).paths).toHaveLength(1);
 });
 
-test('a flow of 300 steps is laid out in less than 300 ms', () => {
+test('a flow of 300 steps is laid out in less than 300 ms, as the median of 5', () => {
   const names = Array.from({ length: 300 }, (_, index) => `step ${index}`);
   const edges = names.slice(1).map((to, index) => ({ from: `step ${Math.floor(index / 3)}`, to }));
-  layOut(names.slice(0, 30).map(box), []);
-  const start = performance.now();
-  expect(layOut(names.map(box), edges).boxes.size).toBe(300);
-  expect(performance.now() - start).toBeLessThan(300);
+  const times = Array.from({ length: 5 }, () => {
+    const start = performance.now();
+    expect(layOut(names.map(box), edges).boxes.size).toBe(300);
+    return performance.now() - start;
+  }).sort((a, b) => a - b);
+  expect(times[2]).toBeLessThan(300);
 });

@@ -21,11 +21,20 @@ export interface Layout {
 }
 
 const margin = 20;
+const manyBoxes = 100;
 
 /** Places the steps of a flow from top to bottom. */
 export function layOut(boxes: readonly Box[], edges: readonly Edge[]): Layout {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: 'TB', nodesep: 28, ranksep: 34, marginx: margin, marginy: margin });
+  graph.setGraph({
+    rankdir: 'TB',
+    nodesep: 28,
+    ranksep: 34,
+    marginx: margin,
+    marginy: margin,
+    // The network simplex gives shorter lines, but its time grows with the square of the steps.
+    ranker: boxes.length > manyBoxes ? 'longest-path' : 'network-simplex',
+  });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { name, width, height } of boxes) graph.setNode(name, { width, height });
   const known = new Set(boxes.map(({ name }) => name));
