@@ -18,7 +18,7 @@ import { useInstance, type InstanceState } from './instance-data.ts';
 import { Payloads } from './payloads.tsx';
 import { Raw } from './raw.tsx';
 import { State } from './state.tsx';
-import { TimelineTab } from './timeline-tab.tsx';
+import { TimelineTab } from './timeline/timeline-tab.tsx';
 import { Tree } from './tree.tsx';
 
 /** One instance: why it is in its state, what it did, and what can be done. */

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { Icon } from '../../components/icon.tsx';
-import { plural } from '../../words/format.ts';
+import { Icon } from '../../../components/icon.tsx';
+import { plural } from '../../../words/format.ts';
 import type { TimeScale } from './time-scale.ts';
 import { Layer, type AxisProps } from './timeline-axis.tsx';
 import type { TimelineData } from './timeline-data.ts';

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { now } from '../../state/clock.ts';
-import { formatDuration, formatTime } from '../../words/format.ts';
+import { now } from '../../../state/clock.ts';
+import { formatDuration, formatTime } from '../../../words/format.ts';
 import type { TimeScale } from './time-scale.ts';
 
 export interface AxisProps {

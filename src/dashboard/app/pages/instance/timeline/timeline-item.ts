@@ -1,4 +1,4 @@
-import type { ResponseBody } from '../../api/operations.ts';
+import type { ResponseBody } from '../../../api/operations.ts';
 
 export type Timeline = ResponseBody<'getTimeline'>;
 /** An operation of an execution. */

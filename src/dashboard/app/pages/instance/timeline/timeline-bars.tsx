@@ -1,11 +1,11 @@
 import type { JSX } from 'preact';
-import { Icon, type IconName } from '../../components/icon.tsx';
-import { StatusIcon } from '../../components/status.tsx';
-import { now } from '../../state/clock.ts';
-import { formatDuration } from '../../words/format.ts';
-import { since, until } from '../../words/sentence.ts';
-import { statusWords, type Tone } from '../../words/status.ts';
-import type { PendingWork } from './instance-data.ts';
+import { Icon, type IconName } from '../../../components/icon.tsx';
+import { StatusIcon } from '../../../components/status.tsx';
+import { now } from '../../../state/clock.ts';
+import { formatDuration } from '../../../words/format.ts';
+import { since, until } from '../../../words/sentence.ts';
+import { statusWords, type Tone } from '../../../words/status.ts';
+import type { PendingWork } from '../instance-data.ts';
 import type { TimeScale } from './time-scale.ts';
 import type { Item } from './timeline-data.ts';
 import { nameOf, toneOfRow, type TimelineRow } from './timeline-row.ts';

@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { signal, type ReadonlySignal } from '@preact/signals';
-import { ApiError } from '../../api/api-error.ts';
-import { call } from '../../api/call.ts';
+import { ApiError } from '../../../api/api-error.ts';
+import { call } from '../../../api/call.ts';
 import type { Item, Mark, Timeline } from './timeline-item.ts';
 import { withReceived } from './received-events.ts';
 

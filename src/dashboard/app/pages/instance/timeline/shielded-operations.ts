@@ -1,6 +1,6 @@
-import { call } from '../../api/call.ts';
-import { useResource } from '../../state/resource.ts';
-import type { HistoryEvent } from '../../words/event-text.ts';
+import { call } from '../../../api/call.ts';
+import { useResource } from '../../../state/resource.ts';
+import type { HistoryEvent } from '../../../words/event-text.ts';
 
 const kinds: readonly HistoryEvent['kind'][] = [
   'activityScheduled',
