@@ -6,7 +6,7 @@ import { Button } from './button.tsx';
 import { CopyButton } from './copy-button.tsx';
 
 // A payload of 2 MiB has up to some 100,000 lines: show them in parts.
-const linesAtOnce = 1_000;
+const linesAtOnce = 400;
 
 /** A JSON text, indented and coloured. Long ones appear in parts; a copy always has all of it. */
 export function JsonView({
@@ -19,10 +19,11 @@ export function JsonView({
 }): JSX.Element {
   const [shown, setShown] = useState(linesAtOnce);
   const { lines, isComplete } = useMemo(() => jsonLines(text, shown), [text, shown]);
+  const size = useMemo(() => formatBytes(new Blob([text]).size), [text]);
   return (
     <div class="json">
       <div class="json-tools">
-        <span class="dim">{formatBytes(new Blob([text]).size)}</span>
+        <span class="dim">{size}</span>
         <CopyButton text={text} label={`Copy ${label}`} />
       </div>
       <pre class="code" tabIndex={0} aria-label={label}>

@@ -62,3 +62,28 @@ export function operationOf(event: HistoryEvent): number | undefined {
   if ('operation' in event) return event.operation;
   return event.kind === 'operationWithdrawn' ? event.target : undefined;
 }
+
+/** The kind of a command in one word. */
+export function commandKind(kind: string): string {
+  return commandKinds[kind] ?? kind;
+}
+
+const commandKinds: Readonly<Record<string, string>> = {
+  activityScheduled: 'call',
+  timerCreated: 'timer',
+  eventAwaited: 'wait',
+  childScheduled: 'child',
+  detachedStarted: 'start',
+  customStatusSet: 'status',
+  tagsSet: 'tags',
+  operationWithdrawn: 'withdraw',
+};
+
+/** What a command is about: the name that the code gave, or the time of a timer. */
+export function commandName(event: HistoryEvent): string {
+  if ('name' in event) return event.name;
+  if (event.kind === 'timerCreated') return formatDateTime(event.fireAt);
+  if (event.kind === 'customStatusSet') return 'setCustomStatus';
+  if (event.kind === 'tagsSet') return 'setTags';
+  return event.kind === 'operationWithdrawn' ? `#${event.target}` : event.kind;
+}

@@ -6,7 +6,7 @@ export interface JsonLine {
   readonly parts: readonly JsonPart[];
 }
 
-const token = /\s*(?:("(?:[^"\\]|\\.)*")|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],:]))/gsy;
+const token = /\s*(?:("[^"\\]*(?:\\.[^"\\]*)*")|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],:]))/gsy;
 // A longer text in one line makes the page slow.
 const longestString = 20_000;
 

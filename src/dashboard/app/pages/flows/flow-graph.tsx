@@ -89,6 +89,7 @@ export function FlowGraph({
                 <StepBox
                   key={node.name}
                   node={node}
+                  note={noteOf(node, graph)}
                   x={place.x}
                   y={place.y}
                   isSelected={node.name === selected}
@@ -98,6 +99,14 @@ export function FlowGraph({
             })}
           </div>
         </div>
+      </div>
+      <div class="dag-legend" aria-hidden="true">
+        <span>
+          <i /> completed
+        </span>
+        <span>
+          <i class="todo" /> still to come
+        </span>
       </div>
       <div class="dagtools">
         <Button
@@ -123,9 +132,11 @@ function useLayout(graph: RunGraph, shape: string): Layout | undefined {
   const [layout, setLayout] = useState<Layout>();
   useEffect(() => {
     let isCurrent = true;
-    void import('./graph-layout.ts').then(({ layOut }) => {
+    const load = async (): Promise<void> => {
+      const { layOut } = await import('./graph-layout.ts');
       if (isCurrent) setLayout(layOut(graph.nodes.map(toBox), graph.edges));
-    });
+    };
+    void load();
     return () => {
       isCurrent = false;
     };
@@ -141,12 +152,14 @@ function toBox({ name, items }: GraphNode): Box {
 
 function StepBox({
   node,
+  note,
   x,
   y,
   isSelected,
   onSelect,
 }: {
   readonly node: GraphNode;
+  readonly note: string;
   readonly x: number;
   readonly y: number;
   readonly isSelected: boolean;
@@ -169,11 +182,25 @@ function StepBox({
       </span>
       {node.items !== undefined && <ItemBar items={node.items} />}
       <span class="n2">
-        <bdi class="cut">{noteOf(node) || timeOf(node)}</bdi>
-        <span>{noteOf(node) === '' ? attemptsOf(node) : timeOf(node)}</span>
+        <bdi class="cut" title={note}>
+          {note === '' ? timeOf(node) : note}
+        </bdi>
+        <span>
+          {node.items !== undefined
+            ? shareOf(node.items)
+            : note === ''
+              ? attemptsOf(node)
+              : timeOf(node)}
+        </span>
       </span>
     </button>
   );
+}
+
+/** The share of the items that are done: `64 %`. */
+function shareOf(items: NonNullable<GraphNode['items']>): string {
+  const all = Object.values(items).reduce((sum, count) => sum + count, 0);
+  return all === 0 ? '' : `${Math.floor((items.completed / all) * 100)} %`;
 }
 
 function attemptsOf({ attempts }: GraphNode): string {

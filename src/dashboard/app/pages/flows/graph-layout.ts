@@ -21,15 +21,26 @@ export interface Layout {
 }
 
 const margin = 20;
+const manyBoxes = 100;
 
 /** Places the steps of a flow from top to bottom. */
 export function layOut(boxes: readonly Box[], edges: readonly Edge[]): Layout {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: 'TB', nodesep: 28, ranksep: 34, marginx: margin, marginy: margin });
+  graph.setGraph({
+    rankdir: 'TB',
+    nodesep: 28,
+    ranksep: 34,
+    marginx: margin,
+    marginy: margin,
+    // The network simplex gives shorter lines, but its time grows with the square of the steps.
+    ranker: boxes.length > manyBoxes ? 'longest-path' : 'network-simplex',
+  });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { name, width, height } of boxes) graph.setNode(name, { width, height });
   const known = new Set(boxes.map(({ name }) => name));
-  const shown = edges.filter(({ from, to }) => known.has(from) && known.has(to));
+  // A step may need another one for several reasons: one line is enough.
+  const pairs = new Map(edges.map((edge) => [JSON.stringify([edge.from, edge.to]), edge]));
+  const shown = [...pairs.values()].filter(({ from, to }) => known.has(from) && known.has(to));
   for (const [index, { from, to }] of shown.entries()) graph.setEdge(from, to, {}, String(index));
   dagre.layout(graph);
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
@@ -44,28 +55,65 @@ export function layOut(boxes: readonly Box[], edges: readonly Edge[]): Layout {
     ),
     paths: shown.map((edge, index) => {
       const { points } = graph.edge({ v: edge.from, w: edge.to, name: String(index) }) as {
-        points: readonly { x: number; y: number }[];
+        points: readonly Point[];
       };
-      return { edge, path: toPath(points) };
+      const from = graph.node(edge.from) as Placed;
+      const to = graph.node(edge.to) as Placed;
+      return { edge, path: toPath(corners(from, to, points.slice(1, -1))) };
     }),
   };
 }
 
+interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+interface Placed extends Point {
+  readonly height: number;
+}
+
+const radius = 8;
+
+/**
+ * The corners of a line from the bottom of one box to the top of another. dagre gives a point in the middle of each gap
+ * between ranks, and between two of them the place where the line passes a rank.
+ */
+function corners(from: Placed, to: Placed, inner: readonly Point[]): readonly Point[] {
+  const points: Point[] = [{ x: from.x, y: from.y + from.height / 2 }];
+  let { x } = from;
+  for (let index = 0; index < inner.length; index += 2) {
+    const gap = inner[index];
+    const next = inner[index + 1]?.x ?? to.x;
+    if (gap === undefined || Math.abs(next - x) < 1) continue;
+    points.push({ x, y: gap.y }, { x: next, y: gap.y });
+    x = next;
+  }
+  return [...points, { x, y: to.y - to.height / 2 - 2 }];
+}
+
 /** A path through points, with rounded corners. */
-function toPath(points: readonly { readonly x: number; readonly y: number }[]): string {
-  const [first, ...rest] = points;
-  if (first === undefined) return '';
-  let path = `M${round(first.x)} ${round(first.y)}`;
-  for (let index = 0; index < rest.length; index += 1) {
-    const point = rest[index];
-    const next = rest[index + 1];
-    if (point === undefined) continue;
-    path +=
-      next === undefined
-        ? `L${round(point.x)} ${round(point.y)}`
-        : `Q${round(point.x)} ${round(point.y)} ${round((point.x + next.x) / 2)} ${round((point.y + next.y) / 2)}`;
+function toPath(points: readonly Point[]): string {
+  let path = '';
+  for (const [index, point] of points.entries()) {
+    const before = points[index - 1];
+    const after = points[index + 1];
+    if (before === undefined) path += `M${round(point.x)} ${round(point.y)}`;
+    else if (after === undefined) path += `L${round(point.x)} ${round(point.y)}`;
+    else {
+      const start = towards(point, before);
+      const end = towards(point, after);
+      path += `L${round(start.x)} ${round(start.y)}Q${round(point.x)} ${round(point.y)} ${round(end.x)} ${round(end.y)}`;
+    }
   }
   return path;
+}
+
+/** The point on the way to another one at which a rounded corner begins. */
+function towards(from: Point, to: Point): Point {
+  const distance = Math.hypot(to.x - from.x, to.y - from.y);
+  const share = distance === 0 ? 0 : Math.min(radius, distance / 2) / distance;
+  return { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share };
 }
 
 function round(value: number): number {

@@ -29,11 +29,11 @@ export function StepList({
                 <bdi>{node.name}</bdi>
               </b>
               {node.kind !== 'step' && <span class="dim">{node.kind}</span>}
-              <span class="r dim">{timeOf(node)}</span>
+              <span class="r dim">{timeOf(node) || statusWords[node.status].word}</span>
             </span>
-            {noteOf(node) !== '' && (
+            {noteOf(node, graph) !== '' && (
               <span class="sec">
-                <bdi>{noteOf(node)}</bdi>
+                <bdi>{noteOf(node, graph)}</bdi>
               </span>
             )}
             {node.items !== undefined && <ItemBar items={node.items} />}

@@ -10,7 +10,8 @@ import { formatNumber } from '../../words/format.ts';
 import { Value } from '../instance/payloads.tsx';
 import { FailureView } from '../instance/event-panel.tsx';
 import { ItemBar } from './item-bar.tsx';
-import { timeOf, type GraphNode } from './graph-node.ts';
+import { ItemCells } from './item-cells.tsx';
+import { conditionText, timeOf, type GraphNode } from './graph-node.ts';
 
 const pageItems = 100;
 
@@ -43,12 +44,14 @@ export function StepPanel({
         <div class="sect">
           <ItemBar big items={node.items} />
           <div class="cnt">
-            {(['completed', 'running', 'failed', 'queued', 'pending'] as const).map((status) => (
-              <div key={status}>
-                <Status tone={status} />
-                <b>{formatNumber(node.items?.[status] ?? 0)}</b>
-              </div>
-            ))}
+            {(['completed', 'running', 'failed', 'queued', 'pending'] as const)
+              .filter((status) => status === 'completed' || (node.items?.[status] ?? 0) > 0)
+              .map((status) => (
+                <div key={status}>
+                  <Status tone={status} />
+                  <b>{formatNumber(node.items?.[status] ?? 0)}</b>
+                </div>
+              ))}
           </div>
         </div>
       )}
@@ -104,7 +107,7 @@ export function StepPanel({
               <dt>Condition</dt>
               <dd>
                 <code>
-                  <bdi>{JSON.stringify(node.when)}</bdi>
+                  <bdi>{conditionText(node.when)}</bdi>
                 </code>
               </dd>
             </>
@@ -120,6 +123,7 @@ export function StepPanel({
       {run.error.value !== undefined && (
         <Problem error={run.error.value} retry={() => run.reload()} />
       )}
+      {node.items !== undefined && <ItemCells id={id} node={node} />}
       {node.items !== undefined && <Items id={id} node={node} />}
       {node.items === undefined && step !== undefined && (
         <div class="sect">

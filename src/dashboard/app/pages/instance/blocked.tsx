@@ -6,7 +6,14 @@ import { href, instanceHref } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import { formatTime } from '../../words/format.ts';
 import { since } from '../../words/sentence.ts';
-import { describeEvent, type HistoryEvent } from '../../words/event-text.ts';
+import {
+  commandKind,
+  commandName,
+  operationOf,
+  type HistoryEvent,
+} from '../../words/event-text.ts';
+import { CommandCompare } from './command-compare.tsx';
+import { compareCommands, issuedInput } from './command-fields.ts';
 import type { InstanceState } from './instance-data.ts';
 
 const commandKinds: readonly HistoryEvent['kind'][] = [
@@ -49,6 +56,21 @@ export function Blocked({
       return items;
     },
   );
+  const recordedEvent = useResource(
+    `blocked event ${id} ${executionId} ${blocked?.eventId ?? 0}`,
+    async (signal) => {
+      if (blocked?.eventId === undefined) return undefined;
+      const { items } = await call(
+        'getHistory',
+        {
+          params: { id },
+          query: { executionId, after: blocked.eventId - 1, limit: 1, payloads: 'full' },
+        },
+        signal,
+      );
+      return items[0]?.event;
+    },
+  ).data.value;
   const others = useResource(
     `others ${name}`,
     (signal) => call('listInstances', { query: { blocked: true, name: [name], limit: 6 } }, signal),
@@ -66,6 +88,23 @@ export function Blocked({
     (workers.data.value?.items ?? []).filter(({ status }) => status === 'live'),
     ({ buildId }) => buildId,
   );
+  const recordedInput =
+    recordedEvent !== undefined && 'payload' in recordedEvent ? recordedEvent.payload : undefined;
+  const { recorded, issued } = blocked;
+  const fields = compareCommands(
+    recorded && {
+      kind: commandKind(recorded.kind),
+      name: recorded.name,
+      operation: recorded.operation,
+      input: typeof recordedInput === 'string' ? recordedInput : undefined,
+    },
+    issued && {
+      kind: commandKind(issued.kind),
+      name: issued.name,
+      operation: issued.operation,
+      input: issuedInput(blocked.reason),
+    },
+  );
   const same = (others.data.value?.items ?? []).filter((other) => other.id !== id);
   return (
     <div class="split">
@@ -82,31 +121,27 @@ export function Blocked({
               <div>
                 <div class="ch">
                   <h2>Recorded</h2>
-                  <p class="dim">In the history</p>
+                  <p class="dim">
+                    In the history
+                    {recordedEvent !== undefined && (
+                      <>
+                        , <Moment at={recordedEvent.at} />
+                      </>
+                    )}
+                  </p>
                 </div>
                 {before.map(({ id: key, event }) => (
-                  <CommandLine
-                    key={key}
-                    id={key}
-                    text={describeEvent(event)}
-                    kind={event.kind}
-                    at={event.at}
-                  />
+                  <CommandLine key={key} event={event} at={event.at} />
                 ))}
                 <CommandLine
                   bad
-                  id={blocked.eventId}
-                  text={blocked.recorded?.text ?? 'nothing'}
-                  kind={blocked.recorded?.kind ?? 'no command'}
+                  operation={recorded?.operation}
+                  kind={recorded === undefined ? '' : commandKind(recorded.kind)}
+                  text={recorded?.name ?? recorded?.text ?? 'no command'}
+                  at={recordedEvent?.at}
                 />
                 {after.map(({ id: key, event }) => (
-                  <CommandLine
-                    key={key}
-                    id={key}
-                    text={describeEvent(event)}
-                    kind={event.kind}
-                    at={event.at}
-                  />
+                  <CommandLine key={key} event={event} at={event.at} />
                 ))}
               </div>
               <div class="mid" aria-hidden="true">
@@ -137,20 +172,32 @@ export function Blocked({
                   </p>
                 </div>
                 {before.map(({ id: key, event }) => (
-                  <CommandLine key={key} id={key} text={describeEvent(event)} kind={event.kind} />
+                  <CommandLine key={key} event={event} />
                 ))}
                 <CommandLine
                   bad
-                  id={blocked.eventId}
-                  text={blocked.issued?.text ?? 'nothing: the code went on without it'}
-                  kind={blocked.issued?.kind ?? 'no command'}
+                  operation={issued?.operation ?? recorded?.operation}
+                  kind={issued === undefined ? '' : commandKind(issued.kind)}
+                  text={issued?.name ?? issued?.text ?? 'no command'}
                 />
-                {after.map(({ id: key }) => (
-                  <CommandLine key={key} id={key} text="not reached" kind="" dim />
+                {after.map(({ id: key, event }) => (
+                  <CommandLine
+                    key={key}
+                    operation={operationOf(event)}
+                    kind=""
+                    text="not reached"
+                    dim
+                  />
                 ))}
               </div>
             </div>
           </section>
+        )}
+        {fields.length > 0 && (
+          <CommandCompare
+            title={`${recorded?.operation === undefined ? 'The command' : `Operation ${recorded.operation}`}, field by field`}
+            rows={fields}
+          />
         )}
         <section class="panel blocked-reason">
           <div class="panel-h">
@@ -177,8 +224,8 @@ export function Blocked({
             <li>
               <b>Deploy code that agrees with the history</b>
               <p>
-                Issue the recorded command at this place again. A worker with another build tries
-                the instance at once.
+                Issue the recorded command at this place again. A worker with another build retries
+                the instance immediately.
               </p>
             </li>
             <li>
@@ -188,8 +235,8 @@ export function Blocked({
             <li>
               <b>Give it up</b>
               <p>
-                Its code cannot be replayed, so a cancel runs no clean-up. Terminate ends it at
-                once.
+                Its code cannot be replayed, so a cancel runs no clean-up. Terminate ends it
+                immediately.
               </p>
             </li>
           </ol>
@@ -235,9 +282,16 @@ export function Blocked({
             </ul>
           </div>
         )}
+        <div class="sect compared">
+          <h3>How commands are compared</h3>
+          <p class="sec">
+            By kind, place, name, child id and input. Not by the time of a timer, retry options or
+            the version of a child.
+          </p>
+        </div>
         {builds.size > 0 && (
           <div class="sect">
-            <h3>Builds at work</h3>
+            <h3>Live builds</h3>
             <dl class="kv">
               {[...builds].slice(0, 8).map(([build, inside]) => (
                 <>
@@ -259,33 +313,30 @@ export function Blocked({
 }
 
 function CommandLine({
-  id,
-  text,
-  kind,
+  event,
+  operation = event === undefined ? undefined : operationOf(event),
+  kind = event === undefined ? '' : commandKind(event.kind),
+  text = event === undefined ? '' : commandName(event),
   at,
   bad = false,
   dim = false,
 }: {
-  readonly id: number | undefined;
-  readonly text: string;
-  readonly kind: string;
-  readonly at?: number;
+  readonly event?: HistoryEvent;
+  readonly operation?: number | undefined;
+  readonly kind?: string;
+  readonly text?: string;
+  readonly at?: number | undefined;
   readonly bad?: boolean;
   readonly dim?: boolean;
 }): JSX.Element {
   return (
-    <div class={`cl ${bad ? 'bad' : ''}`} title={kind}>
-      <span class="dim tnum">{id}</span>
-      <span class={`cut ${dim ? 'dim' : ''}`}>
-        {dim ? (
-          text
-        ) : (
-          <code>
-            <bdi>{text}</bdi>
-          </code>
-        )}
-      </span>
-      {at !== undefined && <span class="tm dim tnum">{formatTime(at)}</span>}
+    <div class={`cl ${bad ? 'bad' : ''} ${dim ? 'na' : ''}`}>
+      <span class="o tnum">{operation}</span>
+      <span class="kd">{kind}</span>
+      <code class="cut" title={text}>
+        <bdi>{text}</bdi>
+      </code>
+      {at !== undefined && <span class="tm tnum">{formatTime(at)}</span>}
     </div>
   );
 }

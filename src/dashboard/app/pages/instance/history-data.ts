@@ -118,16 +118,20 @@ export function useHistory(
   useEffect(() => {
     let watch: AbortController | undefined;
     let dispose: (() => void) | undefined;
-    void reader.readMore().then(() => {
-      if (!follows) return;
+    let isShown = true;
+    const start = async (): Promise<void> => {
+      await reader.readMore();
+      if (!follows || !isShown) return;
       dispose = isLive.subscribe((live) => {
         watch?.abort();
         if (!live) return;
         watch = new AbortController();
         reader.watch(watch.signal);
       });
-    });
+    };
+    void start();
     return () => {
+      isShown = false;
       dispose?.();
       watch?.abort();
       reader.stop();

@@ -1,10 +1,13 @@
 import type { JSX } from 'preact';
+import { call } from '../../api/call.ts';
 import { session } from '../../api/session.ts';
 import { Icon } from '../../components/icon.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Tabs, type Tab } from '../../components/tabs.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { href, instanceHref, navigate } from '../../state/router.ts';
+import { useResource } from '../../state/resource.ts';
+import { isActive } from '../../words/status.ts';
 import { isFlowVersion } from '../../words/version.ts';
 import { Blocked } from './blocked.tsx';
 import { Executions } from './executions.tsx';
@@ -15,7 +18,7 @@ import { useInstance, type InstanceState } from './instance-data.ts';
 import { Payloads } from './payloads.tsx';
 import { Raw } from './raw.tsx';
 import { State } from './state.tsx';
-import { TimelineTab } from './timeline-tab.tsx';
+import { TimelineTab } from './timeline/timeline-tab.tsx';
 import { Tree } from './tree.tsx';
 
 /** One instance: why it is in its state, what it did, and what can be done. */
@@ -97,9 +100,19 @@ function Shown({
     ['executions', 'Executions'],
     ['raw', 'Raw'],
   ];
+  const events = useResource(
+    `events ${id} ${instance.executionId} ${instance.status}`,
+    (signal) => call('measureInstance', { params: { id } }, signal),
+    { ...(isActive(instance.status) && { everyMs: 10_000 }) },
+  ).data.value?.size?.events;
+  const counts: Readonly<Record<string, number | undefined>> = {
+    history: events === 0 ? undefined : events,
+    executions: instance.executionId,
+  };
   const tabs: readonly Tab[] = titles.map(([one, title], index) => ({
     id: one,
     title,
+    ...(counts[one] !== undefined && { count: counts[one] }),
     href: index === 0 ? instanceHref(id) : instanceHref(id, one),
   }));
   const current = tabs.some((one) => one.id === tab) ? (tab ?? '') : (tabs[0]?.id ?? '');

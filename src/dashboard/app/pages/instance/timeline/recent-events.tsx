@@ -1,10 +1,10 @@
 import type { JSX } from 'preact';
-import { instanceHref } from '../../state/router.ts';
-import { describeEvent } from '../../words/event-text.ts';
-import { formatTime } from '../../words/format.ts';
-import { isActive } from '../../words/status.ts';
-import { useHistory } from './history-data.ts';
-import type { InstanceState } from './instance-data.ts';
+import { instanceHref } from '../../../state/router.ts';
+import { describeEvent } from '../../../words/event-text.ts';
+import { formatTime } from '../../../words/format.ts';
+import { isActive } from '../../../words/status.ts';
+import { useHistory } from '../history-data.ts';
+import type { InstanceState } from '../instance-data.ts';
 
 const shown = 8;
 

@@ -1,11 +1,11 @@
 import type { JSX } from 'preact';
-import { Icon, type IconName } from '../../components/icon.tsx';
-import { StatusIcon } from '../../components/status.tsx';
-import { now } from '../../state/clock.ts';
-import { formatDuration } from '../../words/format.ts';
-import { since, until } from '../../words/sentence.ts';
-import { statusWords, type Tone } from '../../words/status.ts';
-import type { PendingWork } from './instance-data.ts';
+import { Icon, type IconName } from '../../../components/icon.tsx';
+import { StatusIcon } from '../../../components/status.tsx';
+import { now } from '../../../state/clock.ts';
+import { formatDuration } from '../../../words/format.ts';
+import { since, until } from '../../../words/sentence.ts';
+import { statusWords, type Tone } from '../../../words/status.ts';
+import type { PendingWork } from '../instance-data.ts';
 import type { TimeScale } from './time-scale.ts';
 import type { Item } from './timeline-data.ts';
 import { nameOf, toneOfRow, type TimelineRow } from './timeline-row.ts';
@@ -18,6 +18,9 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   detached: 'send',
   status: 'code',
 };
+
+/** About the width of the duration beside a bar, in per cent of the track. */
+const labelShare = 10;
 
 /** An operation: its label, and its bars on the track. */
 export function TimelineBars({
@@ -123,9 +126,18 @@ function Bars({
       }}
     />
   );
+  // A label never lies on a bar or on the hatching of an idle band, and never leaves the track.
+  const from = scale.x(claimedAt ?? startedAt);
+  const to = end === undefined ? 0 : scale.x(end);
+  const isBefore = to > 100 - labelShare;
+  const left = isBefore ? from - labelShare : to;
+  const isOnIdle = scale.idle.some(({ x, width }) => left < x + width && left + labelShare > x);
   const label =
-    end === undefined ? null : (
-      <span class="bl" style={{ '--x': String(scale.x(end)) }}>
+    end === undefined || left < 0 ? null : (
+      <span
+        class={`bl ${isBefore ? 'before' : ''} ${isOnIdle ? 'boxed' : ''}`}
+        style={{ '--x': String(isBefore ? from : to) }}
+      >
         {formatDuration(end - (claimedAt ?? startedAt))}
       </span>
     );

@@ -1,12 +1,11 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { signal, type ReadonlySignal } from '@preact/signals';
-import { ApiError } from '../../api/api-error.ts';
-import { call } from '../../api/call.ts';
-import type { ResponseBody } from '../../api/operations.ts';
+import { ApiError } from '../../../api/api-error.ts';
+import { call } from '../../../api/call.ts';
+import type { Item, Mark, Timeline } from './timeline-item.ts';
+import { withReceived } from './received-events.ts';
 
-type Timeline = ResponseBody<'getTimeline'>;
-export type Item = Timeline['items'][number];
-export type Mark = Timeline['marks'][number];
+export type { Item } from './timeline-item.ts';
 
 /** The operations of one execution. */
 export interface TimelineData {
@@ -108,25 +107,4 @@ class TimelineReader {
     const marks = [...this.#marks.values()];
     return { items: withReceived(items, marks), marks, isComplete };
   }
-}
-
-/** Ends the waits for external events: the oldest wait for a name takes the oldest event of that name. */
-function withReceived(items: readonly Item[], marks: readonly Mark[]): readonly Item[] {
-  const received = Map.groupBy(
-    marks.filter(({ kind }) => kind === 'eventReceived'),
-    ({ name = '' }) => name,
-  );
-  if (received.size === 0) return items;
-  return items.map((item) => {
-    if (item.kind !== 'event' || item.endedAt !== undefined || item.withdrawnAt !== undefined) {
-      return item;
-    }
-    const event = received.get(item.name ?? '')?.shift();
-    if (event === undefined) return item;
-    return {
-      ...item,
-      endedAt: Math.max(event.at, item.startedAt ?? event.at),
-      outcome: 'completed' as const,
-    };
-  });
 }

@@ -1,13 +1,13 @@
 import type { JSX } from 'preact';
-import { Icon } from '../../components/icon.tsx';
-import { Moment } from '../../components/text.tsx';
-import { instanceHref } from '../../state/router.ts';
-import { since } from '../../words/sentence.ts';
-import { statusWords } from '../../words/status.ts';
-import type { InstanceState, Why } from './instance-data.ts';
+import { Icon } from '../../../components/icon.tsx';
+import { Moment } from '../../../components/text.tsx';
+import { instanceHref } from '../../../state/router.ts';
+import { since } from '../../../words/sentence.ts';
+import { statusWords } from '../../../words/status.ts';
+import type { InstanceState, Why } from '../instance-data.ts';
 import type { TimelineData } from './timeline-data.ts';
 import { nameOf } from './timeline-row.ts';
-import { toneOfWait } from './why-banner.tsx';
+import { toneOfWait } from '../waits.ts';
 
 /** What a cancel still waits for, what has stopped, and the request. */
 export function CancelPanel({

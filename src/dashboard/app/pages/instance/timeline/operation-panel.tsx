@@ -1,16 +1,16 @@
 import type { JSX } from 'preact';
-import { call } from '../../api/call.ts';
-import { Button } from '../../components/button.tsx';
-import { Icon } from '../../components/icon.tsx';
-import { JsonView } from '../../components/json-view.tsx';
-import { Loading, Problem } from '../../components/states.tsx';
-import { StatusChip } from '../../components/status.tsx';
-import { instanceHref } from '../../state/router.ts';
-import { useResource } from '../../state/resource.ts';
-import { formatDuration, formatTime } from '../../words/format.ts';
-import { ago, since, until } from '../../words/sentence.ts';
-import { statusWords } from '../../words/status.ts';
-import { FailureView } from './event-panel.tsx';
+import { call } from '../../../api/call.ts';
+import { Button } from '../../../components/button.tsx';
+import { Icon } from '../../../components/icon.tsx';
+import { JsonView } from '../../../components/json-view.tsx';
+import { Loading, Problem } from '../../../components/states.tsx';
+import { StatusChip } from '../../../components/status.tsx';
+import { instanceHref } from '../../../state/router.ts';
+import { useResource } from '../../../state/resource.ts';
+import { formatDuration, formatTime } from '../../../words/format.ts';
+import { ago, since, until } from '../../../words/sentence.ts';
+import { statusWords } from '../../../words/status.ts';
+import { FailureView } from '../event-panel.tsx';
 import { nameOf, toneOfRow, type TimelineRow } from './timeline-row.ts';
 
 const kinds = {

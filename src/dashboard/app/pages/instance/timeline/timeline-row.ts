@@ -1,5 +1,5 @@
-import type { Tone } from '../../words/status.ts';
-import type { PendingWork } from './instance-data.ts';
+import type { Tone } from '../../../words/status.ts';
+import type { PendingWork } from '../instance-data.ts';
 import type { Item } from './timeline-data.ts';
 
 /** A row: an operation of the instance, or of a child that was opened. */

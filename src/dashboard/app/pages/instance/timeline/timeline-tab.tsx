@@ -1,21 +1,23 @@
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
-import { call } from '../../api/call.ts';
-import { Button } from '../../components/button.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
-import { VirtualList } from '../../components/virtual-list.tsx';
-import { now } from '../../state/clock.ts';
-import { query, setQuery } from '../../state/router.ts';
-import { useResource } from '../../state/resource.ts';
-import { plural } from '../../words/format.ts';
-import { isActive, type Tone } from '../../words/status.ts';
-import type { InstanceState, PendingWork } from './instance-data.ts';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { call } from '../../../api/call.ts';
+import { Button } from '../../../components/button.tsx';
+import { Empty, Loading, Problem } from '../../../components/states.tsx';
+import { VirtualList } from '../../../components/virtual-list.tsx';
+import { now } from '../../../state/clock.ts';
+import { query, setQuery } from '../../../state/router.ts';
+import { useResource } from '../../../state/resource.ts';
+import { plural } from '../../../words/format.ts';
+import { isActive, type Tone } from '../../../words/status.ts';
+import type { InstanceState, PendingWork } from '../instance-data.ts';
 import { OperationPanel } from './operation-panel.tsx';
 import { CancelPanel } from './cancel-panel.tsx';
 import { RecentEvents } from './recent-events.tsx';
-import { Axis, Layer } from './timeline-axis.tsx';
+import { useShielded } from './shielded-operations.ts';
+import { Axis, Layer, type AxisProps } from './timeline-axis.tsx';
 import { TimelineBars } from './timeline-bars.tsx';
-import type { TimelineRow } from './timeline-row.ts';
+import { toneOfRow, type TimelineRow } from './timeline-row.ts';
+import { TurnsRow } from './timeline-turns.tsx';
 import { makeScale, type Span, type TimeScale } from './time-scale.ts';
 import { useTimeline, type Item, type TimelineData } from './timeline-data.ts';
 
@@ -36,6 +38,8 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
   const children = useChildTimelines(opened, version);
   const [collapse, setCollapse] = useState(true);
   const [zoom, setZoom] = useState(1);
+  const [follows, setFollows] = useState(true);
+  const frame = useRef<HTMLDivElement>(null);
   const [current, setCurrent] = useState(-1);
   const known = timeline.value;
   const pending = running.data.value?.items ?? instance.pending ?? [];
@@ -57,12 +61,27 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
     () => toScale(instance, known, end, { collapse, active, cleanupUntil, nextTry }),
     [instance, known, end, collapse, active, cleanupUntil, nextTry],
   );
+  const cancelMark = known?.marks.find(({ kind }) => kind === 'cancelRequested');
+  const shielded = useShielded(
+    instance.id,
+    execution ?? instance.executionId,
+    cancelMark?.id,
+    String(known?.items.length),
+  );
+  // While it follows, the live edge stays in view.
+  useEffect(() => {
+    const scroller = frame.current?.querySelector('.vt');
+    if (!follows || !active || zoom === 1 || !(scroller instanceof HTMLElement)) return;
+    scroller.scrollLeft =
+      (scale.x(now.peek()) / 100) * scroller.scrollWidth - scroller.clientWidth * 0.7;
+  }, [follows, active, zoom, scale]);
   if (known === undefined) {
     return error.value === undefined ? <Loading rows={8} /> : <Problem error={error.value} />;
   }
-  const selected = rows.find(({ key }) => key === query.value.get('op'));
+  const chosen = query.value.get('op') ?? (isWide() ? troubleOf(rows)?.key : undefined);
+  const selected = rows.find(({ key }) => key === chosen);
   const select = (row: TimelineRow | undefined): void =>
-    setQuery({ op: row?.key }, { replace: true });
+    setQuery({ op: row?.key ?? 'none' }, { replace: true });
   const toggleChild = (id: string): void => {
     const next = new Set(opened);
     if (!next.delete(id)) next.add(id);
@@ -71,7 +90,24 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
   const atWork = known.items.filter(
     ({ endedAt, withdrawnAt }) => endedAt === undefined && withdrawnAt === undefined,
   ).length;
-  const cancelAt = known.marks.find(({ kind }) => kind === 'cancelRequested')?.at;
+  const cancelAt = cancelMark?.at;
+  const axis: AxisProps = { scale, active, cancelAt, cleanupUntil };
+  const isShielded = (index: number): boolean => {
+    const row = rows[index];
+    return row !== undefined && row.depth === 0 && shielded.has(row.item.operation);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const row = rows[current];
+    if (event.key === 'Escape' && selected !== undefined) select(undefined);
+    else if (event.key === '+' || event.key === '=') setZoom(Math.min(64, zoom * 2));
+    else if (event.key === '-') setZoom(Math.max(1, zoom / 2));
+    else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
+      const child = row?.item.childId;
+      if (child === undefined || opened.has(child) === (event.key === 'ArrowRight')) return;
+      toggleChild(child);
+    } else return;
+    event.preventDefault();
+  };
   return (
     <div class={selected !== undefined || instance.status === 'canceling' ? 'split' : ''}>
       <div>
@@ -108,6 +144,11 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
               disabled={zoom >= 64}
               onClick={() => setZoom(zoom * 2)}
             />
+            {active && (
+              <Button small pressed={follows} onClick={() => setFollows(!follows)}>
+                Follow
+              </Button>
+            )}
           </div>
         </div>
         {rows.length === 0 ? (
@@ -115,8 +156,16 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
             The code has not called an activity, timer, event or child.
           </Empty>
         ) : (
-          <div class="tl-scroll">
-            <div class="tl" style={{ '--zoom': String(zoom), '--rows': String(rows.length) }}>
+          <div class="tl-scroll" ref={frame} onKeyDown={onKeyDown}>
+            <div
+              class="tl"
+              style={{
+                '--zoom': String(zoom),
+                '--rows': String(rows.length),
+                '--gx': String(cancelAt === undefined ? 0 : scale.x(cancelAt)),
+                '--ge': String(scale.x(end)),
+              }}
+            >
               <VirtualList
                 label="Timeline"
                 class="tl-list"
@@ -134,24 +183,21 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
                     row?.item.outcome === 'canceled' &&
                     row.item.claimedAt === undefined &&
                     row.item.kind === 'activity';
-                  return `${row !== undefined && row.key === selected?.key ? 'sel' : ''} ${isGone ? 'gone' : ''}`;
+                  return [
+                    row !== undefined && row.key === selected?.key ? 'sel' : '',
+                    isGone ? 'gone' : '',
+                    isShielded(index) ? 'shield' : '',
+                    isShielded(index) && !isShielded(index - 1) ? 'first' : '',
+                    isShielded(index) && !isShielded(index + 1) ? 'last' : '',
+                  ].join(' ');
                 }}
                 header={
-                  <Axis
-                    scale={scale}
-                    active={active}
-                    cancelAt={cancelAt}
-                    cleanupUntil={cleanupUntil}
-                  />
+                  <div class="tl-head h">
+                    <Axis {...axis} />
+                    <TurnsRow name={instance.name} data={known} axis={axis} />
+                  </div>
                 }
-                layer={
-                  <Layer
-                    scale={scale}
-                    active={active}
-                    cancelAt={cancelAt}
-                    cleanupUntil={cleanupUntil}
-                  />
-                }
+                layer={<Layer {...axis} />}
                 row={(index) => {
                   const row = rows[index];
                   if (row === undefined) return <span />;
@@ -171,7 +217,7 @@ export function TimelineTab({ data }: { readonly data: InstanceState }): JSX.Ele
             </div>
           </div>
         )}
-        <Legend />
+        <Legend rows={rows} hasShield={shielded.size > 0} />
         <RecentEvents data={data} />
       </div>
       {selected !== undefined ? (
@@ -286,26 +332,60 @@ function toScale(
   return makeScale(start, end, busy, { collapse, until });
 }
 
-const legend: readonly (readonly [look: string, tone: Tone, words: string])[] = [
-  ['', 'completed', 'activity'],
-  ['child', 'completed', 'child'],
-  ['wait', 'pending', 'waits for an event or a worker'],
-  ['timer', 'running', 'timer'],
-  ['fail', 'failed', 'failed'],
-  ['next', 'retrying', 'next attempt'],
-];
+/** Whether the details have room beside the timeline. */
+function isWide(): boolean {
+  return matchMedia('(min-width: 1100px)').matches;
+}
 
-function Legend(): JSX.Element {
+/** The operation that an operator wants to see first: one that is retried, else the last that failed. */
+function troubleOf(rows: readonly TimelineRow[]): TimelineRow | undefined {
+  return (
+    rows.find((row) => toneOfRow(row) === 'retrying') ??
+    rows.findLast((row) => toneOfRow(row) === 'failed')
+  );
+}
+
+type LegendEntry = readonly [look: string, tone: Tone, words: string];
+
+/** Explains the looks that occur. */
+function Legend({
+  rows,
+  hasShield,
+}: {
+  readonly rows: readonly TimelineRow[];
+  readonly hasShield: boolean;
+}): JSX.Element {
+  const has = (test: (row: TimelineRow) => boolean): boolean => rows.some(test);
+  const entries: readonly (false | LegendEntry)[] = [
+    has(({ item }) => item.kind === 'activity') && ['', 'completed', 'activity'],
+    has(({ item }) => item.kind === 'child' || item.kind === 'detached') && [
+      'child',
+      'completed',
+      'child',
+    ],
+    has((row) => row.item.kind === 'event' || toneOfRow(row) === 'queued') && [
+      'wait',
+      'pending',
+      'waits for an event or a worker',
+    ],
+    has(({ item }) => item.kind === 'timer') && ['timer', 'running', 'timer'],
+    has((row) => toneOfRow(row) === 'failed') && ['fail', 'failed', 'failed'],
+    has(({ pending }) => pending?.cancel !== undefined) && ['', 'canceling', 'asked to stop'],
+    has((row) => toneOfRow(row) === 'retrying') && ['next', 'retrying', 'next attempt'],
+    hasShield && ['zone', 'canceling', 'inside a shield'],
+  ];
   return (
     <div class="tl-legend" aria-hidden="true">
-      {legend.map(([look, tone, words]) => (
-        <span key={words}>
-          <span class="s">
-            <i class={`bar ${look}`} data-st={tone} />
+      {entries
+        .filter((entry) => entry !== false)
+        .map(([look, tone, words]) => (
+          <span key={words}>
+            <span class="s">
+              <i class={`bar ${look}`} data-st={tone} />
+            </span>
+            {words}
           </span>
-          {words}
-        </span>
-      ))}
+        ))}
     </div>
   );
 }
