@@ -66,16 +66,21 @@ export class InstanceRecords {
   constructor(db: Database.Database, definitions: Definitions, list: InstanceList) {
     this.#definitions = definitions;
     this.#instanceList = list;
-    const page = (columns: string, order = 'instance_key DESC') =>
+    const page = (columns: string) =>
       db.prepare<[string], InstanceRecordRow>(
         `SELECT ${columns} FROM ${source} WHERE instance_key IN (SELECT value FROM json_each(?))
-         ORDER BY ${order}`,
+         ORDER BY instance_key DESC`,
       );
-    const byEnd = '+ended_at DESC, instance_key DESC';
+    // In the order of the keys: a cross join reads its first table first.
+    const pageByEnd = (columns: string) =>
+      db.prepare<[string], InstanceRecordRow>(
+        `SELECT ${columns} FROM json_each(?) CROSS JOIN instances ON instances.instance_key = json_each.value
+         LEFT JOIN instance_locks USING (instance_key)`,
+      );
     this.#selectPage = page(all);
     this.#selectSummaries = page(withoutLarge);
-    this.#selectPageByEnd = page(all, byEnd);
-    this.#selectSummariesByEnd = page(withoutLarge, byEnd);
+    this.#selectPageByEnd = pageByEnd(all);
+    this.#selectSummariesByEnd = pageByEnd(withoutLarge);
     this.#select = db.prepare<[string], InstanceRecordRow>(
       `SELECT ${all} FROM ${source} WHERE instance_id = ?`,
     );
