@@ -29,7 +29,7 @@ export function isBulk(action: ActionKind): action is BulkKind {
 }
 
 /** The conditions of a list as the filter of a bulk request. */
-export function toBulkFilter({ tag = [], ...rest }: Conditions): Record<string, unknown> {
+function toBulkFilter({ tag = [], ...rest }: Conditions): Record<string, unknown> {
   const tags = Object.fromEntries(
     tag.map((one) => {
       const at = one.indexOf('=');

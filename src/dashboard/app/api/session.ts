@@ -5,7 +5,7 @@ import { ApiError, readError } from './api-error.ts';
 export type Role = 'read' | 'operate' | 'admin';
 
 /** A link to another tool. `{id}` and `{name}` in `href` stand for the instance. */
-export interface ExternalLink {
+interface ExternalLink {
   readonly label: string;
   readonly href: string;
 }

@@ -66,7 +66,7 @@ export function TopBar({
 }
 
 /** Whether the page follows what happens, and the button that pauses it. */
-export function LiveIndicator(): JSX.Element {
+function LiveIndicator(): JSX.Element {
   const state = liveState.value;
   return (
     <>

@@ -1,5 +1,5 @@
 /** A part of a line: a key, a string, a number, punctuation, or a literal. */
-export type JsonPart = readonly [kind: 'k' | 's' | 'n' | 'p' | 'b', text: string];
+type JsonPart = readonly [kind: 'k' | 's' | 'n' | 'p' | 'b', text: string];
 
 export interface JsonLine {
   readonly indent: number;

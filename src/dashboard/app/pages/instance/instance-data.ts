@@ -5,7 +5,7 @@ import { follow } from '../../api/stream.ts';
 import { isLive } from '../../state/live.ts';
 import { useResource, type Resource } from '../../state/resource.ts';
 
-export type InstanceInfo = ResponseBody<'getInstance'>;
+type InstanceInfo = ResponseBody<'getInstance'>;
 export type Why = ResponseBody<'explainInstance'>;
 export type PendingWork = ResponseBody<'listRunning'>['items'][number];
 

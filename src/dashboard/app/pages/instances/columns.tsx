@@ -19,7 +19,7 @@ export interface Column {
 }
 
 /** All columns after the check box. Status and id are always shown. */
-export const allColumns: readonly Column[] = [
+const allColumns: readonly Column[] = [
   {
     key: 'status',
     title: 'Status',

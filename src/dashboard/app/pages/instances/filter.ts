@@ -52,7 +52,7 @@ const units: Readonly<Record<string, number>> = {
 };
 
 /** Milliseconds of `24h`; `undefined` if it is not a duration. */
-export function windowMs(text: string): number | undefined {
+function windowMs(text: string): number | undefined {
   const match = /^(\d{1,6})([smhd])$/.exec(text);
   const unit = match?.[2] === undefined ? undefined : units[match[2]];
   return unit === undefined ? undefined : Number(match?.[1]) * unit;

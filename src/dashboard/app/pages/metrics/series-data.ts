@@ -1,7 +1,7 @@
 import { call } from '../../api/call.ts';
 import type { ResponseBody } from '../../api/operations.ts';
 
-export type Minute = ResponseBody<'getSeries'>['items'][number];
+type Minute = ResponseBody<'getSeries'>['items'][number];
 
 export const windows = ['1h', '6h', '24h', '7d'] as const;
 export type Window = (typeof windows)[number];

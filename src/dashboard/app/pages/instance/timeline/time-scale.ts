@@ -1,5 +1,5 @@
 /** A stretch of time in which nothing happened, shown narrow. */
-export interface IdleBand {
+interface IdleBand {
   readonly from: number;
   readonly to: number;
   /** Per cent of the track. */
