@@ -119,6 +119,7 @@ export function describeDashboard(
         colorScheme: 'light',
         ...contextOptions,
       });
+      context.setDefaultTimeout(15_000);
       cleanups.push(() => context.close());
       const watch = await watchContext(context, { origin, keyboardOnly });
       watches.push(watch);
