@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { writeRetention } from '../../src/management/retention-records.ts';
 import type { Role } from '../../src/server.ts';
 import { auditOf, confirmDialog, instancePath, rowOf, shows, signIn } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
@@ -37,7 +38,7 @@ const cases: readonly Case[] = [
   {
     page: 'an active instance',
     path: instancePath(ids[0]),
-    ready: /Waits for/,
+    ready: 'Pending',
     needs: {
       'Send event': 'operate',
       Pause: 'operate',
@@ -80,7 +81,8 @@ const cases: readonly Case[] = [
     page: 'sessions',
     path: 'sessions?session={session}',
     ready: 'Variables',
-    needs: { 'Shut down…': 'operate' },
+    // Operators may shut down the sessions of their own token only.
+    needs: { 'Shut down…': 'admin' },
   },
   {
     page: 'retention',
@@ -108,7 +110,7 @@ const requests: readonly (readonly [path: string, body: object, needs: 'operate'
   ['v1/definitions/pause', { name: 'idle', kind: 'task' }, 'operate'],
   ['v1/schedules/nightly/trigger', {}, 'operate'],
   ['v1/schedules/nightly/pause', {}, 'operate'],
-  ['v1/sessions/{session}/shutdown', { mode: 'forceful' }, 'operate'],
+  ['v1/sessions/{session}/shutdown', { mode: 'forceful' }, 'admin'],
   ['v1/retention/pause', {}, 'admin'],
   ['v1/retention/run', {}, 'admin'],
 ];
@@ -151,7 +153,7 @@ describeDashboard('roles', ({ open }) => {
     sessionId: string,
   ): Promise<Readonly<Record<string, number>>> =>
     await page.evaluate(
-      async (list) => {
+      async ([list, session]) => {
         const { csrfToken } = (await (await fetch('/session')).json()) as { csrfToken: string };
         const found: Record<string, number> = {};
         for (const [path, body] of list) {
@@ -164,7 +166,7 @@ describeDashboard('roles', ({ open }) => {
         }
         return found;
       },
-      requests as unknown as readonly (readonly [string, object])[],
+      [requests, sessionId] as unknown as [[string, object][], string],
     );
 
   test.each(['read', 'operate', 'admin'] as const)(
@@ -236,23 +238,33 @@ describeDashboard('roles', ({ open }) => {
   test('a session is shut down with a reason', async () => {
     const { page, tokens, url, client, sessionId } = await prepare();
     await page.goto(`${url}sessions?session=${sessionId}`);
-    await signIn(page, tokens.operate);
+    await signIn(page, tokens.admin);
     await page.getByRole('button', { name: 'Shut down…' }).click();
     await confirmDialog(page, { Reason: 'client is gone' });
     await shows(page, 'The session is shutting down.');
     await expect.poll(async () => (await client.sessions.get(sessionId))?.state).toBe('ended');
     expect(await auditOf(client, 'sessionShutdown')).toMatchObject({
-      actor: 'operate token',
+      actor: 'admin token',
       reason: 'client is gone',
     });
   });
 
   test('retention is swept, paused and resumed, and the audit shows it', async () => {
-    const { page, tokens, url, client } = await prepare();
+    const { page, tokens, url, client, store } = await prepare();
     await page.goto(`${url}retention`);
     await signIn(page, tokens.admin);
-    await page.getByRole('button', { name: 'Sweep now' }).click();
+    const sweep = page.getByRole('button', { name: 'Sweep now' });
+    await sweep.waitFor();
+    expect(await sweep.isDisabled()).toBe(true);
+    // As the sweep of a worker does.
+    const provider = await store.open();
+    await writeRetention(provider, 'policies', [{ statuses: 'terminated', keepFor: '0s' }]);
+    await provider.close();
+    await expect.poll(() => sweep.isEnabled()).toBe(true);
+    await sweep.click();
     await shows(page, 'The sweep is done.');
+    expect(await client.get(ids[1])).toBeUndefined();
+    expect(await auditOf(client, 'retention')).toMatchObject({ actor: 'admin token' });
     await page.getByRole('button', { name: 'Pause', exact: true }).click();
     await page.getByRole('button', { name: 'Resume', exact: true }).waitFor();
     expect((await client.retention.status()).paused).toMatchObject({ actor: 'admin token' });

@@ -94,6 +94,7 @@ function RetentionPanel(): JSX.Element {
           <>
             <Button
               small
+              disabled={data.policies === null || data.policies.length === 0}
               onClick={() =>
                 void act('The sweep did not start', 'The sweep is done.', () =>
                   call('runRetention', { body: {} }),
