@@ -58,7 +58,9 @@ describeDashboard('bulk actions', ({ open }) => {
 
   test('pause, resume, event, cancel, terminate and delete act on the selection', async () => {
     const opened = await openList('', true);
-    const { page, client } = opened;
+    const { page, client, watch } = opened;
+    // A retry of an instance that has not ended.
+    watch.allow(/status of 409/);
     const ids = ['go-1', 'go-2', 'go-3', 'go-4'];
     for (const id of ids) await client.start(go, undefined, { id });
     await show(opened, 'id=go-');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/index.ts';
-import { auditOf, shows } from './drive-page.ts';
+import { auditOf, rowOf, shows } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
 
 /** The instances that are canceled by filter. `PERDURE_LARGE=1` uses as many as bound A12 names. */
@@ -30,9 +30,10 @@ describeDashboard(
       await keyboard.press('Enter');
       await page.waitForURL(/error=insufficient/);
       await keyboard.press('Escape', 'Escape');
-      await shows(page, seed().ids.failed);
-      await keyboard.press('j');
       const id = seed().ids.failed;
+      await rowOf(page, seed().ids.running).waitFor({ state: 'detached' });
+      await rowOf(page, id).waitFor();
+      await keyboard.press('j');
       await page.locator('.vr.cur').filter({ hasText: id }).waitFor();
       await keyboard.press('Enter');
       await page.getByRole('heading', { level: 1, name: id }).waitFor();
@@ -57,6 +58,7 @@ describeDashboard(
       await keyboard.press('g', 'i', '/');
       await keyboard.type('name:resendMail');
       await keyboard.press('Enter', 'Escape', 'Escape');
+      await rowOf(page, seed().ids.running).waitFor({ state: 'detached' });
       await shows(page, 'mail-999');
       await keyboard.press('j', 'x');
       await keyboard.tabTo('Select all that match');
@@ -86,10 +88,11 @@ describeDashboard(
       expect(name).toMatch(/blocked/i);
       await keyboard.press('Enter');
       await page.waitForURL(/blocked=yes/);
-      await shows(page, seed().ids.blocked);
-      while (!(await page.locator('.vr.cur').filter({ hasText: seed().ids.blocked }).isVisible())) {
-        await keyboard.press('j');
-      }
+      await rowOf(page, seed().ids.blocked).waitFor();
+      const rows = await page.locator('.vr:not(.h)').allInnerTexts();
+      const place = rows.findIndex((row) => row.includes(seed().ids.blocked));
+      await keyboard.press(...Array.from({ length: place + 1 }, () => 'j'));
+      await page.locator('.vr.cur').filter({ hasText: seed().ids.blocked }).waitFor();
       await keyboard.press('Enter');
       await page.getByRole('heading', { level: 1, name: seed().ids.blocked }).waitFor();
       await shows(page, /applyVoucher/);
