@@ -32,6 +32,8 @@ interface OpenDashboard {
   readonly page: Page;
   readonly keyboard: Keyboard;
   readonly watch: PageWatch;
+  /** Revokes the token of a role. The server notices it within `serve.authMaxAge`. */
+  readonly revoke: (role: Role) => void;
   /** Restarts the server on the same port. */
   readonly restart: () => Promise<void>;
   /** Stops the server. */
@@ -108,8 +110,10 @@ export function describeDashboard(
       }
       const tokens = makeTokens();
       const clock = seeded?.seed.clock;
+      const revoked = new Set<Role>();
+      const loadTokens = () => tokens.list.filter(({ role }) => !revoked.has(role));
       const serveAt = (port: number) =>
-        startDashboard(perdure, { ...options, port, tokens: tokens.list, clock });
+        startDashboard(perdure, { ...options, port, tokens: loadTokens, clock });
       let server = await serveAt(0);
       cleanups.push(() => server.close());
       const { url } = server;
@@ -119,6 +123,7 @@ export function describeDashboard(
         colorScheme: 'light',
         ...contextOptions,
       });
+      context.setDefaultTimeout(15_000);
       cleanups.push(() => context.close());
       const watch = await watchContext(context, { origin, keyboardOnly });
       watches.push(watch);
@@ -138,6 +143,7 @@ export function describeDashboard(
         keyboard: new Keyboard(page),
         watch,
         newPage,
+        revoke: (role) => void revoked.add(role),
         stop: () => server.close(),
         async restart() {
           await server.close();

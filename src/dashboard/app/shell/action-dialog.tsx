@@ -37,7 +37,8 @@ function Asked({ pending }: { readonly pending: PendingAction }): JSX.Element {
   const [typed, setTyped] = useState('');
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<ApiError>();
-  const change = (changes: Partial<ActionInput>): void => setInput({ ...input, ...changes });
+  const change = (changes: Partial<ActionInput>): void =>
+    setInput((before) => ({ ...before, ...changes }));
   const close = (): void => {
     pendingAction.value = undefined;
   };
@@ -368,7 +369,9 @@ function Fields({ action, input, change, problem, isBulk: isMany }: FieldProps):
       )}
       {action === 'prune' && (
         <label class="field full">
-          <span>Finished executions to keep</span>
+          <span>
+            Executions to keep <i class="hint">the latest, including the current one</i>
+          </span>
           <input
             class="input"
             inputMode="numeric"

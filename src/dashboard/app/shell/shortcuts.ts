@@ -23,7 +23,8 @@ export function startShortcuts(): void {
       return;
     }
     if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
-    if (document.querySelector('dialog[open]') !== null) return;
+    if (event.defaultPrevented || document.querySelector('dialog[open]') !== null) return;
+    if (event.key === 'Enter' && isControl(event.target)) return;
     if (run(event.key)) event.preventDefault();
   });
 }
@@ -60,6 +61,11 @@ function run(key: string): boolean {
     default:
       return false;
   }
+}
+
+/** Whether Enter belongs to the focused element. */
+function isControl(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest('a[href], button, summary') !== null;
 }
 
 function isTyping(target: EventTarget | null): boolean {

@@ -104,6 +104,8 @@ export function FilterBar({ names }: { readonly names: readonly string[] }): JSX
         id="filter-suggestions"
         class="fbar-list"
         role="listbox"
+        // Browsers offer lists that scroll to the Tab key.
+        tabIndex={-1}
         aria-label="Filters"
         hidden={suggestions.length === 0}
       >

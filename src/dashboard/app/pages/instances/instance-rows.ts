@@ -57,6 +57,11 @@ export class InstanceRows {
     });
   }
 
+  /** Reads again after the connection was lost. */
+  reconnect(isAtTop: boolean): Promise<void> {
+    return this.error.peek() === undefined ? this.readNew(isAtTop) : this.refresh();
+  }
+
   /** Reads the next page. */
   async readMore(): Promise<void> {
     if (this.isComplete.peek() || this.#cursor === undefined) return;
@@ -70,12 +75,12 @@ export class InstanceRows {
   async readNew(isAtTop: boolean): Promise<void> {
     if (this.#reading || this.error.peek() !== undefined) return;
     try {
-      const { items } = await call(
+      const { items, nextCursor } = await call(
         'listInstances',
         { query: { ...this.#conditions(), limit: pageSize } },
         this.#stopped.signal,
       );
-      const rows = this.rows.peek();
+      const rows = withoutGone(this.rows.peek(), items, nextCursor === undefined);
       const known = new Set(rows.map(({ id }) => id));
       const fresh = items.filter(({ id }) => !known.has(id));
       const byId = new Map(items.map((row) => [row.id, row]));
@@ -175,6 +180,18 @@ export class InstanceRows {
       this.isLoading.value = false;
     }
   }
+}
+
+/** Removes rows of the first page that were deleted or no longer match. */
+function withoutGone(
+  rows: readonly Row[],
+  first: readonly Row[],
+  isComplete: boolean,
+): readonly Row[] {
+  const last = first.at(-1)?.id;
+  const end = isComplete ? rows.length : rows.findIndex(({ id }) => id === last);
+  const found = new Set(first.map(({ id }) => id));
+  return rows.filter(({ id }, index) => index >= end || found.has(id));
 }
 
 function toApiError(error: unknown): ApiError {

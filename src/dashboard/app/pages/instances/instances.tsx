@@ -50,7 +50,7 @@ export function Instances(): JSX.Element {
     const timer = setInterval(() => {
       if (isLive.peek()) void list.readNew(isAtTop.peek());
     }, refreshMs);
-    const dispose = reconnections.subscribe(() => void list.readNew(isAtTop.peek()));
+    const dispose = reconnections.subscribe(() => void list.reconnect(isAtTop.peek()));
     return () => {
       clearInterval(timer);
       dispose();
@@ -100,13 +100,15 @@ export function Instances(): JSX.Element {
                 : currentRow === undefined
                   ? []
                   : [currentRow.id];
+            const done = (): void => {
+              selected.value = new Set();
+              isAllSelected.value = false;
+              void list.refresh();
+            };
             if (isAllSelected.peek()) {
-              ask('cancel', {
-                kind: 'filter',
-                conditions: toConditions(query.peek()),
-                query: query.peek().toString(),
-              });
-            } else if (ids.length > 0) ask('cancel', { kind: 'ids', ids });
+              const conditions = toConditions(query.peek());
+              ask('cancel', { kind: 'filter', conditions, query: query.peek().toString() }, done);
+            } else if (ids.length > 0) ask('cancel', { kind: 'ids', ids }, done);
           },
         },
       ]),

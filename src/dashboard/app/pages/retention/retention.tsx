@@ -15,7 +15,37 @@ import { tell, tellError } from '../../state/toasts.ts';
 import { formatBytes, formatDuration, formatNumber } from '../../words/format.ts';
 
 type Policy = NonNullable<ResponseBody<'getRetention'>['policies']>[number];
+type AuditAction = ResponseBody<'listAudit'>['items'][number]['action'];
 type Report = NonNullable<ResponseBody<'getRetention'>['lastReport']>;
+
+const auditActions: readonly AuditAction[] = [
+  'cancel',
+  'cancelBulk',
+  'terminate',
+  'terminateBulk',
+  'raiseEventBulk',
+  'retry',
+  'retryBulk',
+  'fork',
+  'pause',
+  'pauseBulk',
+  'resume',
+  'resumeBulk',
+  'delete',
+  'deleteBulk',
+  'prune',
+  'pruneBulk',
+  'retention',
+  'retentionPause',
+  'retentionResume',
+  'schedulePut',
+  'schedulePause',
+  'scheduleResume',
+  'scheduleDelete',
+  'trigger',
+  'backfill',
+  'sessionShutdown',
+];
 
 /** What is kept for how long, and who did what. */
 export function Retention(): JSX.Element {
@@ -64,6 +94,7 @@ function RetentionPanel(): JSX.Element {
           <>
             <Button
               small
+              disabled={data.policies === null || data.policies.length === 0}
               onClick={() =>
                 void act('The sweep did not start', 'The sweep is done.', () =>
                   call('runRetention', { body: {} }),
@@ -213,7 +244,7 @@ function durationOf(value: number | string | undefined): string {
 /** What operators did, the newest first. */
 function Audit(): JSX.Element {
   const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
-  const [action, setAction] = useState('');
+  const [action, setAction] = useState<AuditAction | ''>('');
   const cursor = cursors.at(-1);
   const page = useResource(
     `audit ${cursor ?? ''} ${action}`,
@@ -224,7 +255,7 @@ function Audit(): JSX.Element {
           query: {
             limit: 50,
             ...(cursor !== undefined && { cursor }),
-            ...(action !== '' && { action: [action] as never }),
+            ...(action !== '' && { action: [action] }),
           },
         },
         signal,
@@ -244,18 +275,16 @@ function Audit(): JSX.Element {
               class="input s"
               value={action}
               onChange={(event) => {
-                setAction(event.currentTarget.value);
+                setAction(event.currentTarget.value as AuditAction | '');
                 setCursors([undefined]);
               }}
             >
               <option value="">All actions</option>
-              {['cancel', 'terminate', 'retry', 'fork', 'pause', 'resume', 'delete', 'prune'].map(
-                (one) => (
-                  <option key={one} value={one}>
-                    {one}
-                  </option>
-                ),
-              )}
+              {auditActions.map((one) => (
+                <option key={one} value={one}>
+                  {one}
+                </option>
+              ))}
             </select>
           </label>
           {cursors.length > 1 && (

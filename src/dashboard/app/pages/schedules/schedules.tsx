@@ -152,12 +152,14 @@ function SchedulePanel({
       ]);
       return { next: next.ticks, runs: info.lastRuns ?? [] };
     },
+    { everyMs: 3_000 },
   );
   const act = async (words: string, done: string, run: () => Promise<unknown>): Promise<void> => {
     try {
       await run();
       tell(done);
       reload();
+      details.reload();
     } catch (error) {
       tellError(words, error);
     }

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import type { ResponseBody } from '../../api/operations.ts';
-import { may } from '../../api/session.ts';
+import { may, session as login } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Panel } from '../../components/panel.tsx';
@@ -112,6 +112,11 @@ export function Sessions(): JSX.Element {
   );
 }
 
+/** Operators may shut down the sessions of their own token, admins all. */
+function mayShutDown({ owner }: Session): boolean {
+  return may('admin') || (may('operate') && owner !== undefined && owner === login.value?.name);
+}
+
 function SessionPanel({
   session,
   reload,
@@ -142,7 +147,7 @@ function SessionPanel({
           onClick={() => setQuery({ session: undefined }, { replace: true })}
         />
       </div>
-      {may('operate') && session.state !== 'ended' && (
+      {mayShutDown(session) && session.state !== 'ended' && (
         <div class="sect acts-row">
           <Button small look="danger" onClick={() => setAsking(true)}>
             Shut down…
