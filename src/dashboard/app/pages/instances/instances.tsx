@@ -21,7 +21,7 @@ import { chosenColumns, optionalColumns, shownColumns } from './columns.tsx';
 import { FilterBar } from './filter-bar.tsx';
 import { hasConditions, toConditions } from './filter.ts';
 import { InstanceRows } from './instance-rows.ts';
-import { StatusBar } from './status-bar.tsx';
+import { NewPill, StatusBar } from './status-bar.tsx';
 import { ViewBar } from './view-bar.tsx';
 
 const refreshMs = 2_000;
@@ -158,6 +158,7 @@ export function Instances(): JSX.Element {
       )}
       {rows.length > 0 && (
         <div class="list-box" style={{ '--list-columns': template }}>
+          <NewPill class="only-s" newCount={list.newCount} onShowNew={() => void list.refresh()} />
           <VirtualList
             label="Instances"
             count={rows.length}
