@@ -69,7 +69,7 @@ export function Row({
           <td
             key={index}
             role="cell"
-            class={`${isNumber === true ? 'num' : ''} ${small ?? ''} ${isEmpty ? 'none' : ''}`}
+            class={`${isNumber === true ? 'num' : ''} ${small === undefined ? '' : `cell-${small}`} ${isEmpty ? 'cell-none' : ''}`}
             data-label={label}
           >
             {cell}

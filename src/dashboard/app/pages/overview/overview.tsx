@@ -20,6 +20,7 @@ import {
   formatCount,
   formatDuration,
   formatNumber,
+  plural,
 } from '../../words/format.ts';
 import type { StoredStatus } from '../../words/status.ts';
 import { WorkerState } from '../workers/workers.tsx';
@@ -137,6 +138,9 @@ export function Overview(): JSX.Element {
             summary={summarise(series.data.value)}
             storageBytes={totals?.storageBytes}
             reclaimableBytes={totals?.reclaimableBytes}
+            storageNote={
+              totals === undefined ? '' : plural(totals.finishedExecutions, 'finished execution')
+            }
             window={window}
           />
         )}
@@ -179,7 +183,9 @@ function Counts({
   ).data.value;
   const inWindow = (status: (typeof endedStatuses)[number]): string => {
     const count = recent?.get(status);
-    return count === undefined ? '' : `${formatCount(count)} in ${windowWords[window]}`;
+    return count === undefined
+      ? ''
+      : `${count.count === 0 ? 'none' : formatCount(count)} in ${windowWords[window]}`;
   };
   const items: readonly (readonly [key: CountKey, count: number, search: string, note: string])[] =
     [
@@ -212,11 +218,13 @@ function Charts({
   summary,
   storageBytes,
   reclaimableBytes,
+  storageNote,
   window,
 }: {
   readonly summary: Summary;
   readonly storageBytes: number | undefined;
   readonly reclaimableBytes: number | undefined;
+  readonly storageNote: string;
   readonly window: Window;
 }): JSX.Element {
   return (
@@ -267,7 +275,7 @@ function Charts({
                 : ((reclaimableBytes ?? 0) / storageBytes) * 100
             }
           />
-          <p class="dim">Retention deletes what has ended. The store reuses the space.</p>
+          <p class="dim">{storageNote}</p>
         </div>
       </section>
     </div>
