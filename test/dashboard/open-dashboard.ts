@@ -117,6 +117,7 @@ export function describeDashboard(
       const context = await browser.newContext({
         viewport: { width: 1440, height: 900 },
         colorScheme: 'light',
+        locale: 'en-US',
         ...contextOptions,
       });
       cleanups.push(() => context.close());

@@ -28,6 +28,8 @@ export function startShortcuts(): void {
     }
     if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
     if (document.querySelector('dialog[open]') !== null) return;
+    // Enter activates the focused control.
+    if (event.key === 'Enter' && isControl(event.target)) return;
     if (run(event.key)) event.preventDefault();
   });
 }
@@ -64,6 +66,10 @@ function run(key: string): boolean {
     default:
       return false;
   }
+}
+
+function isControl(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest('a, button, summary') !== null;
 }
 
 function isTyping(target: EventTarget | null): boolean {

@@ -41,7 +41,6 @@ export function Sidebar(): JSX.Element {
       <button
         class="find"
         type="button"
-        aria-label="Search or jump to"
         title={`Search or jump to (${commandKey})`}
         onClick={() => {
           isPaletteOpen.value = true;

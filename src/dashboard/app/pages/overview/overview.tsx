@@ -355,8 +355,9 @@ function OldestQueues(): JSX.Element {
     <Panel
       title="Queues by age"
       right={
-        <a class="link" href={href(['queues'])} aria-label="All queues">
+        <a class="link" href={href(['queues'])}>
           {`All ${queues.data.value === undefined ? '' : formatNumber(queues.data.value.items.length)}`}
+          <span class="sr"> queues</span>
         </a>
       }
     >
@@ -409,8 +410,9 @@ function SomeWorkers(): JSX.Element {
       right={
         <>
           {items.length > 0 && <span>{`${live} alive, ${items.length - live} stale`}</span>}
-          <a class="link" href={href(['workers'])} aria-label="All workers">
+          <a class="link" href={href(['workers'])}>
             {`All ${items.length === 0 ? '' : formatNumber(items.length)}`}
+            <span class="sr"> workers</span>
           </a>
         </>
       }
