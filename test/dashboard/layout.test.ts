@@ -34,7 +34,6 @@ async function addHostileNames({ client }: Perdure): Promise<void> {
   });
   await client.schedules.put(`${long.slice(0, 120)}`, { task: waiting, every: '1h' });
   await client.openSession({ label: long.slice(0, 100) });
-  await client.pauseDefinition(`${long}Task`, { reason: hostile });
   await client.wait(`${long}-1`);
 }
 
@@ -48,6 +47,7 @@ describeDashboard(
         dashboard: { title: 'T'.repeat(100), environment: 'production-eu-west-1' },
       });
       await addHostileNames(perdure);
+      page.setDefaultTimeout(10_000);
       await page.goto(new URL(path, url).href);
       await page.locator('.top').waitFor();
       if (path !== 'settings' && path !== 'flows' && path !== 'metrics' && path !== 'retention') {
@@ -62,6 +62,7 @@ describeDashboard(
         worker: { name: long, orchestrations: [failing] },
       });
       await addHostileNames(perdure);
+      page.setDefaultTimeout(10_000);
       await page.goto(new URL(`instances/${encodeURIComponent(`${long}-1`)}`, url).href);
       await page.getByText('reversed').first().waitFor({ state: 'attached' });
       await expectNoOverflow(page);
@@ -94,6 +95,7 @@ describeDashboard(
     test('a list of one instance has one row and says so', async () => {
       const { page, perdure, url } = await open({ path: null });
       await perdure.client.start(failing, null, { id: 'only' });
+      page.setDefaultTimeout(10_000);
       await page.goto(new URL('instances', url).href);
       await page.locator('.vt-rows .vr').first().waitFor();
       expect(await page.locator('.vt-rows .vr').count()).toBe(1);
@@ -118,10 +120,12 @@ describeDashboard(
           contentType: 'application/json',
           headers: { 'x-request-id': 'req-48184' },
           body: JSON.stringify({
-            error: { code: 'INTERNAL', message: 'The store is gone.', requestId: 'req-48184' },
+            error: { code: 'INTERNAL', message: 'The store is gone.' },
+            requestId: 'req-48184',
           }),
         }),
       );
+      page.setDefaultTimeout(10_000);
       await page.goto(new URL(path, url).href);
       const problem = page.locator('.problem').first();
       await problem.getByText('req-48184').waitFor();
@@ -141,6 +145,7 @@ describeDashboard(
           requestAnimationFrame(look);
         };
         requestAnimationFrame(look);`);
+      page.setDefaultTimeout(10_000);
       await page.goto(new URL('workers', url).href);
       await page.getByText('No worker has been seen.').waitFor();
       expect(await page.evaluate('seenPlaceholder')).toBe(false);
