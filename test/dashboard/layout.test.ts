@@ -32,7 +32,7 @@ async function addHostileNames({ client }: Perdure): Promise<void> {
     id: `${long}-task`,
     tags: { [long.slice(0, 60)]: hostile },
   });
-  await client.schedules.put(`${long.slice(0, 120)}`, { task: waiting, every: '1h' });
+  await client.schedules.put(long.slice(0, 120), { task: waiting, every: '1h' });
   await client.openSession({ label: long.slice(0, 100) });
   await client.wait(`${long}-1`);
 }
@@ -105,7 +105,7 @@ describeDashboard(
     test.each([
       ['', '**/v1/attention*'],
       ['instances', '**/v1/instances?*'],
-      ['queues', '**/v1/queues*'],
+      ['queues', '**/v1/queues/definitions*'],
       ['workers', '**/v1/workers*'],
       ['schedules', '**/v1/schedules*'],
       ['sessions', '**/v1/sessions*'],
