@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots`: writes a screenshot of every page of the dashboard, in both themes and two sizes, to
- * `docs/screenshots/`, from a seeded store. `npm run screenshots -- overview tree` writes those pages only.
+ * `npm run screenshots`: writes a screenshot of every page of the dashboard, in both themes, to `docs/screenshots/`, from
+ * a seeded store. Some pages are also shown on a phone. `npm run screenshots -- overview tree` writes those pages only.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,6 +19,7 @@ const sizes = {
   desktop: { width: 1440, height: 900 },
   phone: { width: 375, height: 812 },
 } as const;
+const phonePages = ['overview', 'instances', 'instance-retrying', 'queues'];
 const themes = ['light', 'dark'] as const;
 const output = join(import.meta.dirname, '../docs/screenshots');
 
@@ -35,7 +36,7 @@ async function shoot(browser: Browser, url: string, seed: Seed, shot: Shot): Pro
     colorScheme: shot.theme,
     reducedMotion: 'reduce',
     timezoneId: 'UTC',
-    locale: 'en-GB',
+    locale: 'en-US',
   });
   try {
     await context.clock.setFixedTime(seed.clock.now());
@@ -77,6 +78,7 @@ try {
   let bytes = 0;
   for (const page of pages) {
     for (const size of Object.keys(sizes) as (keyof typeof sizes)[]) {
+      if (size === 'phone' && !phonePages.includes(page.name)) continue;
       for (const theme of themes) {
         const name = `${page.name}-${theme}${size === 'phone' ? '-375' : ''}.png`;
         try {

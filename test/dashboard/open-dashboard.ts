@@ -121,6 +121,7 @@ export function describeDashboard(
       const context = await browser.newContext({
         viewport: { width: 1440, height: 900 },
         colorScheme: 'light',
+        locale: 'en-US',
         ...contextOptions,
       });
       context.setDefaultTimeout(15_000);

@@ -16,29 +16,29 @@ interface ActionWords {
   readonly isDangerous: boolean;
 }
 
-const stopping = 'are canceling already';
+const stopping = 'are already canceling';
 const ended = 'have ended';
 
 export const actionWords: Readonly<Record<ActionKind, ActionWords>> = {
   cancel: {
     verb: 'Cancel',
     effect:
-      'Its code is told to stop and may clean up. The request is stored: it survives crashes.',
+      'Its code is signaled to stop and may clean up. The request is durable: it survives crashes.',
     byStatus: {
-      pending: 'have not begun, and are canceled at once',
-      running: 'are told to stop, and clean up',
+      pending: 'have not started: canceled immediately',
+      running: 'are signaled to stop, and clean up',
     },
-    done: 'Asked to stop',
+    done: 'Cancel requested',
     keep: 'Keep running',
     isDangerous: true,
   },
   terminate: {
     verb: 'Terminate',
-    effect: 'It ends at once, without running its code: no clean-up.',
+    effect: 'It ends immediately. No clean-up code runs.',
     byStatus: {
-      pending: 'end at once',
-      running: 'end at once, without clean-up',
-      canceling: 'end at once, in the middle of their clean-up',
+      pending: 'end immediately',
+      running: 'end immediately, without clean-up',
+      canceling: 'end immediately, in the middle of their clean-up',
     },
     done: 'Terminated',
     keep: 'Keep running',
@@ -71,7 +71,7 @@ export const actionWords: Readonly<Record<ActionKind, ActionWords>> = {
     effect:
       'No turn, activity or attempt starts until it is resumed. What runs ends and is recorded.',
     byStatus: {
-      pending: 'do not begin',
+      pending: 'do not start',
       running: 'start nothing new',
       canceling: 'stop cleaning up',
     },
@@ -81,8 +81,8 @@ export const actionWords: Readonly<Record<ActionKind, ActionWords>> = {
   },
   resume: {
     verb: 'Resume',
-    effect: 'It goes on. Timers that fell due meanwhile fire now.',
-    byStatus: { pending: 'may begin', running: 'go on', canceling: 'go on cleaning up' },
+    effect: 'It continues. Timers that fell due meanwhile fire now.',
+    byStatus: { pending: 'may start', running: 'continue', canceling: 'continue their clean-up' },
     done: 'Resumed',
     keep: 'Keep paused',
     isDangerous: false,
@@ -109,14 +109,14 @@ export const actionWords: Readonly<Record<ActionKind, ActionWords>> = {
   },
   delete: {
     verb: 'Delete',
-    effect: 'The instance, its descendants and their histories are removed for good.',
+    effect: 'Deletes the instance, its descendants and their histories. This cannot be undone.',
     byStatus: {
-      completed: 'are removed for good',
-      failed: 'are removed for good',
-      canceled: 'are removed for good',
-      terminated: 'are removed for good',
-      skipped: 'are removed for good',
-      expired: 'are removed for good',
+      completed: 'are deleted',
+      failed: 'are deleted',
+      canceled: 'are deleted',
+      terminated: 'are deleted',
+      skipped: 'are deleted',
+      expired: 'are deleted',
     },
     done: 'Deleted',
     keep: 'Keep it',
@@ -124,7 +124,7 @@ export const actionWords: Readonly<Record<ActionKind, ActionWords>> = {
   },
   prune: {
     verb: 'Prune',
-    effect: 'The histories of its finished executions are removed for good. The current one stays.',
+    effect: 'Deletes the histories of its finished executions. The current execution stays.',
     byStatus: {},
     done: 'Pruned',
     keep: 'Keep them',

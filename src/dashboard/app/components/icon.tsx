@@ -65,6 +65,7 @@ const shapes = {
     </>
   ),
   down: () => <path {...line} d="M8 3v9.5m4-3.7-4 4-4-4" />,
+  enter: () => <path {...line} d="M12.5 3.5V9h-9m3.2-3.2L3.5 9l3.2 3.2" />,
   event: () => (
     <path {...line} d="M2.5 8.5h3l1.2 2h2.6l1.2-2h3M2.5 8.5v4h11v-4M8 2v4.5M6 4.8l2 2 2-2" />
   ),

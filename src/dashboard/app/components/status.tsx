@@ -8,13 +8,17 @@ interface StatusProps {
   readonly text?: string;
 }
 
-/** A status in a table: the icon in its colour, the word in grey. */
-export function Status({ tone, text }: StatusProps): JSX.Element {
+/** A status in a table: the icon in its colour, the word in grey. A problem has its word in the colour too. */
+export function Status({
+  tone,
+  text,
+  isProblem = false,
+}: StatusProps & { readonly isProblem?: boolean }): JSX.Element {
   const { word, icon } = statusWords[tone];
   return (
-    <span class="st" data-st={tone}>
-      <Icon name={icon} />
-      {text ?? word}
+    <span class={`st ${isProblem ? 'strong' : ''}`} data-st={tone}>
+      <Icon name={isProblem ? 'warning' : icon} />
+      <span class="cut">{text ?? word}</span>
     </span>
   );
 }

@@ -106,7 +106,7 @@ function Asked({ pending }: { readonly pending: PendingAction }): JSX.Element {
         <div class="dlg-b">
           <p class="sub">
             {target.kind === 'filter'
-              ? 'All that match now. Those that start later are not touched.'
+              ? 'All instances that match now. Those that start later are not affected.'
               : words.effect}
           </p>
           {target.kind === 'filter' && <Tokens search={target.query} />}
@@ -146,9 +146,7 @@ function Asked({ pending }: { readonly pending: PendingAction }): JSX.Element {
           {error !== undefined && <Problem error={error} />}
         </div>
         <div class="dlg-f">
-          {target.kind !== 'instance' && (
-            <span class="dim">Keep this tab open until it is done</span>
-          )}
+          {target.kind !== 'instance' && <span class="dim">Keep this tab open until it ends</span>}
           <div class="right">
             <Button onClick={close}>{target.kind === 'instance' ? words.keep : 'Keep them'}</Button>
             <Button
@@ -220,7 +218,7 @@ function DryRun({
   readonly counts: Partial<Record<StoredStatus, number>> | undefined;
   readonly isCapped: boolean;
 }): JSX.Element | null {
-  if (counts === undefined) return <p class="dim dry-wait">Counting what it would change…</p>;
+  if (counts === undefined) return <p class="dim dry-wait">Counting…</p>;
   const rows = storedStatuses.flatMap((status) => {
     const count = counts[status];
     return count === undefined || count === 0 ? [] : [[status, count] as const];
@@ -287,7 +285,7 @@ function Fields({ action, input, change, problem, isBulk: isMany }: FieldProps):
             value={input.from}
             onChange={(event) => change({ from: event.currentTarget.value as 'failure' | 'start' })}
           >
-            <option value="failure">The failure: what succeeded before it is kept</option>
+            <option value="failure">The failure: keeps results recorded before it</option>
             <option value="start">The start: everything runs again</option>
           </select>
         </label>
@@ -295,7 +293,7 @@ function Fields({ action, input, change, problem, isBulk: isMany }: FieldProps):
       {action === 'fork' && (
         <label class="field full">
           <span>
-            After event <i class="hint">a number of the history, instead of the above</i>
+            After event <i class="hint">a sequence number of the history; replaces “From”</i>
           </span>
           <input
             class="input"
@@ -309,7 +307,7 @@ function Fields({ action, input, change, problem, isBulk: isMany }: FieldProps):
       {(action === 'fork' || action === 'runAgain') && (
         <label class="field full">
           <span>
-            Id of the new instance <i class="hint">empty: one is chosen</i>
+            Id of the new instance <i class="hint">optional</i>
           </span>
           <input
             class="input"
@@ -325,8 +323,8 @@ function Fields({ action, input, change, problem, isBulk: isMany }: FieldProps):
               {action === 'raiseEvent' ? 'Payload' : 'Input'}{' '}
               <i class="hint">
                 {action === 'retry' || action === 'fork'
-                  ? 'JSON; empty: as before, and only from the start'
-                  : 'JSON; empty: none'}
+                  ? 'JSON, optional; only from the start'
+                  : 'JSON, optional'}
               </i>
             </span>
             <textarea

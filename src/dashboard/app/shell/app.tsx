@@ -27,7 +27,7 @@ export function App(): JSX.Element | null {
   }
   return (
     <>
-      <a class="skip" href="#main">
+      <a class="skip" href="#main" onClick={skip}>
         Skip to content
       </a>
       <div class="app">
@@ -47,6 +47,12 @@ export function App(): JSX.Element | null {
   );
 }
 
+/** Moves the focus to the page. The address would be that of the base. */
+function skip(event: MouseEvent): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}
+
 function CurrentPage(): JSX.Element {
   const [first = '', ...rest] = place.value.segments;
   if (first === 'instances' && rest.length > 0) {
@@ -55,7 +61,7 @@ function CurrentPage(): JSX.Element {
   const page = pages.find(({ path }) => path === first);
   if (page === undefined) {
     return (
-      <Empty icon="search" title="There is no page at this address.">
+      <Empty icon="search" title="No such page.">
         <a class="link" href={href([])}>
           Go to the overview
         </a>
@@ -72,7 +78,7 @@ function ConnectionBanner(): JSX.Element | null {
   if (since === undefined) return null;
   return (
     <div class="banner" role="alert">
-      The server cannot be reached. What you see is from <Ago at={since} />. Trying again.
+      Cannot reach the server. This page is from <Ago at={since} />. Retrying.
     </div>
   );
 }

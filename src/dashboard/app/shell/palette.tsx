@@ -11,7 +11,7 @@ import { isPaused } from '../state/live.ts';
 import { href, instanceHref, navigate, place } from '../state/router.ts';
 import { savedViews, viewHref } from '../state/saved-views.ts';
 import { theme } from '../state/settings.ts';
-import { toneOf } from '../words/status.ts';
+import { statusWords, toneOf } from '../words/status.ts';
 import { isHelpOpen, isPaletteOpen } from './palette-state.ts';
 import { pages } from './pages.ts';
 
@@ -62,7 +62,7 @@ function Opened(): JSX.Element {
           aria-controls="palette-options"
           aria-activedescendant={options.length > 0 ? `palette-${chosen}` : undefined}
           aria-autocomplete="list"
-          placeholder="An id, a page or an action"
+          placeholder="Id, page or action"
           autocomplete="off"
           spellcheck={false}
           autofocus
@@ -108,7 +108,7 @@ function Opened(): JSX.Element {
             })}
           </div>
         ))}
-        {options.length === 0 && <p class="pal-none dim">Nothing found.</p>}
+        {options.length === 0 && <p class="pal-none dim">No results.</p>}
       </div>
       <div class="pal-f">
         <span>
@@ -116,7 +116,13 @@ function Opened(): JSX.Element {
           <kbd>↓</kbd>move
         </span>
         <span>
-          <kbd>↵</kbd>open
+          <kbd>
+            <Icon small name="enter" label="Enter" />
+          </kbd>
+          open
+        </span>
+        <span>
+          <kbd>?</kbd>all keys
         </span>
       </div>
     </Dialog>
@@ -159,9 +165,14 @@ function toOptions(text: string, rows: readonly Row[]): readonly Option[] {
       icon: <StatusIcon tone={toneOf(row)} />,
       label: (
         <>
-          <bdi class="mono">{row.id}</bdi> <bdi class="sec">{row.name}</bdi>
+          <bdi class="mono">
+            <mark>{row.id.slice(0, text.length)}</mark>
+            {row.id.slice(text.length)}
+          </bdi>{' '}
+          <bdi class="sec">{row.name}</bdi>
         </>
       ),
+      right: statusWords[toneOf(row)].word,
       run: () => navigate(instanceHref(row.id)),
     })),
     ...(text === ''

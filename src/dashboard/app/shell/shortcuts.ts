@@ -4,12 +4,16 @@ import { currentKeys } from '../state/page-keys.ts';
 import { isHelpOpen, isPaletteOpen } from './palette-state.ts';
 import { pages } from './pages.ts';
 
+/** The key that opens the search, as it is labelled on this computer. */
+export const commandKey = /Mac|iP(hone|ad)/.test(navigator.platform) ? '⌘ K' : 'Ctrl K';
+
 /** The keys of every page. */
 export const globalKeys: readonly { readonly key: string; readonly description: string }[] = [
   { key: '?', description: 'Show the keys' },
-  { key: '⌘K', description: 'Search or jump to' },
+  { key: commandKey, description: 'Search or jump to' },
   { key: '/', description: 'Filter' },
   { key: 'p', description: 'Pause or resume live updates' },
+  { key: 'Esc', description: 'Close a dialog, menu or panel' },
   ...pages.map(({ key, title }) => ({ key: `g ${key}`, description: title })),
 ];
 
@@ -24,6 +28,7 @@ export function startShortcuts(): void {
     }
     if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
     if (event.defaultPrevented || document.querySelector('dialog[open]') !== null) return;
+    // Enter activates the focused control.
     if (event.key === 'Enter' && isControl(event.target)) return;
     if (run(event.key)) event.preventDefault();
   });

@@ -71,6 +71,13 @@ export function formatTime(at: number, { millis = false }: { millis?: boolean } 
   });
 }
 
+/** A label of a time axis: `13:02`, or `17 Nov` for long windows. */
+export function formatClock(at: number, { day = false }: { day?: boolean } = {}): string {
+  return day
+    ? format(at, { day: 'numeric', month: 'short' })
+    : format(at, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+}
+
 /** `17 Nov 2026, 13:02:54` */
 export function formatDateTime(at: number): string {
   return `${format(at, { day: 'numeric', month: 'short', year: 'numeric' })}, ${formatTime(at)}${timeZone.value === 'utc' ? ' UTC' : ''}`;

@@ -5,7 +5,8 @@ import { Button } from '../../components/button.tsx';
 import { Menu } from '../../components/menu.tsx';
 import { ask, type ActionKind, type ActionTarget } from '../../state/actions.ts';
 import { query } from '../../state/router.ts';
-import { formatNumber } from '../../words/format.ts';
+import { matchingCount } from '../../state/view-counts.ts';
+import { formatCount, formatNumber } from '../../words/format.ts';
 import { toConditions } from './filter.ts';
 
 /** Actions on the selected instances, or on all that match the filter. */
@@ -19,6 +20,10 @@ export function BulkBar({
   readonly onDone: () => void;
 }): JSX.Element | null {
   if (selected.value.size === 0 && !isAllSelected.value) return null;
+  const matching = matchingCount.value;
+  const selectAll = (): void => {
+    isAllSelected.value = true;
+  };
   const clear = (): void => {
     selected.value = new Set();
     isAllSelected.value = false;
@@ -36,7 +41,9 @@ export function BulkBar({
     <div class="bulk" role="toolbar" aria-label="Bulk actions">
       <span>
         {isAllSelected.value ? (
-          <b>All that match</b>
+          <>
+            <b>{matching === undefined ? 'All' : formatCount(matching)}</b> that match
+          </>
         ) : (
           <>
             <b>{formatNumber(selected.value.size)}</b> selected
@@ -44,14 +51,10 @@ export function BulkBar({
         )}
       </span>
       {!isAllSelected.value && (
-        <button
-          class="link bulk-all only-l"
-          type="button"
-          onClick={() => {
-            isAllSelected.value = true;
-          }}
-        >
-          Select all that match
+        <button class="link bulk-all only-l" type="button" onClick={selectAll}>
+          {matching === undefined
+            ? 'Select all that match'
+            : `Select all ${formatCount(matching)} that match`}
         </button>
       )}
       {may('operate') && (
@@ -63,13 +66,19 @@ export function BulkBar({
           <Button look="ghost" class="only-l" onClick={() => start('retry')}>
             Retry…
           </Button>
-          <Button look="ghostDanger" onClick={() => start('cancel')}>
+          <Button look="ghostDanger" class="bulk-first" onClick={() => start('cancel')}>
             Cancel…
+          </Button>
+          <Button look="ghostDanger" class="only-l" onClick={() => start('terminate')}>
+            Terminate…
           </Button>
           <Menu
             look="ghost"
             label="More actions"
             items={[
+              ...(isAllSelected.value
+                ? []
+                : [{ label: 'Select all that match', onSelect: selectAll }]),
               { label: 'Pause', onSelect: () => start('pause') },
               { label: 'Resume', onSelect: () => start('resume') },
               { label: 'Retry…', onSelect: () => start('retry') },
@@ -82,7 +91,7 @@ export function BulkBar({
           />
         </>
       )}
-      <span class="sep" />
+      <span class="sep only-l" />
       <Button look="ghost" icon="close" label="Clear selection" onClick={clear} />
     </div>
   );

@@ -55,7 +55,15 @@ const allColumns: readonly Column[] = [
     title: 'What it does now',
     width: 'minmax(0, 1fr)',
     class: 'now cut',
-    cell: (row, explanation) => <Sentence>{describe(row, explanation)}</Sentence>,
+    cell: (row, explanation) => {
+      const text = describe(row, explanation);
+      return (
+        <>
+          <Sentence>{text}</Sentence>
+          {text === '' && <bdi class="only-s">{row.name}</bdi>}
+        </>
+      );
+    },
   },
   {
     key: 'tags',

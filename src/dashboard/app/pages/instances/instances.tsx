@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { call } from '../../api/call.ts';
 import { may } from '../../api/session.ts';
@@ -20,8 +20,8 @@ import { BulkBar } from './bulk-bar.tsx';
 import { chosenColumns, optionalColumns, shownColumns } from './columns.tsx';
 import { FilterBar } from './filter-bar.tsx';
 import { hasConditions, toConditions } from './filter.ts';
-import { InstanceRows } from './instance-rows.ts';
-import { StatusBar } from './status-bar.tsx';
+import { InstanceRows, type Row } from './instance-rows.ts';
+import { NewPill, StatusBar } from './status-bar.tsx';
 import { ViewBar } from './view-bar.tsx';
 
 const refreshMs = 2_000;
@@ -37,7 +37,13 @@ export function Instances(): JSX.Element {
     () => [...new Set((definitions.data.value?.items ?? []).map(({ name }) => name))].sort(),
     [definitions.data.value],
   );
-  const [current, setCurrent] = useState(-1);
+  const [current, showCurrent] = useState(-1);
+  // Keys read it before the next render.
+  const currentAt = useRef(-1);
+  const setCurrent = (index: number): void => {
+    currentAt.current = index;
+    showCurrent(index);
+  };
   const isAtTop = useSignal(true);
   const selected = useSignal<ReadonlySet<string>>(new Set());
   const isAllSelected = useSignal(false);
@@ -59,7 +65,7 @@ export function Instances(): JSX.Element {
   }, [list]);
 
   const rows = list.rows.value;
-  const currentRow = rows[current];
+  const currentRow = (): Row | undefined => list.rows.peek()[currentAt.current];
   const toggle = (id: string): void => {
     const next = new Set(selected.peek());
     if (!next.delete(id)) next.add(id);
@@ -72,34 +78,37 @@ export function Instances(): JSX.Element {
         {
           key: 'j',
           description: 'Next instance',
-          run: () => setCurrent((at) => Math.min(rows.length - 1, at + 1)),
+          run: () => setCurrent(Math.min(list.rows.peek().length - 1, currentAt.current + 1)),
         },
         {
           key: 'k',
           description: 'Previous instance',
-          run: () => setCurrent((at) => Math.max(0, at - 1)),
+          run: () => setCurrent(Math.max(0, currentAt.current - 1)),
         },
         {
           key: 'x',
           description: 'Select the instance',
-          run: () => currentRow !== undefined && toggle(currentRow.id),
+          run: () => {
+            const row = currentRow();
+            if (row !== undefined) toggle(row.id);
+          },
         },
         {
           key: 'Enter',
           description: 'Open the instance',
-          run: () => currentRow !== undefined && navigate(instanceHref(currentRow.id)),
+          run: () => {
+            const row = currentRow();
+            if (row !== undefined) navigate(instanceHref(row.id));
+          },
         },
         {
           key: 'c',
           description: 'Cancel the selected instances',
           run: () => {
             if (!may('operate')) return;
+            const row = currentRow();
             const ids =
-              selected.peek().size > 0
-                ? [...selected.peek()]
-                : currentRow === undefined
-                  ? []
-                  : [currentRow.id];
+              selected.peek().size > 0 ? [...selected.peek()] : row === undefined ? [] : [row.id];
             const done = (): void => {
               selected.value = new Set();
               isAllSelected.value = false;
@@ -112,7 +121,7 @@ export function Instances(): JSX.Element {
           },
         },
       ]),
-    [rows, currentRow],
+    [list],
   );
 
   const columns = shownColumns();
@@ -160,6 +169,7 @@ export function Instances(): JSX.Element {
       )}
       {rows.length > 0 && (
         <div class="list-box" style={{ '--list-columns': template }}>
+          <NewPill class="only-s" newCount={list.newCount} onShowNew={() => void list.refresh()} />
           <VirtualList
             label="Instances"
             count={rows.length}

@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
 import type { ReadonlySignal } from '@preact/signals';
 import { call } from '../../api/call.ts';
 import { Icon } from '../../components/icon.tsx';
@@ -6,6 +7,7 @@ import { useResource } from '../../state/resource.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { formatCount, formatNumber } from '../../words/format.ts';
 import { statusWords, storedStatuses, type StoredStatus } from '../../words/status.ts';
+import { matchingCount } from '../../state/view-counts.ts';
 import { statusesIn, toConditions } from './filter.ts';
 
 const cap = 10_000;
@@ -54,6 +56,12 @@ export function StatusBar({
             .filter(([status]) => chosen.length === 0 || chosen.includes(status))
             .map(([, count]) => count),
         );
+  useEffect(() => {
+    matchingCount.value = matching;
+    return () => {
+      matchingCount.value = undefined;
+    };
+  }, [matching?.count, matching?.capped]);
   const toggle = (status: StoredStatus): void => {
     setQuery({
       status: chosen.includes(status)
@@ -85,12 +93,7 @@ export function StatusBar({
           );
         })}
       <span class="sum" role="status">
-        {newCount.value > 0 && (
-          <button class="newpill" type="button" onClick={onShowNew}>
-            <Icon name="up" />
-            {`${newCount.value >= 100 ? '100+' : formatNumber(newCount.value)} new`}
-          </button>
-        )}
+        <NewPill newCount={newCount} onShowNew={onShowNew} />
         {matching !== undefined && (
           <>
             <b>{formatCount(matching)}</b> match
@@ -98,6 +101,25 @@ export function StatusBar({
         )}
       </span>
     </div>
+  );
+}
+
+/** How many instances were created since the list was read. Shows them. */
+export function NewPill({
+  newCount,
+  onShowNew,
+  class: className = '',
+}: {
+  readonly newCount: ReadonlySignal<number>;
+  readonly onShowNew: () => void;
+  readonly class?: string;
+}): JSX.Element | null {
+  if (newCount.value === 0) return null;
+  return (
+    <button class={`newpill ${className}`} type="button" onClick={onShowNew}>
+      <Icon name="up" />
+      {`${newCount.value >= 100 ? '100+' : formatNumber(newCount.value)} new`}
+    </button>
   );
 }
 

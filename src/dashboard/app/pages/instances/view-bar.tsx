@@ -11,9 +11,11 @@ import {
   viewHref,
   type SavedView,
 } from '../../state/saved-views.ts';
+import { useViewCounts } from '../../state/view-counts.ts';
+import { formatCount } from '../../words/format.ts';
 import { hasConditions } from './filter.ts';
 
-/** Views that everybody needs. */
+/** Views that are always offered. */
 const builtIn: readonly SavedView[] = [
   { name: 'All', query: '' },
   { name: 'In flight', query: 'status=pending&status=running&status=canceling' },
@@ -26,6 +28,7 @@ const builtIn: readonly SavedView[] = [
 export function ViewBar(): JSX.Element {
   const [isSaving, setSaving] = useState(false);
   const search = query.value.toString();
+  const counts = useViewCounts([...builtIn, ...savedViews.value]);
   const isKnown = [...builtIn, ...savedViews.value].some((view) => view.query === search);
   return (
     <nav class="views" aria-label="Saved views">
@@ -36,12 +39,14 @@ export function ViewBar(): JSX.Element {
           aria-current={view.query === search ? 'true' : undefined}
         >
           {view.name}
+          <ViewCount count={counts.get(view.query)} />
         </a>
       ))}
       {savedViews.value.map((view) => (
         <span key={view.name} class="view">
           <a href={viewHref(view)} aria-current={view.query === search ? 'true' : undefined}>
-            <bdi>{view.name}</bdi>
+            <bdi class="cut">{view.name}</bdi>
+            <ViewCount count={counts.get(view.query)} />
           </a>
           {view.query === search && (
             <Button
@@ -68,6 +73,14 @@ export function ViewBar(): JSX.Element {
       {isSaving && <SaveDialog search={search} onClose={() => setSaving(false)} />}
     </nav>
   );
+}
+
+function ViewCount({
+  count,
+}: {
+  readonly count: Parameters<typeof formatCount>[0] | undefined;
+}): JSX.Element | null {
+  return count === undefined ? null : <span class="tnum">{formatCount(count)}</span>;
 }
 
 function SaveDialog({
@@ -103,7 +116,7 @@ function SaveDialog({
         </div>
         <div class="dlg-f">
           <div class="right">
-            <Button onClick={onClose}>Keep as it is</Button>
+            <Button onClick={onClose}>Do not save</Button>
             <Button type="submit" look="primary">
               Save view
             </Button>

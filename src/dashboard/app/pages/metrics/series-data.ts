@@ -6,11 +6,18 @@ type Minute = ResponseBody<'getSeries'>['items'][number];
 export const windows = ['1h', '6h', '24h', '7d'] as const;
 export type Window = (typeof windows)[number];
 
-const windowMs: Readonly<Record<Window, number>> = {
+export const windowMs: Readonly<Record<Window, number>> = {
   '1h': 3_600_000,
   '6h': 6 * 3_600_000,
   '24h': 24 * 3_600_000,
   '7d': 7 * 24 * 3_600_000,
+};
+/** `1 h` */
+export const windowWords: Readonly<Record<Window, string>> = {
+  '1h': '1 h',
+  '6h': '6 h',
+  '24h': '24 h',
+  '7d': '7 d',
 };
 const minuteMs = 60_000;
 // The server returns at most this many minutes at once.

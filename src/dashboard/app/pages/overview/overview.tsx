@@ -6,25 +6,52 @@ import { Meter, Panel, Segments } from '../../components/panel.tsx';
 import { Spark } from '../../components/spark.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Ago } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { attention } from '../../state/attention.ts';
 import { now, serverNow } from '../../state/clock.ts';
 import { href, query, setQuery } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
-import { formatAge, formatBytes, formatDuration, formatNumber } from '../../words/format.ts';
-import { statusWords, type StoredStatus } from '../../words/status.ts';
+import {
+  formatAge,
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatDuration,
+  formatNumber,
+  plural,
+} from '../../words/format.ts';
+import type { StoredStatus } from '../../words/status.ts';
 import { WorkerState } from '../workers/workers.tsx';
 import {
   readSeries,
   summarise,
+  windowMs,
   windows,
+  windowWords,
   type Summary,
   type Window,
 } from '../metrics/series-data.ts';
 import { Findings } from './findings.tsx';
 
 const shown = 5;
+const oldMs = 60_000;
+const queueColumns: readonly TableColumn[] = [
+  { title: 'Definition', width: '34%' },
+  { title: 'Waiting', width: '16%', isNumber: true },
+  { title: '', small: 'hidden' },
+  { title: 'Oldest', width: '18%', isNumber: true, small: 'side' },
+  { title: 'At work', width: '16%', isNumber: true },
+];
+const workerColumns: readonly TableColumn[] = [
+  { title: 'Worker', width: '24%' },
+  { title: 'State', width: '20%', small: 'side' },
+  { title: '', small: 'hidden' },
+  { title: 'Slots', width: '17%', isNumber: true },
+  { title: 'Build', width: '18%' },
+  { title: 'Seen', width: '14%', isNumber: true },
+];
 
 /** What needs attention, then how the system does. */
 export function Overview(): JSX.Element {
@@ -94,17 +121,26 @@ export function Overview(): JSX.Element {
         </Panel>
         {isEmpty && (
           <Empty title="This store has no instances yet.">
-            Start one from your code, and it appears here while it runs.
+            Start one from your code, and it appears here while it runs:
+            <pre class="code">{`const handle = await perdure.client.start(fulfilOrder, { order: '48184' });`}</pre>
           </Empty>
         )}
-        {totals !== undefined && (
-          <Counts totals={totals.instances} paused={totals.pausedInstances} />
+        {totals !== undefined && !isEmpty && (
+          <Counts
+            totals={totals.instances}
+            paused={totals.pausedInstances}
+            blocked={data?.findings.find(({ kind }) => kind === 'blocked')?.count ?? 0}
+            window={window}
+          />
         )}
-        {series.data.value !== undefined && (
+        {!isEmpty && series.data.value !== undefined && (
           <Charts
             summary={summarise(series.data.value)}
             storageBytes={totals?.storageBytes}
             reclaimableBytes={totals?.reclaimableBytes}
+            storageNote={
+              totals === undefined ? '' : plural(totals.finishedExecutions, 'finished execution')
+            }
             window={window}
           />
         )}
@@ -117,52 +153,78 @@ export function Overview(): JSX.Element {
   );
 }
 
+const endedStatuses = ['completed', 'failed', 'canceled', 'terminated'] as const;
+const cap = 10_000;
+
 function Counts({
   totals,
   paused,
+  blocked,
+  window,
 }: {
   readonly totals: Readonly<Record<StoredStatus, number>>;
   readonly paused: number;
+  readonly blocked: number;
+  readonly window: Window;
 }): JSX.Element {
-  const items: readonly (readonly [key: StoredStatus | 'paused', count: number, search: string])[] =
+  const recent = useResource(
+    `ended in ${window}`,
+    async (signal) => {
+      // Rounded, so that the requests of one minute are the same.
+      const endedFrom = Math.floor((serverNow() - windowMs[window]) / 60_000) * 60_000;
+      const counts = await Promise.all(
+        endedStatuses.map((status) =>
+          call('countInstances', { query: { status: [status], endedFrom, cap } }, signal),
+        ),
+      );
+      return new Map(endedStatuses.map((status, index) => [status, counts[index]]));
+    },
+    { everyMs: 15_000 },
+  ).data.value;
+  const inWindow = (status: (typeof endedStatuses)[number]): string => {
+    const count = recent?.get(status);
+    return count === undefined
+      ? ''
+      : `${count.count === 0 ? 'none' : formatCount(count)} in ${windowWords[window]}`;
+  };
+  const items: readonly (readonly [key: CountKey, count: number, search: string, note: string])[] =
     [
-      ['pending', totals.pending, 'status=pending'],
-      ['running', totals.running, 'status=running'],
-      ['canceling', totals.canceling, 'status=canceling'],
-      ['paused', paused, 'paused=yes'],
-      ['completed', totals.completed, 'status=completed'],
-      ['failed', totals.failed, 'status=failed'],
-      ['canceled', totals.canceled, 'status=canceled'],
-      ['terminated', totals.terminated, 'status=terminated'],
+      ['pending', totals.pending, 'status=pending', 'not started'],
+      ['running', totals.running, 'status=running', 'in progress'],
+      ['canceling', totals.canceling, 'status=canceling', 'cleaning up'],
+      ['blocked', blocked, 'blocked=yes', 'of the active'],
+      ['paused', paused, 'paused=yes', 'of the active'],
+      ['completed', totals.completed, 'status=completed', inWindow('completed')],
+      ['failed', totals.failed, 'status=failed', inWindow('failed')],
+      ['canceled', totals.canceled, 'status=canceled', inWindow('canceled')],
+      ['terminated', totals.terminated, 'status=terminated', inWindow('terminated')],
     ];
   return (
     <nav class="counts" aria-label="Instances by status">
-      {items.map(([key, count, search]) => (
+      {items.map(([key, count, search, note]) => (
         <a key={key} href={href(['instances'], search)}>
           <Status tone={key} />
           <span class="v">{formatNumber(count)}</span>
-          <span class="d">
-            {key === 'paused'
-              ? 'of the active'
-              : statusWords[key].word === 'Pending'
-                ? 'not begun'
-                : 'in the store'}
-          </span>
+          <span class="d">{note}</span>
         </a>
       ))}
     </nav>
   );
 }
 
+type CountKey = StoredStatus | 'paused' | 'blocked';
+
 function Charts({
   summary,
   storageBytes,
   reclaimableBytes,
+  storageNote,
   window,
 }: {
   readonly summary: Summary;
   readonly storageBytes: number | undefined;
   readonly reclaimableBytes: number | undefined;
+  readonly storageNote: string;
   readonly window: Window;
 }): JSX.Element {
   return (
@@ -173,13 +235,15 @@ function Charts({
         small="per second"
         label={`Instances that ended per minute, last ${window}`}
         values={summary.ends}
+        times={summary.times}
       />
       <Chart
         title="Duration"
-        big={summary.p95Ms === undefined ? 'none' : formatDuration(summary.p95Ms)}
-        small="p95 of instances"
+        big={summary.p95Ms === undefined ? 'None' : formatDuration(summary.p95Ms)}
+        small={summary.p95Ms === undefined ? 'ended' : 'p95 of instances'}
         label={`Duration of instances, last ${window}`}
         values={summary.durationP95}
+        times={summary.times}
         second={summary.durationP50}
         legend
       />
@@ -189,6 +253,7 @@ function Charts({
         small={`of ${formatNumber(summary.endCount)} that ended`}
         label={`Instances that failed per minute, last ${window}`}
         values={summary.failed}
+        times={summary.times}
       />
       <section class="panel chart">
         <div class="t">
@@ -202,13 +267,16 @@ function Charts({
               : `${formatBytes(reclaimableBytes)} can be reclaimed`}
           </small>
         </div>
-        <Meter
-          value={
-            storageBytes === undefined || storageBytes === 0
-              ? 0
-              : ((reclaimableBytes ?? 0) / storageBytes) * 100
-          }
-        />
+        <div class="chart-meter">
+          <Meter
+            value={
+              storageBytes === undefined || storageBytes === 0
+                ? 0
+                : ((reclaimableBytes ?? 0) / storageBytes) * 100
+            }
+          />
+          <p class="dim">{storageNote}</p>
+        </div>
       </section>
     </div>
   );
@@ -221,6 +289,7 @@ function Chart({
   label,
   values,
   second,
+  times,
   legend = false,
 }: {
   readonly title: string;
@@ -229,6 +298,7 @@ function Chart({
   readonly label: string;
   readonly values: readonly (number | undefined)[];
   readonly second?: readonly (number | undefined)[];
+  readonly times: readonly number[];
   readonly legend?: boolean;
 }): JSX.Element {
   return (
@@ -250,8 +320,20 @@ function Chart({
         {big} <small>{small}</small>
       </div>
       <Spark label={label} values={values} {...(second !== undefined && { second })} />
+      <div class="ax" aria-hidden="true">
+        {[0, 0.5, 1].map((share) => (
+          <span key={share}>{axisText(times, share)}</span>
+        ))}
+      </div>
     </section>
   );
+}
+
+/** The time at a share of the axis. Windows of several days show the day. */
+function axisText(times: readonly number[], share: number): string {
+  const at = times[Math.round((times.length - 1) * share)];
+  const spanMs = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  return at === undefined ? '' : formatClock(at, { day: spanMs > windowMs['24h'] });
 }
 
 function formatRate(perSecond: number): string {
@@ -268,42 +350,49 @@ function OldestQueues(): JSX.Element {
     .filter(({ ready, claimed }) => ready + claimed > 0)
     .sort((a, b) => (a.oldestReadyAt ?? Infinity) - (b.oldestReadyAt ?? Infinity))
     .slice(0, shown);
+  const deepest = Math.max(1, ...items.map(({ ready }) => ready));
   return (
     <Panel
       title="Queues by age"
       right={
         <a class="link" href={href(['queues'])}>
-          All
+          {`All ${queues.data.value === undefined ? '' : formatNumber(queues.data.value.items.length)}`}
+          <span class="sr"> queues</span>
         </a>
       }
     >
       {queues.error.value !== undefined && <Problem error={queues.error.value} />}
-      {items.length === 0 && <p class="panel-p dim">Nothing waits.</p>}
+      {queues.data.value !== undefined && items.length === 0 && (
+        <p class="panel-p dim">Nothing waits. Work appears here from the moment it is queued.</p>
+      )}
       {items.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th>Definition</th>
-              <th class="num">Waiting</th>
-              <th class="num">Oldest</th>
-              <th class="num">At work</th>
-            </tr>
-          </thead>
-          <tbody>
-            {items.map(({ kind, name, ready, oldestReadyAt, claimed }) => (
-              <tr key={`${kind} ${name}`}>
-                <td>
-                  <bdi>{name}</bdi>
-                </td>
-                <td class="num">{formatNumber(ready)}</td>
-                <td class="num">
-                  {oldestReadyAt === null ? '' : formatAge(now.value - oldestReadyAt)}
-                </td>
-                <td class="num">{formatNumber(claimed)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table label="Queues by age" columns={queueColumns}>
+          {items.map(({ kind, name, ready, oldestReadyAt, claimed }) => {
+            const ageMs = oldestReadyAt === null ? 0 : now.value - oldestReadyAt;
+            return (
+              <Row
+                key={`${kind} ${name}`}
+                cells={[
+                  <bdi title={name}>{name}</bdi>,
+                  formatNumber(ready),
+                  ready > 0 && (
+                    <Meter
+                      value={(ready / deepest) * 100}
+                      {...(ageMs > oldMs && { tone: 'retrying' })}
+                    />
+                  ),
+                  oldestReadyAt !== null &&
+                    (ageMs > oldMs ? (
+                      <Status tone="retrying" isProblem text={formatAge(ageMs)} />
+                    ) : (
+                      formatAge(ageMs)
+                    )),
+                  formatNumber(claimed),
+                ]}
+              />
+            );
+          })}
+        </Table>
       )}
     </Panel>
   );
@@ -322,48 +411,42 @@ function SomeWorkers(): JSX.Element {
         <>
           {items.length > 0 && <span>{`${live} alive, ${items.length - live} stale`}</span>}
           <a class="link" href={href(['workers'])}>
-            All
+            {`All ${items.length === 0 ? '' : formatNumber(items.length)}`}
+            <span class="sr"> workers</span>
           </a>
         </>
       }
     >
       {workers.error.value !== undefined && <Problem error={workers.error.value} />}
       {workers.data.value !== undefined && items.length === 0 && (
-        <p class="panel-p dim">No worker has been seen.</p>
+        <p class="panel-p dim">No worker yet. Instances stay pending until one starts.</p>
       )}
       {items.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th>Worker</th>
-              <th>State</th>
-              <th class="num">Slots</th>
-              <th class="hide-s">Build</th>
-              <th class="num">Seen</th>
-            </tr>
-          </thead>
-          <tbody>
-            {items.slice(0, shown).map((worker) => (
-              <tr key={worker.id}>
-                <td>
-                  <bdi>{worker.name}</bdi>
-                </td>
-                <td>
-                  <WorkerState worker={worker} />
-                </td>
-                <td class="num">{`${worker.slots.inUse} / ${worker.slots.activities + worker.slots.orchestrations}`}</td>
-                <td class="hide-s">
-                  <code>
+        <Table label="Workers" columns={workerColumns}>
+          {items.slice(0, shown).map((worker) => {
+            const all = worker.slots.activities + worker.slots.orchestrations;
+            return (
+              <Row
+                key={worker.id}
+                cells={[
+                  <a
+                    href={href(['workers'], new URLSearchParams({ worker: worker.id }))}
+                    title={worker.name}
+                  >
+                    <bdi>{worker.name}</bdi>
+                  </a>,
+                  <WorkerState worker={worker} />,
+                  <Meter value={all === 0 ? 0 : (worker.slots.inUse / all) * 100} />,
+                  `${formatNumber(worker.slots.inUse)} / ${formatNumber(all)}`,
+                  <code title={worker.buildId}>
                     <bdi>{worker.buildId}</bdi>
-                  </code>
-                </td>
-                <td class="num">
-                  <Ago at={worker.lastSeenAt} suffix="" />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+                  </code>,
+                  <Ago at={worker.lastSeenAt} suffix="" />,
+                ]}
+              />
+            );
+          })}
+        </Table>
       )}
     </Panel>
   );

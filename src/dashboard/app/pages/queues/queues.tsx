@@ -6,6 +6,7 @@ import { Button } from '../../components/button.tsx';
 import { Meter, Panel } from '../../components/panel.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { now } from '../../state/clock.ts';
 import { href } from '../../state/router.ts';
@@ -16,6 +17,16 @@ import { formatAge, formatNumber } from '../../words/format.ts';
 type Queue = ResponseBody<'listQueues'>['items'][number];
 
 const oldMs = 60_000;
+const columns: readonly TableColumn[] = [
+  { title: 'Name', width: '26%' },
+  { title: 'Waiting', width: '9%', isNumber: true },
+  { title: '', small: 'hidden' },
+  { title: 'Oldest', width: '11%', isNumber: true },
+  { title: 'At work', width: '9%', isNumber: true },
+  { title: 'Later', width: '9%', isNumber: true },
+  { title: 'Workers', width: '9%', isNumber: true },
+  { title: '', width: '160px', isNumber: true, small: 'side' },
+];
 const titles: Readonly<Record<Queue['kind'], string>> = {
   task: 'Tasks',
   activity: 'Activities',
@@ -95,27 +106,11 @@ function QueueTable({
   const deepest = Math.max(1, ...items.map(({ ready }) => ready));
   return (
     <Panel title={title} class="gap-bottom">
-      <div class="table-scroll">
-        <table class="queues">
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th class="num">Waiting</th>
-              <th class="bar-col hide-s" />
-              <th class="num">Oldest</th>
-              <th class="num">At work</th>
-              <th class="num hide-s">Later</th>
-              <th class="num hide-s">Workers</th>
-              <th class="num">State</th>
-            </tr>
-          </thead>
-          <tbody>
-            {items.map((queue) => (
-              <QueueRow key={queue.name} queue={queue} deepest={deepest} reload={reload} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label={title} columns={columns}>
+        {items.map((queue) => (
+          <QueueRow key={queue.name} queue={queue} deepest={deepest} reload={reload} />
+        ))}
+      </Table>
     </Panel>
   );
 }
@@ -144,48 +139,48 @@ function QueueRow({
       tellError(pause === undefined ? 'It was not paused' : 'It was not resumed', error);
     }
   };
+  const search = new URLSearchParams([
+    ['name', name],
+    ['status', 'pending'],
+    ['status', 'running'],
+  ]);
   return (
-    <tr>
-      <td>
-        {kind === 'activity' ? (
-          <bdi>{name}</bdi>
+    <Row
+      cells={[
+        kind === 'activity' ? (
+          <bdi title={name}>{name}</bdi>
         ) : (
-          <a
-            class="link"
-            href={href(
-              ['instances'],
-              new URLSearchParams([
-                ['name', name],
-                ['status', 'pending'],
-                ['status', 'running'],
-              ]),
-            )}
-          >
+          <a class="link" href={href(['instances'], search)} title={name}>
             <bdi>{name}</bdi>
           </a>
-        )}
-      </td>
-      <td class="num">{count(ready)}</td>
-      <td class="bar-col hide-s">
-        <Meter value={(ready / deepest) * 100} {...(ageMs > oldMs && { tone: 'retrying' })} />
-      </td>
-      <td class="num">
-        {oldestReadyAt !== null &&
-          (ageMs > oldMs ? <Status tone="retrying" text={formatAge(ageMs)} /> : formatAge(ageMs))}
-      </td>
-      <td class="num">{count(claimed)}</td>
-      <td class="num hide-s">{count(delayed)}</td>
-      <td class="num hide-s">
-        {workers === 0 ? <Status tone="failed" text="none" /> : formatNumber(workers)}
-      </td>
-      <td class="num">
-        {pause !== undefined && <Status tone="paused" />}
-        {may('operate') && (
-          <Button small look="ghost" onClick={() => void toggle()}>
-            {pause === undefined ? 'Pause' : 'Resume'}
-          </Button>
-        )}
-      </td>
-    </tr>
+        ),
+        count(ready),
+        ready > 0 && (
+          <Meter value={(ready / deepest) * 100} {...(ageMs > oldMs && { tone: 'retrying' })} />
+        ),
+        oldestReadyAt !== null &&
+          (ageMs > oldMs ? (
+            <Status tone="retrying" isProblem text={formatAge(ageMs)} />
+          ) : (
+            formatAge(ageMs)
+          )),
+        count(claimed),
+        count(delayed),
+        workers === 0 ? <Status tone="failed" isProblem text="none" /> : formatNumber(workers),
+        <span class="cell-acts">
+          {pause !== undefined && <Status tone="paused" />}
+          {may('operate') && (
+            <Button
+              small
+              look="ghost"
+              label={`${pause === undefined ? 'Pause' : 'Resume'} ${name}`}
+              onClick={() => void toggle()}
+            >
+              {pause === undefined ? 'Pause' : 'Resume'}
+            </Button>
+          )}
+        </span>,
+      ]}
+    />
   );
 }

@@ -7,6 +7,7 @@ import { Button } from '../../components/button.tsx';
 import { Panel } from '../../components/panel.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Ago, Moment } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { instanceHref } from '../../state/router.ts';
@@ -45,6 +46,20 @@ const auditActions: readonly AuditAction[] = [
   'trigger',
   'backfill',
   'sessionShutdown',
+];
+const policyColumns: readonly TableColumn[] = [
+  { title: 'Applies to' },
+  { title: 'Statuses', width: '30%' },
+  { title: 'Kept for', width: '16%', isNumber: true },
+  { title: 'Executions kept', width: '18%', isNumber: true },
+];
+const auditColumns: readonly TableColumn[] = [
+  { title: 'Action', width: '13%' },
+  { title: 'Time', width: '13%', small: 'side' },
+  { title: 'Actor', width: '16%', small: 'untitled' },
+  { title: 'On', width: '24%', small: 'untitled' },
+  { title: 'Changed', width: '9%', isNumber: true },
+  { title: 'Reason', small: 'untitled' },
 ];
 
 /** What is kept for how long, and who did what. */
@@ -168,32 +183,21 @@ function RetentionPanel(): JSX.Element {
               <pre class="code">{`retention: [{ statuses: 'completed', keepFor: '30d' }]`}</pre>
             </Empty>
           ) : (
-            <div class="table-scroll">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Applies to</th>
-                    <th>Statuses</th>
-                    <th class="num">Kept for</th>
-                    <th class="num">Executions kept</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {data.policies.map((policy, index) => (
-                    <tr key={index}>
-                      <td>
-                        <bdi>{appliesTo(policy)}</bdi>
-                      </td>
-                      <td class="sec">
-                        {'keepFor' in policy ? listOf(policy.statuses) || 'all ended' : ''}
-                      </td>
-                      <td class="num">{'keepFor' in policy ? durationOf(policy.keepFor) : ''}</td>
-                      <td class="num">{'keepExecutions' in policy ? policy.keepExecutions : ''}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table label="Policies" columns={policyColumns}>
+              {data.policies.map((policy, index) => (
+                <Row
+                  key={index}
+                  cells={[
+                    <bdi title={appliesTo(policy)}>{appliesTo(policy)}</bdi>,
+                    'keepFor' in policy && (
+                      <span class="sec">{listOf(policy.statuses) || 'all ended'}</span>
+                    ),
+                    'keepFor' in policy && durationOf(policy.keepFor),
+                    'keepExecutions' in policy && String(policy.keepExecutions),
+                  ]}
+                />
+              ))}
+            </Table>
           )}
           {report != null && (
             <p class="panel-p dim">
@@ -318,50 +322,37 @@ function Audit(): JSX.Element {
         </p>
       )}
       {data !== undefined && data.items.length > 0 && (
-        <div class="table-scroll">
-          <table class="audit">
-            <thead>
-              <tr>
-                <th>Time</th>
-                <th>Action</th>
-                <th>Actor</th>
-                <th>On</th>
-                <th class="num">Changed</th>
-                <th class="hide-s">Reason</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.items.map((entry) => (
-                <tr key={entry.auditKey}>
-                  <td class="sec">
-                    <Moment at={entry.at} />
-                  </td>
-                  <td>
-                    <code>{entry.action}</code>
-                  </td>
-                  <td>
-                    <bdi>{entry.actor ?? ''}</bdi>
-                  </td>
-                  <td>
-                    {entry.instanceId === null ? (
-                      <bdi class="sec" title={entry.filter}>
-                        {entry.filter === '' ? '' : entry.filter}
-                      </bdi>
-                    ) : (
-                      <a class="link" href={instanceHref(entry.instanceId)}>
-                        <bdi class="mono">{entry.instanceId}</bdi>
-                      </a>
-                    )}
-                  </td>
-                  <td class="num">{formatNumber(entry.instances)}</td>
-                  <td class="hide-s sec" title={entry.reason ?? ''}>
-                    <bdi>{entry.reason ?? ''}</bdi>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Audit" columns={auditColumns}>
+          {data.items.map((entry) => (
+            <Row
+              key={entry.auditKey}
+              cells={[
+                <code>{entry.action}</code>,
+                <span class="sec">
+                  <Moment at={entry.at} />
+                </span>,
+                entry.actor != null && <bdi>{entry.actor}</bdi>,
+                entry.instanceId !== null ? (
+                  <a class="link" href={instanceHref(entry.instanceId)} title={entry.instanceId}>
+                    <bdi class="mono">{entry.instanceId}</bdi>
+                  </a>
+                ) : (
+                  entry.filter !== '' && (
+                    <code title={entry.filter}>
+                      <bdi>{entry.filter}</bdi>
+                    </code>
+                  )
+                ),
+                formatNumber(entry.instances),
+                entry.reason != null && entry.reason !== '' && (
+                  <bdi class="sec" title={entry.reason}>
+                    {entry.reason}
+                  </bdi>
+                ),
+              ]}
+            />
+          ))}
+        </Table>
       )}
     </Panel>
   );

@@ -5,7 +5,9 @@ import { may } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
 import { Panel } from '../../components/panel.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { SidePanel } from '../../components/side-panel.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Ago, Moment, Until } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { now } from '../../state/clock.ts';
@@ -16,6 +18,14 @@ import { formatDuration, plural } from '../../words/format.ts';
 
 type Schedule = ResponseBody<'listSchedules'>['items'][number];
 const lateMs = 60_000;
+const columns: readonly TableColumn[] = [
+  { title: 'Schedule', width: '22%' },
+  { title: 'State', width: '15%', small: 'side' },
+  { title: 'When', small: 'untitled' },
+  { title: 'Starts', width: '18%', small: 'hidden' },
+  { title: 'Next', width: '14%' },
+  { title: 'Last run', width: '12%' },
+];
 
 /** The schedules: what they start, when next, and how the last runs ended. */
 export function Schedules(): JSX.Element {
@@ -45,60 +55,38 @@ export function Schedules(): JSX.Element {
           )}
           {items !== undefined && items.length > 0 && (
             <Panel>
-              <div class="table-scroll">
-                <table class="schedules">
-                  <thead>
-                    <tr>
-                      <th>Schedule</th>
-                      <th>State</th>
-                      <th class="hide-s">When</th>
-                      <th class="hide-s">Starts</th>
-                      <th>Next</th>
-                      <th class="hide-s">Last run</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {items.map((schedule) => (
-                      <tr key={schedule.name} class={schedule === chosen ? 'sel' : ''}>
-                        <td>
-                          <button
-                            type="button"
-                            class="plain-link link"
-                            onClick={() => setQuery({ schedule: schedule.name }, { replace: true })}
-                          >
-                            <bdi>{schedule.name}</bdi>
-                          </button>
-                        </td>
-                        <td>
-                          <ScheduleState schedule={schedule} />
-                        </td>
-                        <td class="hide-s">
-                          <code>
-                            <bdi>{timing(schedule)}</bdi>
-                          </code>
-                        </td>
-                        <td class="hide-s sec">
-                          <bdi>{schedule.definition?.starts.name ?? ''}</bdi>
-                        </td>
-                        <td>
-                          {schedule.nextAt === undefined || schedule.paused ? (
-                            ''
-                          ) : (
-                            <Until at={schedule.nextAt} />
-                          )}
-                        </td>
-                        <td class="hide-s">
-                          {schedule.lastTickAt === undefined ? (
-                            <span class="dim">never</span>
-                          ) : (
-                            <Ago at={schedule.lastTickAt} />
-                          )}
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </div>
+              <Table label="Schedules" columns={columns}>
+                {items.map((schedule) => (
+                  <Row
+                    key={schedule.name}
+                    isSelected={schedule === chosen}
+                    cells={[
+                      <button
+                        type="button"
+                        class="plain-link link cut"
+                        title={schedule.name}
+                        aria-expanded={schedule === chosen}
+                        onClick={() => setQuery({ schedule: schedule.name }, { replace: true })}
+                      >
+                        <bdi>{schedule.name}</bdi>
+                      </button>,
+                      <ScheduleState schedule={schedule} />,
+                      <code title={timing(schedule)}>
+                        <bdi>{timing(schedule)}</bdi>
+                      </code>,
+                      <bdi class="sec">{schedule.definition?.starts.name ?? ''}</bdi>,
+                      schedule.nextAt !== undefined && !schedule.paused && (
+                        <Until at={schedule.nextAt} />
+                      ),
+                      schedule.lastTickAt === undefined ? (
+                        <span class="dim">never</span>
+                      ) : (
+                        <Ago at={schedule.lastTickAt} />
+                      ),
+                    ]}
+                  />
+                ))}
+              </Table>
             </Panel>
           )}
         </div>
@@ -112,11 +100,13 @@ export function Schedules(): JSX.Element {
 
 function ScheduleState({ schedule }: { readonly schedule: Schedule }): JSX.Element {
   if (schedule.paused) return <Status tone="paused" />;
-  if (schedule.lastError !== undefined) return <Status tone="failed" text="Last tick failed" />;
+  if (schedule.lastError !== undefined)
+    return <Status tone="failed" isProblem text="Last tick failed" />;
   if (schedule.nextAt !== undefined && now.value - schedule.nextAt > lateMs) {
     return (
       <Status
         tone="retrying"
+        isProblem
         text={`${formatDuration(Math.floor((now.value - schedule.nextAt) / 60_000) * 60_000)} late`}
       />
     );
@@ -166,21 +156,12 @@ function SchedulePanel({
   };
   const data = details.data.value;
   return (
-    <aside class="aside" aria-label={`Schedule ${name}`}>
-      <div class="ph">
-        <h2 class="cut">
-          <bdi>{name}</bdi>
-        </h2>
-        <ScheduleState schedule={schedule} />
-        <span class="grow" />
-        <Button
-          small
-          look="ghost"
-          icon="close"
-          label="Close"
-          onClick={() => setQuery({ schedule: undefined }, { replace: true })}
-        />
-      </div>
+    <SidePanel
+      label={`Schedule ${name}`}
+      title={name}
+      status={<ScheduleState schedule={schedule} />}
+      onClose={() => setQuery({ schedule: undefined }, { replace: true })}
+    >
       {may('operate') && (
         <div class="sect acts-row">
           <Button
@@ -302,6 +283,6 @@ function SchedulePanel({
           </div>
         </>
       )}
-    </aside>
+    </SidePanel>
   );
 }

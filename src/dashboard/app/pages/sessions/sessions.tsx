@@ -7,7 +7,9 @@ import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Panel } from '../../components/panel.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { SidePanel } from '../../components/side-panel.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Ago, Moment, Until } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { instanceHref, query, setQuery } from '../../state/router.ts';
@@ -17,6 +19,15 @@ import { formatDuration, formatNumber } from '../../words/format.ts';
 import type { Tone } from '../../words/status.ts';
 
 type Session = ResponseBody<'listSessions'>['items'][number];
+
+const columns: readonly TableColumn[] = [
+  { title: 'Session' },
+  { title: 'State', width: '14%', small: 'side' },
+  { title: 'Owner', width: '18%' },
+  { title: 'Open jobs', width: '12%', isNumber: true },
+  { title: 'Opened', width: '14%', isNumber: true },
+  { title: 'Expires', width: '14%', isNumber: true },
+];
 
 const tones: Readonly<Record<Session['state'], Tone>> = {
   open: 'running',
@@ -59,48 +70,32 @@ export function Sessions(): JSX.Element {
           )}
           {items !== undefined && items.length > 0 && (
             <Panel>
-              <div class="table-scroll">
-                <table>
-                  <thead>
-                    <tr>
-                      <th>Session</th>
-                      <th>State</th>
-                      <th class="num">Open jobs</th>
-                      <th class="hide-s">Owner</th>
-                      <th class="num hide-s">Opened</th>
-                      <th class="num">Expires</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {items.map((session) => (
-                      <tr key={session.id} class={session === chosen ? 'sel' : ''}>
-                        <td>
-                          <button
-                            type="button"
-                            class="plain-link link"
-                            onClick={() => setQuery({ session: session.id }, { replace: true })}
-                          >
-                            <bdi>{session.label ?? session.id}</bdi>
-                          </button>
-                        </td>
-                        <td>
-                          <Status tone={tones[session.state]} text={words[session.state]} />
-                        </td>
-                        <td class="num">{formatNumber(session.openJobs)}</td>
-                        <td class="hide-s sec">
-                          <bdi>{session.owner ?? ''}</bdi>
-                        </td>
-                        <td class="num hide-s">
-                          <Ago at={session.createdAt} />
-                        </td>
-                        <td class="num">
-                          {session.state === 'ended' ? '' : <Until at={session.expiresAt} />}
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </div>
+              <Table label="Sessions" columns={columns}>
+                {items.map((session) => (
+                  <Row
+                    key={session.id}
+                    isSelected={session === chosen}
+                    cells={[
+                      <button
+                        type="button"
+                        class="plain-link link cut"
+                        title={session.label ?? session.id}
+                        aria-expanded={session === chosen}
+                        onClick={() => setQuery({ session: session.id }, { replace: true })}
+                      >
+                        <bdi>{session.label ?? session.id}</bdi>
+                      </button>,
+                      <Status tone={tones[session.state]} text={words[session.state]} />,
+                      session.owner !== undefined && session.owner !== null && (
+                        <bdi class="sec">{session.owner}</bdi>
+                      ),
+                      formatNumber(session.openJobs),
+                      <Ago at={session.createdAt} />,
+                      session.state !== 'ended' && <Until at={session.expiresAt} />,
+                    ]}
+                  />
+                ))}
+              </Table>
             </Panel>
           )}
         </div>
@@ -132,21 +127,12 @@ function SessionPanel({
   );
   const variables = Object.entries(session.variables);
   return (
-    <aside class="aside" aria-label="Session">
-      <div class="ph">
-        <h2 class="cut">
-          <bdi>{session.label ?? session.id}</bdi>
-        </h2>
-        <Status tone={tones[session.state]} text={words[session.state]} />
-        <span class="grow" />
-        <Button
-          small
-          look="ghost"
-          icon="close"
-          label="Close"
-          onClick={() => setQuery({ session: undefined }, { replace: true })}
-        />
-      </div>
+    <SidePanel
+      label={`Session ${session.label ?? session.id}`}
+      title={session.label ?? session.id}
+      status={<Status tone={tones[session.state]} text={words[session.state]} />}
+      onClose={() => setQuery({ session: undefined }, { replace: true })}
+    >
       {mayShutDown(session) && session.state !== 'ended' && (
         <div class="sect acts-row">
           <Button small look="danger" onClick={() => setAsking(true)}>
@@ -224,7 +210,7 @@ function SessionPanel({
       {isAsking && (
         <ShutdownDialog session={session} onClose={() => setAsking(false)} onDone={reload} />
       )}
-    </aside>
+    </SidePanel>
   );
 }
 

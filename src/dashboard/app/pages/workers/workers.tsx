@@ -6,12 +6,24 @@ import { Button } from '../../components/button.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Meter, Panel } from '../../components/panel.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { SidePanel } from '../../components/side-panel.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Ago, Moment } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { href, query, setQuery } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
-import { formatAge, plural } from '../../words/format.ts';
+import { formatAge, formatNumber, plural } from '../../words/format.ts';
+
+const columns: readonly TableColumn[] = [
+  { title: 'Worker', width: '22%' },
+  { title: 'State', width: '14%', small: 'side' },
+  { title: 'Slots', small: 'hidden' },
+  { title: 'In use', width: '10%', isNumber: true },
+  { title: 'Host', width: '20%', small: 'hidden' },
+  { title: 'Build', width: '12%' },
+  { title: 'Seen', width: '9%', isNumber: true },
+];
 
 type Worker = ResponseBody<'listWorkers'>['items'][number];
 
@@ -49,26 +61,11 @@ export function Workers(): JSX.Element {
               title="Workers"
               right={<span>{`${live} alive, ${items.length - live} stale`}</span>}
             >
-              <div class="table-scroll">
-                <table class="workers">
-                  <thead>
-                    <tr>
-                      <th>Worker</th>
-                      <th>State</th>
-                      <th>Slots</th>
-                      <th class="num">In use</th>
-                      <th class="hide-s">Host</th>
-                      <th class="hide-s">Build</th>
-                      <th class="num">Seen</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {items.map((worker) => (
-                      <WorkerRow key={worker.id} worker={worker} isChosen={worker === chosen} />
-                    ))}
-                  </tbody>
-                </table>
-              </div>
+              <Table label="Workers" columns={columns}>
+                {items.map((worker) => (
+                  <WorkerRow key={worker.id} worker={worker} isChosen={worker === chosen} />
+                ))}
+              </Table>
             </Panel>
           )}
         </div>
@@ -81,8 +78,9 @@ export function Workers(): JSX.Element {
 /** The state of a worker, computed from the age of its last heartbeat. */
 export function WorkerState({ worker }: { readonly worker: Worker }): JSX.Element {
   if (worker.status === 'stale')
-    return <Status tone="failed" text={worker.diedAt === undefined ? 'Stale' : 'Died'} />;
-  if (worker.leaked > 0) return <Status tone="retrying" text={`${worker.leaked} leaked`} />;
+    return <Status tone="failed" isProblem text={worker.diedAt === undefined ? 'Stale' : 'Died'} />;
+  if (worker.leaked > 0)
+    return <Status tone="retrying" isProblem text={`${worker.leaked} leaked`} />;
   return <Status tone="completed" text="Alive" />;
 }
 
@@ -96,35 +94,30 @@ function WorkerRow({
   const { slots } = worker;
   const all = slots.activities + slots.orchestrations;
   return (
-    <tr class={isChosen ? 'sel' : ''}>
-      <td>
+    <Row
+      isSelected={isChosen}
+      cells={[
         <button
           type="button"
-          class="plain-link link"
+          class="plain-link link cut"
+          title={worker.name}
+          aria-expanded={isChosen}
           onClick={() => setQuery({ worker: worker.id }, { replace: true })}
         >
           <bdi>{worker.name}</bdi>
-        </button>
-      </td>
-      <td>
-        <WorkerState worker={worker} />
-      </td>
-      <td>
-        <Meter value={all === 0 ? 0 : (slots.inUse / all) * 100} />
-      </td>
-      <td class="num">{`${slots.inUse} / ${all}`}</td>
-      <td class="hide-s sec">
-        <bdi>{worker.host}</bdi>
-      </td>
-      <td class="hide-s">
-        <code>
+        </button>,
+        <WorkerState worker={worker} />,
+        <Meter value={all === 0 ? 0 : (slots.inUse / all) * 100} />,
+        `${formatNumber(slots.inUse)} / ${formatNumber(all)}`,
+        <bdi class="sec" title={worker.host}>
+          {worker.host}
+        </bdi>,
+        <code title={worker.buildId}>
           <bdi>{worker.buildId}</bdi>
-        </code>
-      </td>
-      <td class="num">
-        <Ago at={worker.lastSeenAt} suffix="" />
-      </td>
-    </tr>
+        </code>,
+        <Ago at={worker.lastSeenAt} suffix="" />,
+      ]}
+    />
   );
 }
 
@@ -163,21 +156,12 @@ function WorkerPanel({ worker }: { readonly worker: Worker }): JSX.Element {
     ['Tasks', worker.tasks],
   ] as const;
   return (
-    <aside class="aside" aria-label={`Worker ${worker.name}`}>
-      <div class="ph">
-        <h2 class="cut">
-          <bdi>{worker.name}</bdi>
-        </h2>
-        <WorkerState worker={worker} />
-        <span class="grow" />
-        <Button
-          small
-          look="ghost"
-          icon="close"
-          label="Close"
-          onClick={() => setQuery({ worker: undefined }, { replace: true })}
-        />
-      </div>
+    <SidePanel
+      label={`Worker ${worker.name}`}
+      title={worker.name}
+      status={<WorkerState worker={worker} />}
+      onClose={() => setQuery({ worker: undefined }, { replace: true })}
+    >
       <div class="sect">
         <dl class="kv">
           <dt>Host</dt>
@@ -242,6 +226,6 @@ function WorkerPanel({ worker }: { readonly worker: Worker }): JSX.Element {
       {worker.definitionsOmitted === true && (
         <p class="sect dim">It has more definitions than the registry stores.</p>
       )}
-    </aside>
+    </SidePanel>
   );
 }
