@@ -94,7 +94,7 @@ describeDashboard(
 
     test('a list of one instance has one row and says so', async () => {
       const { page, perdure, url } = await open({ path: null });
-      await perdure.client.start(failing, null, { id: 'only' });
+      await perdure.client.start(failing, undefined, { id: 'only' });
       page.setDefaultTimeout(10_000);
       await page.goto(new URL('instances', url).href);
       await page.locator('.vt-rows .vr').first().waitFor();
