@@ -32,7 +32,7 @@ async function addHostileNames({ client }: Perdure): Promise<void> {
     id: `${long}-task`,
     tags: { [long.slice(0, 60)]: hostile },
   });
-  await client.schedules.put(long.slice(0, 120), { task: waiting, every: '1h' });
+  await client.schedules.put(long.slice(0, 120), { task: waiting, input: null, every: '1h' });
   await client.openSession({ label: long.slice(0, 100) });
   await client.wait(`${long}-1`);
 }
