@@ -44,6 +44,7 @@ const overlays: readonly Overlay[] = [
     path: 'instances',
     async open(page) {
       await press(page, 'Control+k');
+      await page.locator('dialog[open]').waitFor();
       await page.keyboard.type('order-48');
     },
     shown: 'dialog .pal-o mark',
@@ -207,7 +208,7 @@ describeDashboard(
       expect(await keyboard.focused()).toMatchObject({ tag: 'input', name: 'Name' });
       await keyboard.press('Escape');
       await page.locator('dialog[open]').waitFor({ state: 'detached' });
-      expect(await keyboard.focused()).toMatchObject({ name: 'Save view' });
+      await expect.poll(() => keyboard.focused()).toMatchObject({ name: 'Save view' });
     });
 
     test('Escape closes the details of a worker and returns the focus to its row', async () => {
@@ -218,7 +219,9 @@ describeDashboard(
       await page.locator('.aside').waitFor();
       await keyboard.press('Escape');
       await page.locator('.aside').waitFor({ state: 'detached' });
-      expect(await keyboard.focused()).toMatchObject({ tag: 'button', name: 'worker-eu-7' });
+      await expect
+        .poll(() => keyboard.focused())
+        .toMatchObject({ tag: 'button', name: 'worker-eu-7' });
     });
 
     test('the list of keys names those of the page and of the dashboard', async () => {

@@ -20,10 +20,10 @@ const pages = [
 const long = `veryLongNameWithoutAnySpace${'X'.repeat(150)}`;
 const hostile = `<b>bold</b>\u202E${'reversed'.repeat(12)}`;
 
-const failing = orchestration(long, async () => {
+const failing = orchestration(long, async (_ctx, _input: null) => {
   throw new Error(`${hostile} ${'y'.repeat(800)}`);
 });
-const waiting = task(`${long}Task`, async () => 1);
+const waiting = task(`${long}Task`, async (_ctx, _input: null) => 1);
 
 /** Fills a store with names that are hard to lay out. */
 async function addHostileNames({ client }: Perdure): Promise<void> {
@@ -32,7 +32,7 @@ async function addHostileNames({ client }: Perdure): Promise<void> {
     id: `${long}-task`,
     tags: { [long.slice(0, 60)]: hostile },
   });
-  await client.schedules.put(long.slice(0, 120), { task: waiting, every: '1h' });
+  await client.schedules.put(long.slice(0, 120), { task: waiting, input: null, every: '1h' });
   await client.openSession({ label: long.slice(0, 100) });
   await client.wait(`${long}-1`);
 }

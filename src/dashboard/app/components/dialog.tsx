@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 /**
  * A modal dialog. The browser keeps the focus inside, makes the page behind inert, and returns the focus when it closes.
@@ -20,7 +20,8 @@ export function Dialog({
   readonly children: ComponentChildren;
 }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next frame, so that keys typed at once reach the dialog.
+  useLayoutEffect(() => {
     const element = ref.current;
     const before = document.activeElement;
     element?.showModal();
