@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { call } from '../../api/call.ts';
 import { may } from '../../api/session.ts';
@@ -66,13 +66,16 @@ export function Instances(): JSX.Element {
     selected.value = next;
     isAllSelected.value = false;
   };
+  // Keys act on what was rendered last, also before the effects of that render have run.
+  const latest = useRef({ rows, currentRow, list });
+  latest.current = { rows, currentRow, list };
   useEffect(
     () =>
       addKeys([
         {
           key: 'j',
           description: 'Next instance',
-          run: () => setCurrent((at) => Math.min(rows.length - 1, at + 1)),
+          run: () => setCurrent((at) => Math.min(latest.current.rows.length - 1, at + 1)),
         },
         {
           key: 'k',
@@ -82,28 +85,31 @@ export function Instances(): JSX.Element {
         {
           key: 'x',
           description: 'Select the instance',
-          run: () => currentRow !== undefined && toggle(currentRow.id),
+          run: () => {
+            const { currentRow: row } = latest.current;
+            if (row !== undefined) toggle(row.id);
+          },
         },
         {
           key: 'Enter',
           description: 'Open the instance',
-          run: () => currentRow !== undefined && navigate(instanceHref(currentRow.id)),
+          run: () => {
+            const { currentRow: row } = latest.current;
+            if (row !== undefined) navigate(instanceHref(row.id));
+          },
         },
         {
           key: 'c',
           description: 'Cancel the selected instances',
           run: () => {
             if (!may('operate')) return;
+            const { currentRow: row } = latest.current;
             const ids =
-              selected.peek().size > 0
-                ? [...selected.peek()]
-                : currentRow === undefined
-                  ? []
-                  : [currentRow.id];
+              selected.peek().size > 0 ? [...selected.peek()] : row === undefined ? [] : [row.id];
             const done = (): void => {
               selected.value = new Set();
               isAllSelected.value = false;
-              void list.refresh();
+              void latest.current.list.refresh();
             };
             if (isAllSelected.peek()) {
               const conditions = toConditions(query.peek());
@@ -112,7 +118,7 @@ export function Instances(): JSX.Element {
           },
         },
       ]),
-    [rows, currentRow],
+    [],
   );
 
   const columns = shownColumns();
