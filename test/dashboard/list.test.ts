@@ -12,7 +12,7 @@ describeDashboard(
       for (const { path, text } of seededPages) {
         await page.goto(new URL(path, url).href);
         await page.getByText(text).first().waitFor({ state: 'attached' });
-        expect(await page.getByRole('alert').count(), path).toBe(0);
+        expect(await page.getByRole('alert').count(), `alerts on ${path}`).toBe(0);
       }
     });
 
@@ -59,7 +59,7 @@ describeDashboard(
         await rowOf(page, id).waitFor();
         await page.reload();
         await rowOf(page, id).waitFor();
-        expect(await rowOf(page, seed().ids.running).count(), typed).toBe(0);
+        expect(await rowOf(page, seed().ids.running).count(), `filter ${typed}`).toBe(0);
         await page.getByRole('button', { name: /^Remove filter/ }).click();
         await page.waitForURL(`${url}instances`);
       }
