@@ -134,6 +134,7 @@ describeDashboard(
 
     test('the palette finds an instance by the beginning of its id', async () => {
       const { page, url } = await open();
+      await shows(page, 'Needs attention');
       await page.keyboard.press('Control+k');
       await page.keyboard.type('order-4818');
       await page.getByRole('option', { name: `${seed().ids.failed} fulfilOrder` }).click();
