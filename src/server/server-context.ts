@@ -1,6 +1,9 @@
 import { LocalClient } from '../client/local-client.ts';
 import { explainInstance } from '../client/explaining/explain-instance.ts';
-import { explainInstances, type ExplainedInstance } from '../client/explaining/explain-instances.ts';
+import {
+  explainInstances,
+  type ExplainedInstance,
+} from '../client/explaining/explain-instances.ts';
 import { readAttention, type AttentionReads } from '../client/explaining/read-attention.ts';
 import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';

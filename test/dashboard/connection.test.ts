@@ -4,7 +4,7 @@ import { orchestration } from '../../src/index.ts';
 import { instancePath, rowOf, shows, signIn } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
 
-const go = orchestration('go', async (ctx, steps: number = 1) => {
+const go = orchestration('go', async (ctx, steps: number) => {
   for (let step = 1; step <= steps; step += 1) {
     await ctx.waitFor('go');
     ctx.setCustomStatus({ step });
@@ -199,7 +199,7 @@ describeDashboard('login and connection', ({ open }) => {
       await page.goto(url + path);
       await page.getByRole('heading', { level: 1 }).first().waitFor();
       await page.waitForLoadState('load');
-      expect(await page.getByRole('alert').count(), path).toBe(0);
+      expect(await page.getByRole('alert').count(), `alerts on ${path}`).toBe(0);
     }
   });
 

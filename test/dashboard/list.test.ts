@@ -12,7 +12,7 @@ describeDashboard(
       for (const { path, text } of seededPages) {
         await page.goto(new URL(path, url).href);
         await page.getByText(text).first().waitFor({ state: 'attached' });
-        expect(await page.getByRole('alert').count(), path).toBe(0);
+        expect(await page.getByRole('alert').count(), `alerts on ${path}`).toBe(0);
       }
     });
 
@@ -59,7 +59,7 @@ describeDashboard(
         await rowOf(page, id).waitFor();
         await page.reload();
         await rowOf(page, id).waitFor();
-        expect(await rowOf(page, seed().ids.running).count(), typed).toBe(0);
+        expect(await rowOf(page, seed().ids.running).count(), `filter ${typed}`).toBe(0);
         await page.getByRole('button', { name: /^Remove filter/ }).click();
         await page.waitForURL(`${url}instances`);
       }
@@ -134,6 +134,7 @@ describeDashboard(
 
     test('the palette finds an instance by the beginning of its id', async () => {
       const { page, url } = await open();
+      await shows(page, 'Needs attention');
       await page.keyboard.press('Control+k');
       await page.keyboard.type('order-4818');
       await page.getByRole('option', { name: `${seed().ids.failed} fulfilOrder` }).click();

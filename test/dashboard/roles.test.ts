@@ -181,8 +181,8 @@ describeDashboard('roles', ({ open }) => {
       const found = await statuses(page, sessionId);
       for (const [path, , needed] of requests) {
         const isAllowed = ranks[role] >= ranks[needed];
-        expect([path, found[path] === 403], path).toEqual([path, !isAllowed]);
-        if (isAllowed) expect(found[path], path).not.toBe(404);
+        expect([path, found[path] === 403], `request ${path}`).toEqual([path, !isAllowed]);
+        if (isAllowed) expect(found[path], `request ${path}`).not.toBe(404);
       }
       if (role === 'read') expect((await client.get(ids[0]))?.status).toBe('pending');
     },

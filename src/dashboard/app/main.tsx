@@ -28,8 +28,7 @@ startClock();
 startShortcuts();
 const root = document.getElementById('app');
 if (root !== null) render(<App />, root);
-void readSession().then(() => {
-  effect(() => {
-    if (unreachableSince.value !== undefined) setTimeout(() => void readSession(), retryMs);
-  });
+await readSession();
+effect(() => {
+  if (unreachableSince.value !== undefined) setTimeout(() => void readSession(), retryMs);
 });

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { ApiError } from '../api/api-error.ts';
 import { call } from '../api/call.ts';
-import type { Operation, Request, ResponseBody } from '../api/operations.ts';
+import type { Operation, ResponseBody } from '../api/operations.ts';
 import type { Conditions } from '../pages/instances/filter.ts';
 import type { ActionKind, ActionTarget } from '../state/actions.ts';
 import { parsePayload, type ActionInput } from './action-input.ts';
@@ -73,7 +73,7 @@ export async function dryRun(
     ...toBody(action, conditions, { ...input, eventName: input.eventName || 'event' }),
     dryRun: true,
   };
-  return (await call(routes[action], { body } as Request<'bulkCancel'>, abort)) as BulkResult;
+  return call(routes[action], { body }, abort);
 }
 
 const parallel = 6;
@@ -128,11 +128,7 @@ export class BulkRun {
     let changed = 0;
     for (;;) {
       const request = { body: { ...body, ...(cursor !== undefined && { cursor }) } };
-      const result = (await call(
-        routes[action],
-        request as Request<'bulkCancel'>,
-        this.#abort.signal,
-      )) as BulkResult;
+      const result = await call(routes[action], request, this.#abort.signal);
       changed += result.changed;
       this.changed.value = changed;
       this.refused.value = [...this.refused.peek(), ...result.refused].slice(0, maxRefusals);

@@ -9,8 +9,6 @@ export interface ActionResult {
   readonly text?: string;
 }
 
-type Body = Record<string, unknown>;
-
 /** Runs an action on one instance. Throws `ApiError`. */
 export async function runOn(
   action: ActionKind,
@@ -79,12 +77,12 @@ export async function runOn(
       return { changed: true, text: `Started ${started.id}.` };
     }
     case 'delete':
-      await call('deleteInstance', { params, body: {} as Body }, signal);
+      await call('deleteInstance', { params, body: {} }, signal);
       return { changed: true };
     case 'prune':
       await call(
         'pruneExecutions',
-        { params, body: { keepLast: Math.max(0, Number(input.keepLast) || 0) } as Body },
+        { params, body: { keepLast: Math.max(0, Number(input.keepLast) || 0) } },
         signal,
       );
       return { changed: true };

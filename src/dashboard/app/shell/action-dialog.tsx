@@ -172,12 +172,15 @@ function useOriginalInput(
   useEffect(() => {
     if (action !== 'runAgain' || id === '') return undefined;
     const abort = new AbortController();
-    void call('getInstance', { params: { id } }, abort.signal).then(
-      ({ input }) => {
+    const read = async (): Promise<void> => {
+      try {
+        const { input } = await call('getInstance', { params: { id } }, abort.signal);
         if (input !== undefined) change({ payload: JSON.stringify(input, null, 2) });
-      },
-      () => undefined, // The field stays empty.
-    );
+      } catch {
+        // The field stays empty.
+      }
+    };
+    void read();
     return () => abort.abort();
   }, []);
 }

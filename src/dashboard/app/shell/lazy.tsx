@@ -17,25 +17,24 @@ export function lazy<Name extends string>(
   return function LazyPage(props: Props): JSX.Element {
     const [Component, setComponent] = useState<PageComponent | undefined>(() => loaded);
     const [error, setError] = useState<ApiError>();
-    const read = (): void => {
+    const read = async (): Promise<void> => {
       setError(undefined);
-      load().then(
-        (module) => {
-          loaded = module[name];
-          setComponent(() => module[name]);
-        },
-        () =>
-          setError(
-            new ApiError(
-              0,
-              'PAGE_NOT_LOADED',
-              'This page could not be loaded. The server cannot be reached or has a new version.',
-            ),
+      try {
+        const { [name]: page } = await load();
+        loaded = page;
+        setComponent(() => page);
+      } catch {
+        setError(
+          new ApiError(
+            0,
+            'PAGE_NOT_LOADED',
+            'This page could not be loaded. The server cannot be reached or has a new version.',
           ),
-      );
+        );
+      }
     };
     useEffect(() => {
-      if (Component === undefined) read();
+      if (Component === undefined) void read();
     }, []);
     if (Component !== undefined) return <Component {...props} />;
     // A reload fetches the pages of a new version.

@@ -113,5 +113,5 @@ export function toConditions(query: URLSearchParams, { withStatus = true } = {})
   };
   return Object.fromEntries(
     Object.entries(conditions).filter(([, value]) => value !== undefined && value !== ''),
-  ) as Conditions;
+  );
 }

@@ -72,6 +72,7 @@ export function Instances(): JSX.Element {
     selected.value = next;
     isAllSelected.value = false;
   };
+  // Keys act on what was rendered last, also before the effects of that render have run.
   useEffect(
     () =>
       addKeys([

@@ -37,7 +37,8 @@ export function Plot({
     let isCurrent = true;
     let dispose: (() => void) | undefined;
     let observer: ResizeObserver | undefined;
-    void import('./uplot.ts').then(({ makePlot }) => {
+    const draw = async (): Promise<void> => {
+      const { makePlot } = await import('./uplot.ts');
       const element = box.current;
       if (!isCurrent || element === null) return;
       // Colours are those of the theme, so a new theme draws a new chart.
@@ -58,7 +59,8 @@ export function Plot({
         if (element.clientWidth > 0) chart.current?.setSize({ width: innerWidth(element), height });
       });
       observer.observe(element);
-    });
+    };
+    void draw();
     return () => {
       isCurrent = false;
       dispose?.();

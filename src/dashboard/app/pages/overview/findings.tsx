@@ -42,7 +42,7 @@ export function Findings({ findings }: { readonly findings: readonly Finding[] }
 
 function toRow(finding: Finding): FindingRow {
   const number =
-    'capped' in finding && finding.capped === true
+    'capped' in finding && finding.capped
       ? `${formatNumber(finding.count)}+`
       : formatNumber(finding.count);
   const since =
