@@ -119,7 +119,7 @@ describeDashboard('login and connection', ({ open }) => {
     await shows(page, '1e-7');
     await shows(page, /MiB|MB/);
     await page.getByRole('button', { name: /^Show more than/ }).click();
-    await shows(page, 'line 2000 ');
+    await shows(page, 'line 1200 ');
   });
 
   test('offline is announced, and the page is current after it', async () => {

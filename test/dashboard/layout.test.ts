@@ -27,8 +27,8 @@ const waiting = task(`${long}Task`, async (_ctx, _input: null) => 1);
 
 /** Fills a store with names that are hard to lay out. */
 async function addHostileNames({ client }: Perdure): Promise<void> {
-  for (const id of [`${long}-1`, hostile, '..']) await client.start(failing, undefined, { id });
-  await client.runTask(waiting, undefined, {
+  for (const id of [`${long}-1`, hostile, '..']) await client.start(failing, null, { id });
+  await client.runTask(waiting, null, {
     id: `${long}-task`,
     tags: { [long.slice(0, 60)]: hostile },
   });
@@ -94,7 +94,7 @@ describeDashboard(
 
     test('a list of one instance has one row and says so', async () => {
       const { page, perdure, url } = await open({ path: null });
-      await perdure.client.start(failing, undefined, { id: 'only' });
+      await perdure.client.start(failing, null, { id: 'only' });
       page.setDefaultTimeout(10_000);
       await page.goto(new URL('instances', url).href);
       await page.locator('.vt-rows .vr').first().waitFor();

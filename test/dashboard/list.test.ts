@@ -78,7 +78,7 @@ describeDashboard(
       await page.getByRole('button', { name: 'Save view' }).click();
       await page.getByRole('dialog').getByLabel('Name').fill('<b>Declined</b>');
       await page.getByRole('dialog').getByRole('button', { name: 'Save view' }).click();
-      const views = other.getByRole('navigation', { name: 'Saved views' });
+      const views = other.locator('#main').getByRole('navigation', { name: 'Saved views' });
       await views.getByRole('link', { name: '<b>Declined</b>' }).click();
       await rowOf(other, seed().ids.failed).waitFor();
       expect(new URL(other.url()).search).toBe('?status=failed');

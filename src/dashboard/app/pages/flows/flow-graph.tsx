@@ -11,6 +11,8 @@ import type { Box, Layout } from './graph-layout.ts';
 const boxWidth = 184;
 const mapWidth = 232;
 const boxHeight = 58;
+/** A box of this size is still 24 px high, which fingers can hit. */
+const smallestFit = 0.45;
 const mapHeight = 74;
 
 /** The steps as boxes, placed once per graph; a change of state repaints a box only. */
@@ -29,15 +31,20 @@ export function FlowGraph({
   const frame = useRef<HTMLDivElement>(null);
   const fit = (): void => {
     const element = frame.current;
-    if (element === null || layout === undefined) return;
+    // The graph is hidden on small screens.
+    if (element === null || layout === undefined || element.clientWidth === 0) return;
+    const { clientWidth, clientHeight } = element;
     setZoom(
-      Math.max(
-        0.2,
-        Math.min(1, element.clientWidth / layout.width, element.clientHeight / layout.height),
-      ),
+      Math.max(smallestFit, Math.min(1, clientWidth / layout.width, clientHeight / layout.height)),
     );
   };
-  useEffect(fit, [layout]);
+  useEffect(() => {
+    const element = frame.current;
+    if (element === null) return undefined;
+    const observer = new ResizeObserver(fit);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [layout]);
   const states = useMemo(() => new Map(graph.nodes.map((node) => [node.name, node])), [graph]);
   if (layout === undefined) return <Loading />;
   return (
