@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core';
-import { expect, test } from 'vitest';
+import { test } from 'vitest';
 import { seededPages, type SeededPage } from './dashboard-pages.ts';
 import { describeDashboard } from './open-dashboard.ts';
 import { expectAccessible, expectNoOverflow } from './page-checks.ts';
@@ -25,16 +25,4 @@ describeDashboard(
     });
   },
   { seed: true, kinds: ['SQLite'] },
-);
-
-describeDashboard(
-  'every page below /a/b/',
-  ({ open }) => {
-    test.each(seededPages)('$name loads', async (seeded) => {
-      const { page, url } = await open({ path: null, basePath: '/a/b/' });
-      await openPage(page, url, seeded);
-      expect(new URL(page.url()).pathname).toMatch(/^\/a\/b\//);
-    });
-  },
-  { seed: true, kinds: ['PostgreSQL'] },
 );
