@@ -183,7 +183,9 @@ describeDashboard(
       const { page, perdure, url } = await open({ path: null });
       await perdure.client.start('idle', undefined, { id: 'one' });
       await page.route(/\/(session|v1\/.*)$/, async (route) => {
-        if (route.request().method() !== 'GET') return route.continue();
+        const request = route.request();
+        const isStream = request.headers()['accept'] === 'text/event-stream';
+        if (request.method() !== 'GET' || isStream) return route.continue();
         const response = await route.fetch();
         if (!(response.headers()['content-type'] ?? '').includes('json')) {
           return route.fulfill({ response });

@@ -4,8 +4,8 @@ import { instancePath, rowOf, shows } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
 
 describeDashboard(
-  'pages and the list of instances',
-  ({ open, seed }) => {
+  'pages',
+  ({ open }) => {
     // The harness fails a test for a CSP report, a foreign request or a console error (bound A13).
     test.each(['/', '/a/b/'])('every page loads from its address below %s', async (basePath) => {
       const { page, url } = await open({ path: null, basePath });
@@ -15,7 +15,14 @@ describeDashboard(
         expect(await page.getByRole('alert').count(), `alerts on ${path}`).toBe(0);
       }
     });
+  },
+  { seed: true },
+);
 
+// What the browser keeps does not depend on the store.
+describeDashboard(
+  'the list of instances',
+  ({ open, seed }) => {
     test('back and forward restore page, tab and filter', async () => {
       const { page, url } = await open({ path: 'instances' });
       await page.getByRole('button', { name: /^Failed/ }).click();
@@ -153,5 +160,5 @@ describeDashboard(
       await rowOf(page, 'idle-2').waitFor();
     });
   },
-  { seed: true },
+  { seed: true, kinds: ['SQLite'] },
 );
