@@ -3,21 +3,27 @@ import { seededPages } from './dashboard-pages.ts';
 import { instancePath, rowOf, shows } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
 
-describeDashboard(
-  'pages',
-  ({ open }) => {
-    // The harness fails a test for a CSP report, a foreign request or a console error (bound A13).
-    test.each(['/', '/a/b/'])('every page loads from its address below %s', async (basePath) => {
-      const { page, url } = await open({ path: null, basePath });
-      for (const { path, text } of seededPages) {
-        await page.goto(new URL(path, url).href);
-        await page.getByText(text).first().waitFor({ state: 'attached' });
-        expect(await page.getByRole('alert').count(), `alerts on ${path}`).toBe(0);
-      }
-    });
-  },
-  { seed: true },
-);
+// The harness fails a test for a CSP report, a foreign request or a console error (bound A13). `every-page.test.ts` opens
+// the pages below `/` on SQLite.
+for (const [kind, basePath] of [
+  ['PostgreSQL', '/'],
+  ['SQLite', '/a/b/'],
+] as const) {
+  describeDashboard(
+    'pages',
+    ({ open }) => {
+      test(`every page loads from its address below ${basePath}`, async () => {
+        const { page, url } = await open({ path: null, basePath });
+        for (const { path, text } of seededPages) {
+          await page.goto(new URL(path, url).href);
+          await page.getByText(text).first().waitFor({ state: 'attached' });
+          expect(await page.getByRole('alert').count(), `alerts on ${path}`).toBe(0);
+        }
+      });
+    },
+    { seed: true, kinds: [kind] },
+  );
+}
 
 // What the browser keeps does not depend on the store.
 describeDashboard(
