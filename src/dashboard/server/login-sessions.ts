@@ -72,7 +72,7 @@ export class LoginSessions implements SessionLookup {
     return `${this.#toCookie(isSecure, '')}; Max-Age=0`;
   }
 
-  /** Returns the session that the cookie of a request names, whoever sent the request. */
+  /** Returns the session that the cookie of a request names. Does not check the origin of the request. */
   get(headers: Headers): LoginSession | undefined {
     for (const { id, isSecure } of this.#readCookies(headers)) {
       const session = this.#sessions.get(keyOf(id));

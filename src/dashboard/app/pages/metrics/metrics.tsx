@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { call } from '../../api/call.ts';
-import { Panel, Segments } from '../../components/panel.tsx';
+import { Panel } from '../../components/panel.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { serverNow } from '../../state/clock.ts';
@@ -10,6 +10,7 @@ import { useResource } from '../../state/resource.ts';
 import { formatDuration, formatNumber } from '../../words/format.ts';
 import { Plot, type Line } from './plot.tsx';
 import { readSeries, summarise, windows } from './series-data.ts';
+import { WindowChoice } from './window-choice.tsx';
 
 /** The minute series as charts. */
 export function Metrics(): JSX.Element {
@@ -50,19 +51,7 @@ export function Metrics(): JSX.Element {
             ))}
           </select>
         </label>
-        <Segments
-          label="Window"
-          value={window}
-          options={[
-            ['1h', '1 h'],
-            ['6h', '6 h'],
-            ['24h', '24 h'],
-            ['7d', '7 d'],
-          ]}
-          onChange={(value) =>
-            setQuery({ window: value === '1h' ? undefined : value }, { replace: true })
-          }
-        />
+        <WindowChoice value={window} />
       </TopBar>
       <div class="wrap">
         {series.error.value !== undefined && (

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import { Icon } from '../../components/icon.tsx';
-import { Meter, Panel, Segments } from '../../components/panel.tsx';
+import { Meter, Panel } from '../../components/panel.tsx';
 import { Spark } from '../../components/spark.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
@@ -11,7 +11,7 @@ import { Ago } from '../../components/text.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { attention } from '../../state/attention.ts';
 import { now, serverNow } from '../../state/clock.ts';
-import { href, query, setQuery } from '../../state/router.ts';
+import { href, query } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import {
   formatAge,
@@ -34,6 +34,7 @@ import {
   type Window,
 } from '../metrics/series-data.ts';
 import { Findings } from './findings.tsx';
+import { WindowChoice } from '../metrics/window-choice.tsx';
 
 const shown = 5;
 const oldMs = 60_000;
@@ -79,19 +80,7 @@ export function Overview(): JSX.Element {
   return (
     <>
       <TopBar title="Overview">
-        <Segments
-          label="Window"
-          value={window}
-          options={[
-            ['1h', '1 h'],
-            ['6h', '6 h'],
-            ['24h', '24 h'],
-            ['7d', '7 d'],
-          ]}
-          onChange={(value) =>
-            setQuery({ window: value === '1h' ? undefined : value }, { replace: true })
-          }
-        />
+        <WindowChoice value={window} />
       </TopBar>
       <div class="wrap">
         {findings.error.value !== undefined && (
