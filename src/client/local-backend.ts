@@ -9,7 +9,7 @@ import { runBulkSlice } from '../management/bulk-slice.ts';
 import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
-import { encodeMessage } from '../model/message.ts';
+import { encodeMessage, type StartMessage } from '../model/message.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
@@ -168,16 +168,16 @@ export class LocalBackend implements ClientBackend {
   }
 
   async start({ id: instanceId, name, version, payload, tags }: StartCall): Promise<void> {
-    const tagged = tags !== undefined && { tags };
-    const instance: NewInstance = {
+    const start: StartMessage = { kind: 'start', name, version, payload };
+    const untagged: NewInstance = {
       instanceId,
       incarnation: randomToken(),
       name,
       version,
       inputHash: inputHash(payload),
-      start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
-      ...tagged,
+      start: encodeMessage(tags === undefined ? start : { ...start, tags }),
     };
+    const instance = tags === undefined ? untagged : { ...untagged, tags };
     const result = await this.completions.recentStarts.during(instance, () =>
       this.#create(instance),
     );

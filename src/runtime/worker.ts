@@ -328,7 +328,7 @@ function createContext(params: WorkerParams): WorkerContext {
   const resolved = resolveOptions(options, registry.buildId);
   const tasks = new TaskRegistry(definitions.tasks ?? []);
   const { logger } = resolved;
-  const series = new SeriesCounters(clock);
+  const series = new SeriesCounters();
   const shared = { provider, store: provider, clock, client, registry, tasks };
   return { ...shared, options: resolved, logger, series };
 }

@@ -237,8 +237,9 @@ export class ActivityDispatcher {
 
   #start({ run, handler }: AcceptedRun): void {
     const { kind, name, claims, failures, nowMs, dueAt } = run.item;
-    this.#params.series.waited(name, nowMs - dueAt);
-    if (kind === 'task' && claims === 1 && failures === 0) this.#params.series.started(name);
+    const { series } = this.#params;
+    series.waited(name, nowMs, nowMs - dueAt);
+    if (kind === 'task' && claims === 1 && failures === 0) series.started(name, nowMs);
     this.#running.add(run);
     void this.#follow(run, handler);
   }
@@ -326,7 +327,7 @@ export class ActivityDispatcher {
 
   #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
     const { options, series } = this.#params;
-    series.attempted(run.item.name, durationMs);
+    series.attempted(run.item.name, run.item.nowMs + durationMs, durationMs);
     if (result.kind !== 'retry') reportFailedAttempt(options.logger, run.item, result);
     const { attemptEnded } = options.hooks;
     if (attemptEnded === undefined) return;

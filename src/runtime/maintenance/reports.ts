@@ -1,3 +1,4 @@
+import type { Clock } from '../../model/clock.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import {
   decodeFailure,
@@ -98,9 +99,11 @@ export function reportSafely(logger: Logger, report: () => void): void {
 /** Counts, logs and reports the end of a task run that this worker committed. */
 export function reportTaskEnd(
   {
+    clock,
     options: { logger, hooks },
     series,
   }: {
+    readonly clock: Clock;
     readonly options: Pick<ResolvedOptions, 'logger' | 'hooks'>;
     readonly series: SeriesCounters;
   },
@@ -109,7 +112,7 @@ export function reportTaskEnd(
   outcome?: Outcome,
 ): void {
   const { instanceId, name: task } = item;
-  series.ended(task, status);
+  series.ended(task, clock.now(), status);
   if (status === 'failed' && outcome?.kind === 'failed')
     reportFailedTask(logger, item, outcome.failure);
   reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));

@@ -1,4 +1,3 @@
-import type { Clock } from '../../model/clock.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { SeriesRow } from '../../providers/contract/series.ts';
 import {
@@ -18,38 +17,33 @@ type Minute = Map<string, MutableCounts>;
 // Bounds the memory while the store is unavailable.
 const maxMinutes = 60;
 
-/** Counts starts, ends and durations by minute and name, in memory. */
+/** Counts starts, ends and durations by minute and name, in memory. Takes times that its callers have read anyway. */
 export class SeriesCounters {
-  readonly #clock: Clock;
   readonly #minutes = new Map<number, Minute>();
   #currentAt = Number.NaN;
   #current: Minute = new Map();
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  started(name: string): void {
-    this.#of(name).starts += 1;
+  started(name: string, nowMs: number): void {
+    this.#of(name, nowMs).starts += 1;
   }
 
   /**
    * `durationMs` is that of an orchestration execution. Absent: unknown. Stops are counted from the instances instead,
    * because the store also stops instances without a worker.
    */
-  ended(name: string, status: TerminalStatus, durationMs?: number): void {
-    const { ends, instances } = this.#of(name);
+  ended(name: string, nowMs: number, status: TerminalStatus, durationMs?: number): void {
+    const { ends, instances } = this.#of(name, nowMs);
     if (!isStop(status)) ends[status] = (ends[status] ?? 0) + 1;
     if (durationMs !== undefined && !Number.isNaN(durationMs)) addDuration(instances, durationMs);
   }
 
-  attempted(name: string, durationMs: number): void {
-    addDuration(this.#of(name).attempts, durationMs);
+  attempted(name: string, nowMs: number, durationMs: number): void {
+    addDuration(this.#of(name, nowMs).attempts, durationMs);
   }
 
   /** Counts how long an activity or task waited for its claim. */
-  waited(name: string, waitMs: number): void {
-    addDuration(this.#of(name).waits, waitMs);
+  waited(name: string, nowMs: number, waitMs: number): void {
+    addDuration(this.#of(name, nowMs).waits, waitMs);
   }
 
   /** Removes and returns all counts, with a total per minute. */
@@ -68,14 +62,13 @@ export class SeriesCounters {
     return rows;
   }
 
-  #of(name: string): MutableCounts {
-    const now = this.#clock.now();
+  #of(name: string, nowMs: number): MutableCounts {
     // Written so that NaN also selects the minute again.
-    if (!(now >= this.#currentAt && now < this.#currentAt + minuteMs)) this.#select(now);
+    if (!(nowMs >= this.#currentAt && nowMs < this.#currentAt + minuteMs)) this.#select(nowMs);
     const counts = this.#current.get(name);
     if (counts !== undefined) return counts;
     const isFull = this.#current.size >= maxSeriesNames && name !== otherName;
-    return isFull ? this.#of(otherName) : this.#add(name);
+    return isFull ? this.#of(otherName, nowMs) : this.#add(name);
   }
 
   #add(name: string): MutableCounts {

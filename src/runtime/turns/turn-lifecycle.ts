@@ -64,9 +64,8 @@ export class TurnLifecycle {
       subject,
       firstEventId: result.firstEventId,
       events: result.events,
-      ...((time.path === 'slow' || provider.clockIsEstimate !== true) && {
-        storeNowMs: time.nowMs,
-      }),
+      storeNowMs:
+        time.path === 'slow' || provider.clockIsEstimate !== true ? time.nowMs : undefined,
       bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
       worker: options.name,
@@ -179,9 +178,9 @@ export class TurnLifecycle {
   #count({ name, executionId, execution }: WarmInstance, turn: Turn, nowMs: number): void {
     const { series } = this.#params;
     const { status } = turn.outcome;
-    if (executionId === 1 && turn.firstEventId === 1) series.started(name);
+    if (executionId === 1 && turn.firstEventId === 1) series.started(name, nowMs);
     if (status !== 'running' && status !== 'continuedAsNew') {
-      series.ended(name, status, nowMs - execution.startedAt);
+      series.ended(name, nowMs, status, nowMs - execution.startedAt);
     }
   }
 

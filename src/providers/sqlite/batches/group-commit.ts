@@ -97,6 +97,7 @@ export class GroupCommit {
   readonly #rollbackTo;
   #queue: Pending[] = [];
   #flushIsDue = false;
+  #since = 0;
   #attempts = 0;
   #retry: NodeJS.Timeout | undefined;
   #drained: (() => void)[] = [];
@@ -138,7 +139,9 @@ export class GroupCommit {
   /** Runs the work in the next group. Resolves after its commit. */
   run<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ operation, work, since: performance.now(), resolve, reject });
+      // One reading for all operations of an iteration of the event loop.
+      if (!this.#flushIsDue) this.#since = performance.now();
+      this.#queue.push({ operation, work, since: this.#since, resolve, reject });
       this.#scheduleFlush();
     });
   }

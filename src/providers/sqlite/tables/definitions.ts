@@ -18,7 +18,7 @@ export interface Definition {
  */
 export class Definitions {
   readonly #db: Database.Database;
-  readonly #keys = new Map<string, number>();
+  readonly #keys = new KeysByName();
   readonly #definitions = new Map<number, Definition & { readonly kind: DefinitionKind }>();
   /** Names that are paused, as of the last query. Only valid directly after it. */
   #paused: ReadonlySet<string> = none;
@@ -50,11 +50,10 @@ export class Definitions {
 
   /** Returns the key of a definition, or `undefined` if it is not in the store. */
   find(kind: DefinitionKind, name: string, version: string | null): number | undefined {
-    const cacheKey = cacheKeyOf(kind, name, version);
-    const cached = this.#keys.get(cacheKey);
+    const cached = this.#keys.get(kind, name, version);
     if (cached !== undefined) return cached;
     this.#refresh();
-    return this.#keys.get(cacheKey);
+    return this.#keys.get(kind, name, version);
   }
 
   /** Returns the keys of the given definitions that are in the store. */
@@ -62,7 +61,7 @@ export class Definitions {
     this.#refresh();
     const keys = new Set<number>();
     for (const { name, version } of definitions) {
-      const key = this.#keys.get(cacheKeyOf(kind, name, version));
+      const key = this.#keys.get(kind, name, version);
       if (key !== undefined) keys.add(key);
     }
     return [...keys];
@@ -124,7 +123,7 @@ export class Definitions {
     this.#knownUpTo = this.#confirmedUpTo;
     if (this.#unconfirmed.length === 0) return;
     for (const { definitionKey, kind, name, version } of this.#unconfirmed) {
-      this.#keys.delete(cacheKeyOf(kind, name, version));
+      this.#keys.delete(kind, name, version === '' ? null : version);
       this.#definitions.delete(definitionKey);
     }
     this.#unconfirmed = [];
@@ -152,7 +151,7 @@ export class Definitions {
   #remember(row: Row): void {
     const { definitionKey, kind, name } = row;
     const version = row.version === '' ? null : row.version;
-    this.#keys.set(cacheKeyOf(kind, name, version), definitionKey);
+    this.#keys.set({ kind, name, version }, definitionKey);
     this.#definitions.set(definitionKey, { kind, name, version });
     if (this.#db.inTransaction) this.#unconfirmed.push(row);
   }
@@ -176,7 +175,27 @@ interface Row {
   readonly version: string;
 }
 
-// The length prefix keeps ('a', 'bc') and ('ab', 'c') apart.
-function cacheKeyOf(kind: DefinitionKind, name: string, version: string | null): string {
-  return `${kind} ${(version ?? '').length} ${version ?? ''}${name}`;
+type VersionKeys = Map<string | null, number>;
+
+/** Keys by kind, name and version. Nested maps, because a joined text would be built and hashed for each start. */
+class KeysByName {
+  readonly #byName: Readonly<Record<DefinitionKind, Map<string, VersionKeys>>> = {
+    orchestration: new Map(),
+    activity: new Map(),
+    task: new Map(),
+  };
+
+  get(kind: DefinitionKind, name: string, version: string | null): number | undefined {
+    return this.#byName[kind].get(name)?.get(version);
+  }
+
+  set({ kind, name, version }: Definition & { readonly kind: DefinitionKind }, key: number): void {
+    const byName = this.#byName[kind];
+    const versions: VersionKeys = byName.get(name) ?? new Map();
+    byName.set(name, versions.set(version, key));
+  }
+
+  delete(kind: DefinitionKind, name: string, version: string | null): void {
+    this.#byName[kind].get(name)?.delete(version);
+  }
 }
