@@ -83,7 +83,12 @@ export class TaskRows {
        RETURNING instance_id AS instanceId, dedupe_key AS dedupeKey`;
     const end = <Values extends object = object>(status: TerminalStatus, assignments = '') =>
       db.prepare<[End & Values], EndedRun>(update(status, assignments));
-    this.#complete = end<{ output: string | null }>('completed', ', output = :output');
+    // By place, because nearly all runs end here: a parameter with a name takes 0.1 µs more.
+    this.#complete = db.prepare<[number, number, string | null, number], EndedRun>(
+      `UPDATE instances SET status = 'completed', ended_at = ?, completed_at = ?, output = ?
+       WHERE instance_key = ? AND ended_at IS NULL
+       RETURNING instance_id AS instanceId, dedupe_key AS dedupeKey`,
+    );
     this.#fail = db.prepare<[End & { failure: string }], FailedRun>(
       `${update('failed', ', failure = :failure, failures = failures + 1')},
                  on_fail AS onFail, on_fail_options AS onFailOptions`,
@@ -155,7 +160,7 @@ export class TaskRows {
   }
 
   complete(instanceKey: number, output: string | null, now: number): EndedRun | undefined {
-    return this.#complete.get({ instanceKey, now, output });
+    return this.#complete.get(now, now, output, instanceKey);
   }
 
   fail(instanceKey: number, failure: string, now: number): FailedRun | undefined {

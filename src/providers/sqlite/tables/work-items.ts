@@ -118,12 +118,13 @@ export class WorkItems {
               cancel_requested AS cancelRequested, definition_key < 0 AS isPaused
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
+    // By place: a parameter with a name takes 0.1 µs more.
     const claim = (assignment: string) =>
-      db.prepare<[ClaimBy & { itemKey: number; secret: string }]>(
+      db.prepare<[string, number, number, string | null, number, number]>(
         `UPDATE worker_queue
-         SET lock_token = :secret, locked_until = :lockedUntil, next_at = :lockedUntil, claims = claims + 1,
-             claimed_by = :worker, claimed_at = :now ${assignment}
-         WHERE item_key = :itemKey`,
+         SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, claimed_by = ?, claimed_at = ?
+             ${assignment}
+         WHERE item_key = ?`,
       );
     this.#claim = claim('');
     // A started run does not expire. Separate, because updating another index would cost every activity.
@@ -232,12 +233,12 @@ export class WorkItems {
   /** Locks an item and counts the claim. Deletes it and returns `undefined` if its instance is missing. */
   claim(
     itemKey: number,
-    by: ClaimBy,
+    { worker, now, lockedUntil }: ClaimBy,
     isTask: boolean,
   ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
     const secret = this.#secrets.next();
     const claim = isTask ? this.#claimTask : this.#claim;
-    claim.run({ ...by, itemKey, secret });
+    claim.run(secret, lockedUntil, lockedUntil, worker, now, itemKey);
     const row = this.#selectClaimed.get(itemKey);
     if (row === undefined) {
       this.#delete.run(itemKey);
