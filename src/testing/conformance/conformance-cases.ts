@@ -28,6 +28,7 @@ import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
 import { lists } from './cases/instances/lists.ts';
+import { tags } from './cases/instances/tags.ts';
 import { inspection } from './cases/instances/inspection.ts';
 import { jobEnds } from './cases/jobs/job-ends.ts';
 import { jobs } from './cases/jobs/jobs.ts';
@@ -129,6 +130,7 @@ export const capabilities: readonly Capability[] = [
   hints,
   reads,
   lists,
+  tags,
   hostileStrings,
   largeBatches,
   deletions,
