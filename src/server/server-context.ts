@@ -153,7 +153,7 @@ export function createServerContext(
     payloadLimitBytes,
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
-    changes: new ChangeFeed(provider),
+    changes: new ChangeFeed(provider, queues),
     metrics,
     openApi: () => (openApi ??= makeOpenApi()),
     showStacks: options.showStacks,
