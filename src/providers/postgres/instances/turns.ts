@@ -14,7 +14,7 @@ import {
   type InstanceRows,
   newInstanceRow,
 } from '../tables/instance-rows.ts';
-import type { InstanceStops, StopRequest } from '../stopping/cancellation.ts';
+import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
