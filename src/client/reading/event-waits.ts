@@ -32,9 +32,10 @@ export class EventWaits {
   /** Returns the operation that receives an event; `undefined` if the event is buffered. */
   arrive(name: string): number | undefined {
     const waits = this.#waits.get(name);
-    for (const operation of waits ?? []) {
-      waits?.delete(operation);
-      return operation;
+    const [oldest] = waits ?? [];
+    if (oldest !== undefined) {
+      waits?.delete(oldest);
+      return oldest;
     }
     // Without the events before, the first one of a name most likely ended a wait that is not known.
     if (this.#isPartial && waits === undefined) return undefined;

@@ -136,7 +136,7 @@ class TimelineBuilder {
     this.#addOperation(id, event);
     const ended = matchEvent(this.#waits, event);
     if (ended === undefined) return;
-    const known = this.#items.get(ended) ?? { operation: ended, kind: 'event' };
+    const known: TimelineItem = this.#items.get(ended) ?? { operation: ended, kind: 'event' };
     const name = 'name' in event ? { name: event.name } : {};
     this.#items.set(ended, { ...known, ...name, endedAt: event.at, outcome: 'completed' });
   }
