@@ -11,7 +11,7 @@ export const failure = JSON.stringify({
   message: 'card declined',
   code: 'CARD_DECLINED',
 });
-export const retry = JSON.stringify({
+const retry = JSON.stringify({
   retry: {
     maxAttempts: 10,
     backoff: 'fixed',
