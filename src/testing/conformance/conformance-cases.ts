@@ -65,6 +65,7 @@ import { terminal } from './cases/instances/terminal.ts';
 import { terminations } from './cases/cancellation/terminations.ts';
 import { timerTurns } from './cases/queues/timer-turns.ts';
 import { instancePauses } from './cases/pausing/instance-pauses.ts';
+import { treePauses } from './cases/pausing/tree-pauses.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
 import { turnAcks } from './cases/instances/turn-acks.ts';
@@ -147,6 +148,7 @@ export const capabilities: readonly Capability[] = [
   inspection,
   views,
   instancePauses,
+  treePauses,
   definitionPauses,
   leases,
   takeovers,
