@@ -23,7 +23,7 @@ const retry = JSON.stringify({
   },
 });
 
-const started: HistoryEvent = {
+export const started: Extract<HistoryEvent, { kind: 'executionStarted' }> = {
   kind: 'executionStarted',
   at: 1,
   name: 'sample',
@@ -101,7 +101,7 @@ export interface State {
   readonly short: string;
 }
 
-export const childScheduled: HistoryEvent = {
+export const childScheduled: Extract<HistoryEvent, { kind: 'childScheduled' }> = {
   kind: 'childScheduled',
   at: 1,
   operation: 1,

@@ -10,6 +10,7 @@ import {
   childScheduled,
   fail,
   scheduled,
+  started,
   timer,
 } from './why-arrangements.ts';
 

@@ -7,7 +7,7 @@ import {
 } from '../../src/testing/conformance/job-helpers.ts';
 import { newWorker } from '../../src/testing/conformance/sample-data.ts';
 import { createTask, startTask } from '../../src/testing/conformance/task-helpers.ts';
-import { type State, failure } from './why-arrangements.ts';
+import { type State, failure, liveWorker } from './why-arrangements.ts';
 
 /** The states of the task run or job `a`. */
 export const taskStates: readonly State[] = [

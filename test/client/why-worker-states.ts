@@ -5,6 +5,7 @@ import {
   charge,
   definition,
   fail,
+  liveWorker,
   pause,
   scheduled,
 } from './why-arrangements.ts';
