@@ -21,7 +21,7 @@ const rowsPerSlice = 5_000;
 
 /** Counts entries of the queues, one slice of a table at a time. */
 export class QueueDepthSlices {
-  readonly tables;
+  readonly tables: readonly Database.Statement<[Slice], Part>[];
 
   constructor(db: Database.Database) {
     const isPaused = `definition_key < 0 OR definition_key IN (
@@ -57,7 +57,7 @@ export class QueueDepthSlices {
         `SELECT 'messages' AS queue, ${part}, 0 AS ready, 0 AS delayed, 0 AS claimed, 0 AS paused, NULL AS oldestReadyAt
          FROM ${slice('orchestrator_queue', 'message_key', '')}`,
       ),
-    ] as const;
+    ];
   }
 }
 
