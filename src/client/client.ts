@@ -413,7 +413,7 @@ export abstract class Client implements Submitter {
     return this.#backend.count(readCountArguments(filter, options, this.#backend.clock.now()));
   }
 
-  /** Lists the orchestrations, tasks and flows that have instances, with counts by status. */
+  /** Lists the orchestrations, tasks and flows that have instances, by name, with counts by status. */
   async definitions(): Promise<readonly DefinitionInfo[]> {
     this.assertOpen();
     return this.#backend.definitions();

@@ -1,4 +1,9 @@
-import { decodeEvent, isIncoming, type HistoryEvent } from '../model/event.ts';
+import {
+  decodeEvent,
+  isIncoming,
+  type ExecutionStarted,
+  type HistoryEvent,
+} from '../model/event.ts';
 import { notFound, PerdureError } from '../model/failures/errors.ts';
 import {
   findFailurePoint,
@@ -10,13 +15,21 @@ import {
 } from '../model/kept-history.ts';
 import { isRetryable, isTerminal } from '../model/status.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { ExecutionRecord, InstanceRecord } from '../providers/contract/instances.ts';
+import { isDefaultChildId } from '../model/values/child-id.ts';
+import type {
+  ExecutionRecord,
+  InstanceRecord,
+  ListInstancesResult,
+} from '../providers/contract/instances.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import { quote, refused } from './rerun-errors.ts';
 import { startOf } from './rerun-start.ts';
 
 const pageSize = 1_000;
 const turnPageSize = 100;
+const maxFixedChildIds = 1_000;
+// A child may have been created before the start of its parent, by a clock that was set back meanwhile.
+const maxClockStepMs = 60_000;
 
 /** Reads the record of a root. Throws if there is none, or if it is a child. */
 export async function readRecord(provider: Provider, id: string): Promise<InstanceRecord> {
@@ -58,6 +71,56 @@ async function assertNotDeleted(
 ): Promise<void> {
   const [record] = await provider.getInstances([instanceId]);
   if (record?.incarnation !== incarnation) throw notFound(instanceId);
+}
+
+/**
+ * Returns the ids of children that the code of an execution chose, with those of the executions that it copies. A rerun
+ * from the start gives such a child a generated id, because its own id is taken. Throws if there are more than 1,000.
+ */
+export async function readFixedChildIds(
+  provider: Provider,
+  execution: Pick<HistorySource, 'instanceId' | 'executionId'>,
+  { started, what }: { readonly started: ExecutionStarted | undefined; readonly what: string },
+): Promise<readonly string[]> {
+  const fixed = new Set(started?.takenChildIds);
+  const firstExecutions = new Map<string, number>();
+  for (const { instanceId, executionId } of [execution, ...(started?.inherited ?? [])]) {
+    const known = firstExecutions.get(instanceId) ?? executionId;
+    firstExecutions.set(instanceId, Math.min(known, executionId));
+  }
+  for (const [instanceId, executionId] of firstExecutions) {
+    for await (const id of childIdsSince(provider, instanceId, executionId)) {
+      if (!isDefaultChildId(instanceId, id)) fixed.add(id);
+      if (fixed.size > maxFixedChildIds) {
+        throw new PerdureError(
+          'INSTANCE_NOT_RETRYABLE',
+          `Instance ${quote(execution.instanceId)} cannot be ${what} from the start: more than ${maxFixedChildIds} of its children have an id that its code chose, and the code would start them again. Use \`from: 'failure'\`, or start a new instance.`,
+        );
+      }
+    }
+  }
+  return [...fixed];
+}
+
+/** The ids of the children that an instance started in this execution or later. */
+async function* childIdsSince(
+  provider: Provider,
+  instanceId: string,
+  executionId: number,
+): AsyncGenerator<string, void, undefined> {
+  const [first] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
+  const startedAt = first?.startedAt ?? null;
+  if (startedAt === null) return;
+  let beforeKey: number | null = Number.MAX_SAFE_INTEGER;
+  while (beforeKey !== null) {
+    const page: ListInstancesResult = await provider.listInstances({
+      filter: { parentInstanceId: instanceId, createdFrom: startedAt - maxClockStepMs },
+      limit: pageSize,
+      beforeKey,
+    });
+    yield* page.instances.map((one) => one.instanceId);
+    beforeKey = page.nextKey;
+  }
 }
 
 /** Where a rerun begins. */

@@ -45,8 +45,10 @@ export function freshStart(options: {
   readonly payload: Payload | null;
   readonly started: ExecutionStarted | undefined;
   readonly tags: Tags;
+  /** The fixed ids of children that exist. */
+  readonly takenChildIds: readonly string[];
 }): RerunStart {
-  const { name, version, payload, started, tags } = options;
+  const { name, version, payload, started, tags, takenChildIds } = options;
   const carried = started?.carried;
   const message: Message = {
     kind: 'start',
@@ -55,6 +57,7 @@ export function freshStart(options: {
     payload,
     ...(carried !== undefined && { carried }),
     ...(Object.keys(tags).length > 0 && { tags }),
+    ...(takenChildIds.length > 0 && { takenChildIds }),
   };
   return { messages: [encodeMessage(message)] };
 }

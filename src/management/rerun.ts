@@ -14,7 +14,13 @@ import type {
   RetryResult,
 } from '../providers/contract/reruns.ts';
 import { quote, refused } from './rerun-errors.ts';
-import { readChildren, readCut, readExecution, readRecord } from './rerun-source.ts';
+import {
+  readChildren,
+  readCut,
+  readExecution,
+  readFixedChildIds,
+  readRecord,
+} from './rerun-source.ts';
 import { freshStart, inputOf, keptStart, startOf } from './rerun-start.ts';
 
 /** A retry, checked and encoded. */
@@ -135,7 +141,13 @@ export async function forkInstance(provider: Provider, call: ForkCall): Promise<
       tags: keep === 0 ? record.tags : keepHistory(events, keep).tags,
       start:
         keep === 0
-          ? freshStart({ ...record, version, payload, started })
+          ? freshStart({
+              ...record,
+              version,
+              payload,
+              started,
+              takenChildIds: await readFixedChildIds(provider, source, { started, what: 'forked' }),
+            })
           : keptStart({ events, keep, takenBack, source, target, children: new Map() }),
       audit: auditOf('fork', call, typeof call.from === 'number' ? 'event' : call.from),
     },
@@ -187,7 +199,12 @@ async function planOrchestrationRetry(
   const { version } = record;
   const start =
     keep === 0
-      ? freshStart({ ...record, payload: inputOf(call, started), started })
+      ? freshStart({
+          ...record,
+          payload: inputOf(call, started),
+          started,
+          takenChildIds: await readFixedChildIds(provider, source, { started, what: 'retried' }),
+        })
       : keptStart({
           events,
           keep,

@@ -24,6 +24,7 @@ import {
   reasonField,
   tagChangesField,
   tagsField,
+  takenChildIdsField,
   targetKindField,
   triggerField,
   type FieldChecks,
@@ -70,6 +71,8 @@ export interface ExecutionStarted extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags of the instance at this time. */
   readonly tags?: Tags;
+  /** Ids that children of the execution before it have. A call with one of them gets a generated id. */
+  readonly takenChildIds?: readonly string[];
   /** The writers of the events that a retry or a fork copied, oldest first. */
   readonly inherited?: readonly InheritedEvents[];
 }
@@ -365,6 +368,7 @@ const boundaryFields: Readonly<
     carriedField,
     cancelField,
     tagsField,
+    takenChildIdsField,
     inheritedField,
   ],
   executionCompleted: [],

@@ -16,6 +16,7 @@ import {
   parentField,
   reasonField,
   tagsField,
+  takenChildIdsField,
   triggerField,
   type FieldChecks,
 } from './values/stored-fields.ts';
@@ -32,6 +33,8 @@ export interface StartMessage {
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
   readonly tags?: Tags;
+  /** Of a retry or a fork from the start: the fixed ids of the children that the code may start again. */
+  readonly takenChildIds?: readonly string[];
 }
 
 interface Completion {
@@ -143,7 +146,15 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
-  start: [nameField, ['version', isTextOrNull], parentField, carriedField, cancelField, tagsField],
+  start: [
+    nameField,
+    ['version', isTextOrNull],
+    parentField,
+    carriedField,
+    cancelField,
+    tagsField,
+    takenChildIdsField,
+  ],
   activityCompleted: [],
   activityFailed: [failureField],
   activityCanceled: [triggerField, reasonField],

@@ -39,6 +39,8 @@ export interface CommandHost {
   readonly steps: number;
   /** The tags of the instance. Only the start and its code change them, so that a replay computes the same ones. */
   tags: Tags;
+  /** Ids that children of the execution before a retry or a fork have. */
+  readonly takenChildIds: ReadonlySet<string>;
   /** Returns the scope of the calling code. Throws outside a turn. */
   enter(what: string, name?: string): CancelScope;
   /** Whether the execution has ended, and the scope is not shielded. */
@@ -152,10 +154,11 @@ export class Commands implements OperationOwner {
     const scope = this.#host.enter('child', name);
     const rejected = this.#rejectIfEnded(scope);
     if (rejected !== undefined) return rejected;
-    const { identity, nowMs } = this.#host;
+    const { identity, nowMs, takenChildIds } = this.#host;
     const { instanceId, executionId } = identity;
     const next = this.#operations + 1;
-    const childId = start.id ?? defaultChildId({ instanceId, executionId, operation: next });
+    const fixedId = takenChildIds.has(start.id ?? '') ? undefined : start.id;
+    const childId = fixedId ?? defaultChildId({ instanceId, executionId, operation: next });
     const operation = this.#open({ kind: 'child', name, scope, cancellation, childId });
     this.#host.record(
       withCancelFields(operation, {

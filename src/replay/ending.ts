@@ -82,7 +82,7 @@ export class Ending {
 
 /** Creates the first event of an execution from its start message. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
-  const { name, payload, parent, carried, cancel, tags } = message;
+  const { name, payload, parent, carried, cancel, tags, takenChildIds } = message;
   return {
     kind: 'executionStarted',
     at,
@@ -93,6 +93,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
     ...(carried !== undefined && { carried }),
     ...(cancel !== undefined && { cancel }),
     ...(tags !== undefined && { tags }),
+    ...(takenChildIds !== undefined && { takenChildIds }),
   };
 }
 

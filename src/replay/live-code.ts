@@ -86,6 +86,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly breakage: Breakage;
   holder: unknown;
   tags: Tags = {};
+  takenChildIds: ReadonlySet<string> = new Set();
 
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;
@@ -173,6 +174,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
     this.tags = started.tags ?? {};
+    this.takenChildIds = new Set(started.takenChildIds);
     for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
     this.#window.open();
     if (started.cancel !== undefined) this.ending.requestCancel(started.cancel);

@@ -5,6 +5,7 @@ import {
   type ExplainedInstance,
 } from '../client/explaining/explain-instances.ts';
 import { readAttention, type AttentionReads } from '../client/explaining/read-attention.ts';
+import { listDefinitionNames } from '../client/reading/instance-counts.ts';
 import type { DefinitionQueueInfo } from '../client/reading/queues.ts';
 import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
 import type { Why } from '../client/explaining/why.ts';
@@ -37,6 +38,8 @@ export interface ServerContext {
   readonly bindings: JobBindings;
   /** Returns the definition name of each instance, or `undefined` for an unknown id. */
   readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
+  /** Returns the names of all definitions that have instances. */
+  readonly definitionNames: () => Promise<ReadonlySet<string>>;
   /** Explains an instance to a caller. Names and states of children that the caller must not see are left out. */
   readonly explain: (id: string, caller: Caller) => Promise<Why>;
   /** Explains the rows of lists. Callers with the same rights share a result for 500 ms. */
@@ -128,6 +131,7 @@ export function createServerContext(
     owners: new SessionOwners(jobs),
     bindings: new JobBindings(provider),
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),
+    definitionNames: () => listDefinitionNames(provider),
     explain: (id, caller) =>
       explainInstance({ provider, maySee: (name) => allows(caller, name) }, checkInstanceId(id)),
     explainMany: async (ids, caller) => {
@@ -149,7 +153,7 @@ export function createServerContext(
     payloadLimitBytes,
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
-    changes: new ChangeFeed(provider),
+    changes: new ChangeFeed(provider, queues),
     metrics,
     openApi: () => (openApi ??= makeOpenApi()),
     showStacks: options.showStacks,

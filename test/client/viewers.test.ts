@@ -43,8 +43,15 @@ const progress = orchestration('progress', async (ctx) => {
   ctx.setCustomStatus({ step: 1 });
   await ctx.waitFor(next);
 });
+const listens = orchestration('listens', async (ctx) => {
+  await ctx.waitFor(next);
+  await ctx.call(greet, 'between');
+  await ctx.waitFor(next);
+  await ctx.waitFor('never', { timeout: 1 }).catch(() => undefined);
+  await ctx.waitFor('last');
+});
 const definitions = {
-  orchestrations: [hello, many, family, generations, progress],
+  orchestrations: [hello, many, family, generations, progress, listens],
   activities: [greet, breaks],
 };
 
@@ -162,6 +169,50 @@ describe.each([
       const part = await client.timeline('m', { limit: 2 });
       expect(part).toMatchObject({ items: [{ operation: 1 }], nextAfter: 2 });
       expect(part.items[0]).not.toHaveProperty('endedAt');
+    });
+
+    it('timeline() ends the waits that received an event, on every page', async () => {
+      const client = await open(await newStore(), isRemote);
+      const handle = await client.start(listens, undefined, { id: 'e' });
+      await handle.raiseEvent(next, 1);
+      await handle.raiseEvent(next, 2);
+      const waits = async () =>
+        (await client.timeline('e')).items
+          .filter(({ kind }) => kind === 'event')
+          .map(({ name, outcome, withdrawnAt }) => [
+            name,
+            outcome ?? (withdrawnAt === undefined ? 'open' : 'withdrawn'),
+          ]);
+      await expect.poll(waits).toEqual([
+        ['next', 'completed'],
+        ['next', 'completed'],
+        ['never', 'withdrawn'],
+        ['last', 'open'],
+      ]);
+      const { items } = await client.timeline('e');
+      // Two pages that are joined by operation are the whole, wherever the first one ends.
+      const { length } = (await client.history('e')).items;
+      for (let cut = 1; cut < length; cut += 1) {
+        const first = await client.timeline('e', { limit: cut });
+        const second = await client.timeline('e', { after: cut });
+        const joined = new Map(first.items.map((item) => [item.operation, item]));
+        for (const item of second.items) {
+          joined.set(item.operation, { ...joined.get(item.operation), ...item });
+        }
+        expect([...joined.values()]).toEqual(items);
+      }
+      await client.terminate('e');
+    });
+
+    it('timeline() ends a wait with an event that continue-as-new carried over', async () => {
+      const client = await open(await newStore(), isRemote);
+      const handle = await client.start(generations, 1, { id: 'g' });
+      for (const n of [1, 2]) await handle.raiseEvent(next, n);
+      await handle.result();
+      for (const executionId of [1, 2]) {
+        const { items } = await client.timeline('g', { executionId });
+        expect(items).toMatchObject([{ kind: 'event', name: 'next', outcome: 'completed' }]);
+      }
     });
 
     it('tree() pages through a tree with names, states and times', async () => {

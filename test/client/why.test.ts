@@ -6,7 +6,12 @@ import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';
 import { startTask } from '../../src/testing/conformance/task-helpers.ts';
 import { engineStores } from '../engine/engine-store.ts';
-import { awaited, begin, liveWorker, states } from './why-states.ts';
+import { awaited, begin, liveWorker } from './why-arrangements.ts';
+import { instanceStates } from './why-instance-states.ts';
+import { taskStates } from './why-task-states.ts';
+import { workerStates } from './why-worker-states.ts';
+
+const states = [...instanceStates, ...taskStates, ...workerStates];
 
 describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
   const create = engineStores(kind);

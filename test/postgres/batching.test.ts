@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import {
+  child,
   event,
   newInstance,
   newTurn,
   raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
+import { querySql } from './helpers/server.ts';
 import { watchStatements } from './helpers/statement-log.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
@@ -90,4 +92,25 @@ describe('batching of calls made in one event-loop turn', () => {
     expect(read?.filter((label) => inOrder.includes(label))).toEqual(inOrder);
     expect(read).toHaveLength(labels.length);
   });
+});
+
+it('a child that one turn of a paused tree starts and cancels leaves no row in a queue', async () => {
+  const { open, url } = await temporaryStore();
+  const provider = await open();
+  await provider.createInstances([newInstance('a')]);
+  const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs: 60_000, waitMs: 0 });
+  const pause = { instanceId: 'a', reason: null, actor: null, tree: true };
+  await provider.pauseInstances([pause]);
+  const turn = newTurn({
+    events: [event('x')],
+    children: [child('b', 1)],
+    childCancels: [{ instanceId: 'b', reason: 'lost the race' }],
+  });
+  const messageKeys = item?.messages.map(({ messageKey }) => messageKey) ?? [];
+  await provider.ackOrchestrationItems([{ lockToken: item?.lockToken ?? '', messageKeys, turn }]);
+  const rows = await querySql(
+    url,
+    `SELECT instance_id, status FROM perdure.instances JOIN perdure.instance_locks USING (instance_key)`,
+  );
+  expect(rows).toEqual([{ instance_id: 'a', status: 'running' }]);
 });

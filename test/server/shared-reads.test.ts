@@ -128,7 +128,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('reads shared by callers, on %s
       for (const id of ids) await perdure.client.start('order', undefined, { id });
       const request = route === 'watchInstances' ? { body: { ids } } : {};
       const methods =
-        route === 'watchInstances' ? ['readVersions'] : ['queueDepths', 'systemMetrics'];
+        route === 'watchInstances' ? ['readVersions'] : ['definitionQueues', 'systemMetrics'];
       /** Counts the reads while instances change, with this many tabs. */
       const readsWith = async (count: number): Promise<number> => {
         const streams = await all(count, () => openEvents(server, route, request));

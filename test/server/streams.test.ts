@@ -15,9 +15,10 @@ describeServer('event streams', (open) => {
   it('watchChanges sends metrics immediately, then the ids of instances that end', async () => {
     const server = await open({ worker: workload });
     const events = await openEvents(server, 'watchChanges');
+    const none = { ready: 0, delayed: 0, claimed: 0, paused: 0, oldestReadyAt: null };
     expect(await events.next()).toMatchObject({
       kind: 'figures',
-      queues: { messages: 0 },
+      queues: { orchestrations: none, activities: none, tasks: none },
       system: { instances: { completed: 0 } },
     });
     await server.ask('startInstance', { body: { name: 'hello', input: 'x', id: 'a' } });

@@ -1,4 +1,5 @@
 import type { HistoryEvent } from '../../model/event.ts';
+import { EventWaits } from '../reading/event-waits.ts';
 
 /** An operation of an execution without an outcome. */
 export interface OpenOperation {
@@ -87,44 +88,5 @@ export class OpenOperations {
 
   #set(operation: OpenOperation): void {
     this.#open.set(operation.operation, operation);
-  }
-}
-
-/** Matches external events with the waits for them. */
-class EventWaits {
-  readonly #isPartial: boolean;
-  readonly #waits = new Map<number, string>();
-  readonly #buffered = new Map<string, number>();
-  /** The names of all waits so far. */
-  readonly #awaited = new Set<string>();
-
-  constructor(isPartial: boolean) {
-    this.#isPartial = isPartial;
-  }
-
-  /** Returns whether the wait is open; a buffered event completes it. */
-  wait(name: string, operation: number): boolean {
-    const buffered = this.#buffered.get(name) ?? 0;
-    this.#awaited.add(name);
-    if (buffered > 0) this.#buffered.set(name, buffered - 1);
-    else this.#waits.set(operation, name);
-    return buffered === 0;
-  }
-
-  withdraw(operation: number): void {
-    this.#waits.delete(operation);
-  }
-
-  /** Returns the operation that receives an event; `undefined` if the event is buffered. */
-  arrive(name: string): number | undefined {
-    for (const [operation, awaited] of this.#waits) {
-      if (awaited !== name) continue;
-      this.#waits.delete(operation);
-      return operation;
-    }
-    // Without the events before, the first one of a name most likely ended a wait that is not known.
-    if (this.#isPartial && !this.#awaited.has(name)) return undefined;
-    this.#buffered.set(name, (this.#buffered.get(name) ?? 0) + 1);
-    return undefined;
   }
 }

@@ -1,7 +1,11 @@
 import { flowVersion } from '../../model/definition.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import type { InstanceStatus } from '../../model/status.ts';
-import type { CountInstancesParams, InstanceCount } from '../../providers/contract/instances.ts';
+import type {
+  CountInstancesParams,
+  DefinitionRecord,
+  InstanceCount,
+} from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { readListFilter } from './instance-list.ts';
 
@@ -40,26 +44,54 @@ export function readCountArguments(
 const definitionsAtOnce = 10;
 const maxInstances = 1_000;
 
-/** Lists all definitions that have instances. A definition with more than 1,000 instances has capped counts. */
+/**
+ * Lists all definitions that have instances, by name in the order of UTF-16 code units, then by kind and version.
+ * A definition with more than 1,000 instances has capped counts.
+ */
 export async function listDefinitions(provider: Provider): Promise<readonly DefinitionInfo[]> {
   const all: DefinitionInfo[] = [];
-  for (let afterKey = 0; ;) {
-    const records = await provider.listDefinitions({
-      afterKey,
-      limit: definitionsAtOnce,
-      cap: maxInstances,
+  const pages = definitionPages(provider, { limit: definitionsAtOnce, cap: maxInstances });
+  for await (const { kind, name, version, counts } of pages) {
+    const isFlow = kind === 'orchestration' && version === flowVersion;
+    all.push({
+      kind: isFlow ? 'flow' : kind,
+      name,
+      ...(version !== null && !isFlow && { version }),
+      counts,
     });
-    for (const { kind, name, version, counts } of records) {
-      const isFlow = kind === 'orchestration' && version === flowVersion;
-      all.push({
-        kind: isFlow ? 'flow' : kind,
-        name,
-        ...(version !== null && !isFlow && { version }),
-        counts,
-      });
-    }
+  }
+  return all.toSorted(byName);
+}
+
+/** The names of all definitions that have instances, in no order. Reads two instances of each status at most. */
+export async function listDefinitionNames(provider: Provider): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
+  for await (const { name } of definitionPages(provider, { limit: 100, cap: 1 })) names.add(name);
+  return names;
+}
+
+async function* definitionPages(
+  provider: Provider,
+  page: { readonly limit: number; readonly cap: number },
+): AsyncGenerator<DefinitionRecord, void, undefined> {
+  for (let afterKey = 0; ;) {
+    const records = await provider.listDefinitions({ afterKey, ...page });
+    yield* records;
     const last = records.at(-1);
-    if (last === undefined || records.length < definitionsAtOnce) return all;
+    if (last === undefined || records.length < page.limit) return;
     afterKey = last.definitionKey;
   }
+}
+
+function byName(one: DefinitionInfo, other: DefinitionInfo): number {
+  return (
+    compareCodeUnits(one.name, other.name) ||
+    compareCodeUnits(one.kind, other.kind) ||
+    compareCodeUnits(one.version ?? '', other.version ?? '')
+  );
+}
+
+function compareCodeUnits(one: string, other: string): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }

@@ -1,4 +1,4 @@
-import type { DefinitionQueue } from '../../providers/contract/management.ts';
+import type { DefinitionQueue, QueueDepth } from '../../providers/contract/management.ts';
 import type { DefinitionKind } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
@@ -13,6 +13,19 @@ export interface DefinitionQueueInfo extends Omit<DefinitionQueue, 'capped'> {
   readonly workers: number;
   /** When, why and by whom the definition was paused. */
   readonly pause?: NonNullable<InstanceInfo['paused']>;
+}
+
+/** The work of all definitions of a kind. */
+interface QueueTotal extends QueueDepth {
+  /** The numbers are lower bounds: a definition reached 10,000, or more than 1,000 have work. */
+  readonly capped?: true;
+}
+
+/** The work of all definitions by kind, from the queues of the definitions. */
+export interface QueueTotals {
+  readonly orchestrations: QueueTotal;
+  readonly activities: QueueTotal;
+  readonly tasks: QueueTotal;
 }
 
 const cap = 10_000;
@@ -48,6 +61,30 @@ export async function listQueues(
       ...(pause !== undefined && { pause: toPauseInfo(pause) }),
     };
   });
+}
+
+/** Adds the queues of the definitions of each kind. */
+export function sumQueues(queues: readonly DefinitionQueueInfo[]): QueueTotals {
+  const isCut = queues.length >= maxQueues;
+  const sumOf = (kind: DefinitionKind): QueueTotal => {
+    const own = queues.filter((queue) => queue.kind === kind);
+    const add = (count: (queue: DefinitionQueueInfo) => number): number =>
+      own.reduce((total, queue) => total + count(queue), 0);
+    const oldest = Math.min(...own.map(({ oldestReadyAt }) => oldestReadyAt ?? Infinity));
+    return {
+      ready: add(({ ready }) => ready),
+      delayed: add(({ delayed }) => delayed),
+      claimed: add(({ claimed }) => claimed),
+      paused: add(({ paused }) => paused),
+      oldestReadyAt: oldest === Infinity ? null : oldest,
+      ...((isCut || own.some(({ capped }) => capped)) && { capped: true }),
+    };
+  };
+  return {
+    orchestrations: sumOf('orchestration'),
+    activities: sumOf('activity'),
+    tasks: sumOf('task'),
+  };
 }
 
 const empty = {

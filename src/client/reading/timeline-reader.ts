@@ -1,7 +1,9 @@
 import type { HistoryEvent } from '../../model/event.ts';
 import type { RecordedChild } from '../../model/kept-history.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { EventView } from '../../providers/contract/views.ts';
 import { findChildIds } from './child-ids.ts';
+import { EventWaits } from './event-waits.ts';
 import { maxScannedEvents, operationOf, readView, toEntries } from './history-view.ts';
 import { maxPageBytes } from './instance-list.ts';
 import type { Timeline, TimelineCall, TimelineItem, TimelineMark } from './timeline.ts';
@@ -12,28 +14,92 @@ export async function readTimeline(
   instanceId: string,
   { executionId, after, limit }: TimelineCall,
 ): Promise<Timeline> {
-  const builder = new TimelineBuilder();
+  const entries: Entry[] = [];
   let left = limit;
   let from: number | null = after;
   let found: number | undefined = executionId;
   while (from !== null && left > 0) {
     const view = await readView(provider, instanceId, {
       ...(found !== undefined && { executionId: found }),
-      order: 'asc',
+      ...slice,
       from,
       limit: Math.min(left, maxScannedEvents),
-      maxScanned: maxScannedEvents,
-      headBytes: 0,
-      maxBytes: maxPageBytes,
     });
     // Later slices are of the same execution, even if it ends meanwhile.
     found = view.executionId;
-    for (const { id, event } of toEntries(view, instanceId, 'none')) builder.add(id, event);
+    for (const { id, event } of toEntries(view, instanceId, 'none')) entries.push({ id, event });
     left -= view.events.length;
     from = view.next;
   }
-  const page = await builder.toTimeline(provider, { instanceId, executionId: found ?? 1 });
+  const execution = { instanceId, executionId: found ?? 1 };
+  const hasWaits = entries.some(({ event }) => waitKinds.has(event.kind));
+  const waits =
+    hasWaits && after > 0 ? await readWaits(provider, execution, after) : new EventWaits();
+  const builder = new TimelineBuilder(waits);
+  for (const { id, event } of entries) builder.add(id, event);
+  const page = await builder.toTimeline(provider, execution);
   return from === null ? page : { ...page, nextAfter: from };
+}
+
+interface Entry {
+  readonly id: number;
+  readonly event: HistoryEvent;
+}
+
+interface Execution {
+  readonly instanceId: string;
+  readonly executionId: number;
+}
+
+const slice = {
+  order: 'asc',
+  maxScanned: maxScannedEvents,
+  headBytes: 0,
+  maxBytes: maxPageBytes,
+} as const;
+
+const waitKinds: ReadonlySet<HistoryEvent['kind']> = new Set(['eventAwaited', 'eventReceived']);
+
+/** Matches external events with waits up to an event, so that a later page can end the waits of earlier ones. */
+async function readWaits(
+  provider: Provider,
+  { instanceId, executionId }: Execution,
+  to: number,
+): Promise<EventWaits> {
+  const waits = new EventWaits();
+  let from: number | null = 0;
+  while (from !== null && from < to) {
+    const view: EventView = await readView(provider, instanceId, {
+      ...slice,
+      executionId,
+      kinds: ['executionStarted', 'eventAwaited', 'eventReceived', 'operationWithdrawn'],
+      from,
+      limit: maxScannedEvents,
+    });
+    for (const { id, event } of toEntries(view, instanceId, 'none')) {
+      if (id <= to) matchEvent(waits, event);
+    }
+    from = view.next;
+  }
+  return waits;
+}
+
+/** Returns the operation of a wait that the event ends. */
+function matchEvent(waits: EventWaits, event: HistoryEvent): number | undefined {
+  switch (event.kind) {
+    case 'executionStarted':
+      for (const { name } of event.carried ?? []) waits.arrive(name);
+      return undefined;
+    case 'eventAwaited':
+      return waits.wait(event.name, event.operation) ? undefined : event.operation;
+    case 'eventReceived':
+      return waits.arrive(event.name);
+    case 'operationWithdrawn':
+      waits.withdraw(event.target);
+      return undefined;
+    default:
+      return undefined;
+  }
 }
 
 const kinds: Readonly<Partial<Record<HistoryEvent['kind'], TimelineItem['kind']>>> = {
@@ -59,8 +125,23 @@ class TimelineBuilder {
   readonly #items = new Map<number, TimelineItem>();
   readonly #marks: TimelineMark[] = [];
   readonly #children: RecordedChild[] = [];
+  readonly #waits: EventWaits;
+
+  /** `waits`: the state before the first event. */
+  constructor(waits: EventWaits) {
+    this.#waits = waits;
+  }
 
   add(id: number, event: HistoryEvent): void {
+    this.#addOperation(id, event);
+    const ended = matchEvent(this.#waits, event);
+    if (ended === undefined) return;
+    const known: TimelineItem = this.#items.get(ended) ?? { operation: ended, kind: 'event' };
+    const name = 'name' in event ? { name: event.name } : {};
+    this.#items.set(ended, { ...known, ...name, endedAt: event.at, outcome: 'completed' });
+  }
+
+  #addOperation(id: number, event: HistoryEvent): void {
     const operation = operationOf(event);
     if (operation === undefined) {
       const name = 'name' in event ? { name: event.name } : {};
@@ -77,10 +158,7 @@ class TimelineBuilder {
     }
   }
 
-  async toTimeline(
-    provider: Provider,
-    execution: { readonly instanceId: string; readonly executionId: number },
-  ): Promise<Timeline> {
+  async toTimeline(provider: Provider, execution: Execution): Promise<Timeline> {
     const ids = await findChildIds(provider, execution, this.#children);
     for (const [operation, childId] of ids) {
       const item = this.#items.get(operation);

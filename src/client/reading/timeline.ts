@@ -24,6 +24,7 @@ export interface TimelineItem {
   readonly claimedAt?: number;
   /** When a timer is due. */
   readonly fireAt?: number;
+  /** When its outcome was recorded. Of a wait for an event: when it got the event. */
   readonly endedAt?: number;
   readonly outcome?: 'completed' | 'failed' | 'canceled';
   /** The number of attempts of a failed activity. */

@@ -18,6 +18,14 @@ export function defaultChildId(parent: {
   return `${cutToBytes(parent.instanceId, 600)}~${hash}${suffix}`;
 }
 
+/** Whether an id is a default id of a child of this instance. */
+export function isDefaultChildId(instanceId: string, childId: string): boolean {
+  const suffix = '1.1';
+  const first = defaultChildId({ instanceId, executionId: 1, operation: 1 });
+  const prefix = first.slice(0, -suffix.length);
+  return childId.startsWith(prefix) && /^\d+\.\d+$/.test(childId.slice(prefix.length));
+}
+
 function cutToBytes(text: string, bytes: number): string {
   const cut = Buffer.from(text).subarray(0, bytes).toString();
   // A character that was cut decodes to the replacement character.

@@ -97,6 +97,10 @@ export const inheritedField = [
   'inherited',
   optional((value) => Array.isArray(value) && value.every(isInherited)),
 ] as const;
+export const takenChildIdsField = [
+  'takenChildIds',
+  optional((value) => Array.isArray(value) && value.every(isText)),
+] as const;
 export const brokenField = [
   'broken',
   optional((value) => isObject(value) && isText(value['turnId']) && isFailure(value['failure'])),

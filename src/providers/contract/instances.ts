@@ -328,7 +328,8 @@ export interface InstanceStore {
    * A provider must:
    * - return each definition of an instance that exists, with exact counts up to `cap` per status
    *   (definitions/are-counted-by-status, definitions/counts-are-capped)
-   * - list those after a key, at most `limit`; examine a bounded number of rows (definitions/come-in-pages)
+   * - list those after a key, at most `limit`; examine a bounded number of rows (definitions/come-in-pages,
+   *   definitions/are-listed-by-name)
    */
   listDefinitions(params: {
     readonly afterKey: number;

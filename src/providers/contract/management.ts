@@ -353,10 +353,12 @@ export interface ManagementStore {
   listAudit(params: ListAuditParams): Promise<readonly AuditRecord[]>;
 
   /**
-   * Counts the entries of the queues.
+   * Counts all entries of the queues. Reads every entry: use `definitionQueues` where lower bounds are enough.
    *
    * A provider must:
    * - count each entry once, in its current state (figures/queues-are-counted, pause/is-counted)
+   * - not block the event loop for the whole read; entries that change meanwhile may count in either state
+   *   (figures/queues-are-counted-in-parts)
    */
   queueDepths(): Promise<QueueDepths>;
 

@@ -94,9 +94,9 @@ export interface PauseStore {
    * - keep messages, timers and retries, and keep accepting messages (pause/messages-are-kept, pause/a-retry-is-kept)
    * - let a cancel, terminate or deletion pass: like the end of the instance, they end the pause
    *   (pause/a-cancel-ends-the-pause, pause/a-terminate-ends-the-pause, pause/does-not-survive-a-deletion,
-   *   pause/ends-with-the-instance)
+   *   pause/ends-with-the-instance, pause/a-cancel-in-the-batch-of-a-turn)
    * - with `tree`, pause the descendants too, and children that a turn under way starts (pause/a-whole-tree,
-   *   pause/a-child-of-a-turn-under-way)
+   *   pause/a-child-of-a-turn-under-way, pause/a-child-canceled-by-the-turn-that-starts-it)
    * - not wake waiting workers for paused work (pause/does-not-wake-workers)
    * - record the audit entry in the same transaction, unless nothing changed (pause/is-audited)
    */

@@ -22,7 +22,7 @@ import { InstanceList } from './reading/instance-list.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows } from './tables/instance-rows.ts';
-import { InstanceStops } from './stopping/cancellation.ts';
+import { InstanceStops } from './stopping/instance-stops.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { Messages } from './tables/messages.ts';

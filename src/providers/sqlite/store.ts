@@ -27,6 +27,7 @@ import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
 import { DefinitionQueues } from './reading/definition-queues.ts';
+import { QueueDepthSlices } from './reading/queue-depths.ts';
 import { Metrics } from './reading/metrics.ts';
 import { PausedDefinitions, PauseRows } from './tables/pause-rows.ts';
 import { Processes } from './queues/processes.ts';
@@ -96,6 +97,7 @@ export class Store implements StoreAccess {
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
   readonly definitionQueues: DefinitionQueues;
+  readonly queueDepthSlices: QueueDepthSlices;
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
   readonly views: Views;
@@ -159,6 +161,7 @@ export class Store implements StoreAccess {
     this.scan = new InstanceScan(db, this.definitions);
     this.metrics = new Metrics(db);
     this.definitionQueues = new DefinitionQueues(db, this.definitions);
+    this.queueDepthSlices = new QueueDepthSlices(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
     this.inspection = new Inspection(db, this.definitions, this.instanceRecords);
     this.views = new Views(db, this.definitions);

@@ -7,6 +7,7 @@ import { handlers } from '../handlers/table.ts';
 import { HttpError, toWireError } from '../http/errors.ts';
 import type { ResponseOf, RequestOf } from '../routes/route.ts';
 import type { RouteName, Routes } from '../routes/table.ts';
+import { countAllowed } from './restricted-counts.ts';
 import type { Caller } from './tokens.ts';
 
 type CallOf<Name extends RouteName> = RequestOf<Routes[Name]> & {
@@ -75,19 +76,7 @@ export const restrictedHandlers: Handlers<Routes> = {
     }
     return { items, ...(cursor !== undefined && { nextCursor: cursor }) };
   },
-  async countInstances(call, context) {
-    const { query, caller } = call;
-    const { name: names } = query;
-    // The pages of an unnamed count would have to be read and filtered.
-    if (names === undefined || !names.every((name) => allows(caller, name))) {
-      throw new HttpError(
-        'FORBIDDEN',
-        'The token is restricted to some definitions. Pass their names as `name`.',
-        { status: 403, reason: 'definition' },
-      );
-    }
-    return handlers.countInstances(call, context);
-  },
+  countInstances: countAllowed,
   async listDefinitions(call, context) {
     const { items } = await handlers.listDefinitions(call, context);
     return { items: items.filter(({ name }) => allows(call.caller, name)) };

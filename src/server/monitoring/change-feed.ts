@@ -1,12 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
-import type { QueueDepths, SystemMetrics } from '../../providers/contract/management.ts';
+import {
+  sumQueues,
+  type DefinitionQueueInfo,
+  type QueueTotals,
+} from '../../client/reading/queues.ts';
+import type { SystemMetrics } from '../../providers/contract/management.ts';
 
 /** A message of the feed. `figures` has the metrics of the store. */
 export type Change =
   | { readonly kind: 'ended'; readonly ids: string[]; readonly missed?: true }
   | { readonly kind: 'changed'; readonly ids: string[] }
-  | { readonly kind: 'figures'; readonly queues: QueueDepths; readonly system: SystemMetrics };
+  | { readonly kind: 'figures'; readonly queues: QueueTotals; readonly system: SystemMetrics };
 
 /** A subscriber, with the changes that it has not received yet. */
 interface Listener {
@@ -29,14 +34,17 @@ const maxIdsPerMessage = 1_000;
  */
 export class ChangeFeed {
   readonly #provider: Provider;
+  readonly #readQueues: () => Promise<readonly DefinitionQueueInfo[]>;
   readonly #listeners = new Set<Listener>();
   #stopListening: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastJson = '';
   #metrics: Listener['metrics'];
 
-  constructor(provider: Provider) {
+  /** `readQueues` reads the queues of the definitions. It is called once per poll. */
+  constructor(provider: Provider, readQueues: () => Promise<readonly DefinitionQueueInfo[]>) {
     this.#provider = provider;
+    this.#readQueues = readQueues;
   }
 
   /** Yields ids of instances that ended or set their custom status, and metrics when they change. */
@@ -115,10 +123,10 @@ export class ChangeFeed {
 
   /** Reads the metrics, publishes them if they changed, and schedules the next poll. */
   #poll(): void {
-    const reads = Promise.all([this.#provider.queueDepths(), this.#provider.systemMetrics()]);
+    const reads = Promise.all([this.#readQueues(), this.#provider.systemMetrics()]);
     reads
       .then(
-        ([queues, system]) => this.#publish({ kind: 'figures', queues, system }),
+        ([queues, system]) => this.#publish({ kind: 'figures', queues: sumQueues(queues), system }),
         // A failed read is retried by the next poll.
         () => undefined,
       )

@@ -117,7 +117,7 @@ export const instanceRoutes = {
     path: '/v1/definitions',
     role: 'read',
     summary:
-      'Lists the orchestrations, tasks and flows that have instances, with counts by status.',
+      'Lists the orchestrations, tasks and flows that have instances, by name, with counts by status.',
     response: definitionList,
   }),
   getInstance: route({

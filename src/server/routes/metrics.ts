@@ -5,7 +5,7 @@ import type {
   SystemMetrics,
 } from '../../providers/contract/management.ts';
 import { attentionOf } from './attention-schema.ts';
-import type { DefinitionQueueInfo } from '../../client/reading/queues.ts';
+import type { DefinitionQueueInfo, QueueTotals } from '../../client/reading/queues.ts';
 import { id, time } from './fields.ts';
 import { route } from './route.ts';
 import { instancesMessage } from './views.ts';
@@ -16,23 +16,21 @@ const manyIds = z.preprocess(
   z.array(id).min(1).max(200),
 );
 
-const depth: z.ZodType<QueueDepth> = z.strictObject({
+const depthFields = {
   ready: z.number(),
   delayed: z.number(),
   claimed: z.number(),
   paused: z.number(),
   oldestReadyAt: time.nullable(),
-});
+};
+
+const depth: z.ZodType<QueueDepth> = z.strictObject(depthFields);
 
 const definitionQueue: z.ZodType<DefinitionQueueInfo> = z
   .strictObject({
     kind: z.enum(['orchestration', 'activity', 'task']),
     name: z.string(),
-    ready: z.number(),
-    delayed: z.number(),
-    claimed: z.number(),
-    paused: z.number(),
-    oldestReadyAt: time.nullable(),
+    ...depthFields,
     capped: z.literal(true).exactOptional(),
     workers: z.number(),
     pause: z
@@ -52,6 +50,20 @@ const queueDepths: z.ZodType<QueueDepths> = z.strictObject({
   activities: depth,
   tasks: depth,
   messages: z.number(),
+});
+
+const queueTotal = z.strictObject({
+  ...depthFields,
+  capped: z.literal(true).exactOptional().meta({
+    description:
+      'The numbers are lower bounds: a definition reached 10,000, or more than 1,000 have work.',
+  }),
+});
+
+const queueTotals: z.ZodType<QueueTotals> = z.strictObject({
+  orchestrations: queueTotal,
+  activities: queueTotal,
+  tasks: queueTotal,
 });
 
 const count = z.number();
@@ -146,7 +158,7 @@ export const metricRoutes = {
           .meta({ description: 'Some changes were dropped: list the instances again.' }),
       }),
       z.strictObject({ kind: z.literal('changed'), ids: z.array(z.string()) }),
-      z.strictObject({ kind: z.literal('figures'), queues: queueDepths, system: systemMetrics }),
+      z.strictObject({ kind: z.literal('figures'), queues: queueTotals, system: systemMetrics }),
     ]),
     as: 'events',
   }),

@@ -28,6 +28,7 @@ import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
 import { lists } from './cases/instances/lists.ts';
+import { tags } from './cases/instances/tags.ts';
 import { inspection } from './cases/instances/inspection.ts';
 import { jobEnds } from './cases/jobs/job-ends.ts';
 import { jobs } from './cases/jobs/jobs.ts';
@@ -64,6 +65,7 @@ import { terminal } from './cases/instances/terminal.ts';
 import { terminations } from './cases/cancellation/terminations.ts';
 import { timerTurns } from './cases/queues/timer-turns.ts';
 import { instancePauses } from './cases/pausing/instance-pauses.ts';
+import { treePauses } from './cases/pausing/tree-pauses.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
 import { turnAcks } from './cases/instances/turn-acks.ts';
@@ -129,6 +131,7 @@ export const capabilities: readonly Capability[] = [
   hints,
   reads,
   lists,
+  tags,
   hostileStrings,
   largeBatches,
   deletions,
@@ -145,6 +148,7 @@ export const capabilities: readonly Capability[] = [
   inspection,
   views,
   instancePauses,
+  treePauses,
   definitionPauses,
   leases,
   takeovers,

@@ -61,6 +61,16 @@ export const brokenMetrics: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'queueDepths() stops after a part of the entries',
+    rejectedBy: 'figures/queues-are-counted-in-parts',
+    override: ({ provider }) => ({
+      async queueDepths() {
+        const { tasks, ...others } = await provider.queueDepths();
+        return { ...others, tasks: { ...tasks, ready: Math.min(tasks.ready, 10_000) } };
+      },
+    }),
+  },
+  {
     fault: 'an expired claim counts as claimed',
     rejectedBy: 'figures/queues-are-counted',
     override: ({ provider, db }) => {

@@ -23,6 +23,17 @@ function afterResumes({ provider, db }: Intact, sql: string): Partial<Provider> 
   };
 }
 
+/** Runs SQL on the database right after acks of turns. */
+function afterAcks({ provider, db }: Intact, sql: string): Partial<Provider> {
+  return {
+    async ackOrchestrationItems(acks) {
+      const results = await provider.ackOrchestrationItems(acks);
+      db.exec(sql);
+      return results;
+    },
+  };
+}
+
 /** Runs turns of the fast path as if nothing were paused. */
 function ignorePausesInFastTurns({ provider, db }: Intact): Partial<Provider> {
   return {
@@ -135,6 +146,22 @@ export const brokenPauses: readonly BrokenProvider[] = [
         return results;
       },
     }),
+  },
+  {
+    fault: 'a turn parks its instance after its parent has canceled it in the same batch',
+    rejectedBy: 'pause/a-cancel-in-the-batch-of-a-turn',
+    override: (intact) =>
+      afterAcks(
+        intact,
+        `UPDATE instance_locks SET definition_key = -abs(definition_key) WHERE instance_key IN (
+           SELECT instance_key FROM instances WHERE status = 'canceling')`,
+      ),
+  },
+  {
+    fault: 'a child that is canceled by the turn that starts it stays paused',
+    rejectedBy: 'pause/a-child-canceled-by-the-turn-that-starts-it',
+    override: (intact) =>
+      afterAcks(intact, `UPDATE instances SET paused_at = 1 WHERE status = 'canceled'`),
   },
   {
     fault: 'a second pause overwrites the first reason',

@@ -125,7 +125,9 @@ export function recordClaims(inner: Provider, book: ClaimRegistry, ledger: Ledge
     },
 
     async abandonWorkItems(abandons) {
-      settling(abandons.map(({ lockToken }) => lockToken));
+      for (const { lockToken: token } of abandons) {
+        ledger.write({ line: 'settling', token, by: 'abandon' });
+      }
       try {
         const results = await inner.abandonWorkItems(abandons);
         for (const [index, { lockToken }] of abandons.entries()) {

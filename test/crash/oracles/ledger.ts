@@ -29,7 +29,7 @@ export type LedgerLine =
   | { readonly line: 'end'; readonly run: string; readonly failed: boolean; readonly at: number }
   | { readonly line: 'turnClaim'; readonly token: string }
   /** The claim is being settled: the response of the store is pending. */
-  | { readonly line: 'settling'; readonly token: string }
+  | { readonly line: 'settling'; readonly token: string; readonly by?: 'abandon' }
   | {
       readonly line: 'settled';
       readonly token: string;

@@ -24,6 +24,8 @@ export interface Claim extends ClaimLine {
   /** The lease was valid at least until this time. */
   heldUntil: number;
   settled?: 'acked' | 'refused' | 'retried' | 'abandoned';
+  /** The process called the store to abandon it. If it was killed before the response, the store may have done so. */
+  isAbandoning?: true;
 }
 
 /** One execution of an effect. */
@@ -73,6 +75,9 @@ export function collectOperations(
       } else if (entry.line === 'renewed') {
         const claim = claims.get(entry.token);
         if (claim !== undefined) claim.heldUntil = entry.since + leaseMs;
+      } else if (entry.line === 'settling' && entry.by === 'abandon') {
+        const claim = claims.get(entry.token);
+        if (claim !== undefined) claim.isAbandoning = true;
       } else if (entry.line === 'settled') {
         const claim = claims.get(entry.token);
         // A retried abandon is refused if the first one took effect.

@@ -5,7 +5,8 @@
  * V2. Every instance has ended with the right result, and the client got each result that it requested.
  * V3. Histories have no gaps and end with their only terminal event. Every completion comes from one real execution.
  * V4. An operation is claimed again only after one of these: its lease expired because its process did not run or could
- * not reach the store between claim and ack; its process was killed; an attempt failed.
+ * not reach the store between claim and ack; its process was killed; an attempt failed; its process abandoned it, even
+ * if that process was killed before it could record the response.
  * V5. A recorded completion comes from the last claim: a lost lease changes nothing, and nothing is claimed after its
  * completion has committed. An operation is acked at most once.
  * V6. Every execution of an effect has its own claim. One that began after the completion comes from a process that did
@@ -140,14 +141,16 @@ function checkResults(accounts: readonly ProcessRecord[]): readonly string[] {
 }
 
 /** V4, the second half of V5, and the first half of V6. */
-function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: number) {
+export function checkClaims({ key, claims, executions }: OperationRecord, leaseMs: number) {
   const violations: string[] = [];
   let killed = 0;
   let slept = 0;
   let cutOff = 0;
   for (const [index, claim] of claims.entries()) {
     const next = claims[index + 1];
-    if (next === undefined || claim.settled === 'abandoned') continue;
+    const mayBeAbandoned =
+      claim.settled === 'abandoned' || (claim.settled === undefined && claim.isAbandoning === true);
+    if (next === undefined || mayBeAbandoned) continue;
     // Other workers on its host take over before its leases expire.
     const wasKilled = (claim.account.killedAt ?? Infinity) <= next.until;
     const ran = executions.some(({ account }) => account === claim.account);

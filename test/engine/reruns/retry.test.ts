@@ -133,6 +133,48 @@ describeEngine(
       });
     });
 
+    it('a retry and a fork from the start give children with a fixed id a generated one', async () => {
+      const { client, startWorker } = await engine();
+      let isBroken = true;
+      const child = orchestration('child', (ctx) => ctx.instanceId);
+      const parent = orchestration('parent', async (ctx) => {
+        const ids = [
+          await ctx.child(child, undefined, { id: 'fixed' }),
+          await ctx.child(child),
+          await ctx.child(child, undefined, { id: `own-${ctx.executionId}` }),
+        ];
+        if (isBroken) throw new Error('bug');
+        return ids;
+      });
+      await startWorker({ orchestrations: [parent, child] });
+      const handle = await client.start(parent, undefined, { id: 'parent' });
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      await handle.retry({ from: 'start' });
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      isBroken = false;
+      await handle.retry({ from: 'start' });
+      expect(await handle.result()).toEqual(['parent/3.1', 'parent/3.2', 'own-3']);
+      const copy = await client.fork('parent', { from: 'start', id: 'copy' });
+      expect(await copy.result()).toEqual(['copy/1.1', 'copy/1.2', 'copy/1.3']);
+      // The children of the first execution stay readable.
+      expect(await client.get('fixed')).toMatchObject({ status: 'completed', parentId: 'parent' });
+    });
+
+    it('two children with the same fixed id in one retried execution still conflict', async () => {
+      const { client, startWorker } = await engine();
+      const child = orchestration('child', (ctx) => ctx.instanceId);
+      const parent = orchestration('parent', async (ctx, id: string) => {
+        await ctx.child(child, undefined, { id });
+        await ctx.child(child, undefined, { id });
+      });
+      await startWorker({ orchestrations: [parent, child] });
+      const handle = await client.start(parent, 'one', { id: 'parent' });
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      await handle.retry({ from: 'start', input: 'two' });
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      expect(JSON.stringify(await client.get('parent'))).toContain('\\"two\\" already exists');
+    });
+
     it('retry delivers the last completed result again if the code failed on it', async () => {
       const { client, startWorker } = await engine();
       let runs = 0;

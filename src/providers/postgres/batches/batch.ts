@@ -234,8 +234,9 @@ export class Changes {
     const { tx, now, effects } = scope;
     const { history, instances, stopRows, locks, messages } = tables;
     const forgotten = [...this.#forgotten];
-    // A later item of the batch may have asked an instance to stop after its turn, which ends its pause.
+    // A later item of the batch may have asked an instance to stop after its turn or its start, which ends its pause.
     const lifted = new Set(this.liftedPauses);
+    const pauses = this.pauses.filter(({ instanceKey }) => !lifted.has(instanceKey));
     const released = Array.from(this.#released, ([instanceKey, { definitionKey, isPaused }]) => ({
       instanceKey,
       definitionKey,
@@ -271,7 +272,7 @@ export class Changes {
       stopRows.terminate(tx, this.terminations, now),
       locks.touch(tx, touched),
       this.tasks.write(scope, tables),
-      tables.pauseRows.pause(tx, this.pauses, now),
+      tables.pauseRows.pause(tx, pauses, now),
     ];
     const releasing = locks.release(tx, released);
     const limitingCleanup = locks.limitCleanup(tx, this.cleanups, now);

@@ -8,7 +8,7 @@ import type { Transaction } from '../driver/connection.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { InstanceRows } from '../tables/instance-rows.ts';
-import type { InstanceStops } from '../stopping/cancellation.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { Messages } from '../tables/messages.ts';
 import { executionRows, type ReclaimEntry, type Reclaims } from './reclaims.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';

@@ -14,7 +14,7 @@ import {
   type InstanceRows,
   newInstanceRow,
 } from '../tables/instance-rows.ts';
-import type { InstanceStops, StopRequest } from '../stopping/cancellation.ts';
+import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
@@ -192,9 +192,10 @@ export class Turns {
         changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
       }
       if (created === undefined || instanceKey === undefined || row === undefined) continue;
-      batch.instances.set(newInstanceRow({ ...row, ...created }));
       const pause = child.parentOperation === null ? undefined : treePauses.get(parent.instanceKey);
-      if (pause !== undefined) changes.pauses.push({ ...pause, instanceKey });
+      const isPaused = pause !== undefined;
+      batch.instances.set({ ...newInstanceRow({ ...row, ...created }), isPaused });
+      if (isPaused) changes.pauses.push({ ...pause, instanceKey });
       changes.send(scope, { instanceKey, definitionKey: row.definitionKey }, child.start);
       if (child.parentOperation !== null && isScheduledTooLate(parent, child)) {
         late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });

@@ -14,7 +14,7 @@ import type { StoreAccess } from '../batches/store-access.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Transaction } from '../driver/connection.ts';
-import type { InstanceStops } from '../stopping/cancellation.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { InstanceRow } from '../tables/instance-rows.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 

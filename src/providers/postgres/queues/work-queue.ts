@@ -19,7 +19,7 @@ import { enoughTurns, type BatchWork } from '../batches/batching.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { Scope } from '../driver/scope.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
-import type { InstanceStops } from '../stopping/cancellation.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { InstanceRow } from '../tables/instance-rows.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';

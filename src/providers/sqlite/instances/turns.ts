@@ -213,7 +213,7 @@ export class Turns {
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);
       if (parentOperation === null) return;
-      if (parent.isPaused === 1) this.#pauseChild(parent, { instanceKey, definitionKey });
+      if (parent.isPaused === 1) this.#pauseChild(scope, parent, { instanceKey, definitionKey });
       if (!isScheduledTooLate(parent, child)) return;
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
@@ -223,11 +223,12 @@ export class Turns {
 
   /** Pauses a child that a turn under way starts, if its parent was paused with its tree. */
   #pauseChild(
+    { now: at }: Scope,
     parent: TurnTarget,
     child: { readonly instanceKey: number; readonly definitionKey: number },
   ): void {
     const pause = this.#pauseRows.get(parent.instanceKey);
-    if (pause?.tree === 1) this.#pauseRows.pause({ ...child, isTask: 0 }, pause);
+    if (pause?.tree === 1) this.#pauseRows.pause({ ...child, isTask: 0 }, { ...pause, at });
   }
 
   #messageForTakenId(child: NewChild): StoredMessage | null {

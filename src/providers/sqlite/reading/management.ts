@@ -7,6 +7,7 @@ import type {
   ScanInstancesResult,
 } from '../../contract/management.ts';
 import { readDefinitionQueues } from './definition-queues.ts';
+import { readQueueDepths } from './queue-depths.ts';
 import type { Store } from '../store.ts';
 import type { Definitions } from '../tables/definitions.ts';
 
@@ -59,7 +60,7 @@ export function createManagementStore(store: Store): ManagementStore {
 
     definitionQueues: (params) => readDefinitionQueues(store, params),
 
-    queueDepths: () => store.read('queueDepths', () => store.metrics.queueDepths(store.now())),
+    queueDepths: () => readQueueDepths(store),
 
     systemMetrics: () => store.read('systemMetrics', () => store.metrics.system()),
 

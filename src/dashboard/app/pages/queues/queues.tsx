@@ -38,11 +38,7 @@ export function Queues(): JSX.Element {
   const queues = useResource('queues', (signal) => call('listQueues', {}, signal), {
     everyMs: 2_000,
   });
-  const totals = useResource('queue totals', (signal) => call('queueDepths', {}, signal), {
-    everyMs: 2_000,
-  });
   const items = queues.data.value?.items;
-  const depths = totals.data.value;
   return (
     <>
       <TopBar title="Tasks and queues" />
@@ -51,25 +47,11 @@ export function Queues(): JSX.Element {
           <Problem error={queues.error.value} retry={() => queues.reload()} />
         )}
         {items === undefined && queues.error.value === undefined && <Loading />}
-        {depths !== undefined && (
+        {items !== undefined && (
           <div class="facts panel gap-bottom">
-            {(['orchestrations', 'activities', 'tasks'] as const).map((kind) => (
-              <div key={kind}>
-                <span class="dim">
-                  {{ orchestrations: 'Turns', activities: 'Activities', tasks: 'Task runs' }[kind]}
-                </span>
-                <b>{formatNumber(depths[kind].ready)}</b>
-                <span class="dim">
-                  {formatNumber(depths[kind].claimed)} at work, {formatNumber(depths[kind].delayed)}{' '}
-                  later
-                </span>
-              </div>
+            {(['orchestration', 'activity', 'task'] as const).map((kind) => (
+              <Total key={kind} kind={kind} items={items.filter((one) => one.kind === kind)} />
             ))}
-            <div>
-              <span class="dim">Messages</span>
-              <b>{formatNumber(depths.messages)}</b>
-              <span class="dim">to running instances</span>
-            </div>
           </div>
         )}
         {items?.length === 0 && (
@@ -91,6 +73,29 @@ export function Queues(): JSX.Element {
           })}
       </div>
     </>
+  );
+}
+
+function Total({
+  kind,
+  items,
+}: {
+  readonly kind: Queue['kind'];
+  readonly items: readonly Queue[];
+}): JSX.Element {
+  const more = items.some(({ capped }) => capped) ? '+' : '';
+  const sum = (count: (queue: Queue) => number): string =>
+    `${formatNumber(items.reduce((total, queue) => total + count(queue), 0))}${more}`;
+  return (
+    <div>
+      <span class="dim">
+        {{ orchestration: 'Turns', activity: 'Activities', task: 'Task runs' }[kind]}
+      </span>
+      <b>{sum(({ ready }) => ready)}</b>
+      <span class="dim">
+        {sum(({ claimed }) => claimed)} at work, {sum(({ delayed }) => delayed)} later
+      </span>
+    </div>
   );
 }
 

@@ -10,9 +10,9 @@ import {
   prune,
   runExecutions,
 } from '../../deletion-helpers.ts';
-import { detached, workItem } from '../../sample-data.ts';
+import { detached, raised, workItem } from '../../sample-data.ts';
 import { expectInAnyOrder } from '../../expectations.ts';
-import { createTask, startTask } from '../../task-helpers.ts';
+import { createTask, newTask, startTask } from '../../task-helpers.ts';
 import { lockMs } from '../../store-under-test.ts';
 
 export const operatorReads: Capability = {
@@ -86,6 +86,29 @@ export const operatorReads: Capability = {
           [orchestrations.ready, orchestrations.claimed, activities.ready, activities.claimed],
           [2, 0, 3, 0],
         );
+      },
+    },
+    {
+      id: 'figures/queues-are-counted-in-parts',
+      title: 'queueDepths() counts each of 10,100 entries once',
+      async run(store) {
+        const { provider } = store;
+        const count = 10_100;
+        await store.create('receives');
+        const messages = Array.from({ length: count - 1 }, (_, index) => ({
+          instanceId: 'receives',
+          message: raised(`${index}`),
+        }));
+        await provider.enqueueMessages(messages);
+        const runs = Array.from({ length: count }, (_, index) => newTask(`t${index}`));
+        for (let at = 0; at < count; at += 2_000) {
+          await provider.createTasks(runs.slice(at, at + 2_000));
+        }
+        await store.claimWork({ max: 10 });
+        const depths = await provider.queueDepths();
+        assert.equal(depths.messages, count);
+        assert.deepEqual([depths.tasks.ready, depths.tasks.claimed], [count - 10, 10]);
+        assert.equal(depths.orchestrations.ready, 1);
       },
     },
     {

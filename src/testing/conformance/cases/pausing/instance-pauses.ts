@@ -1,41 +1,13 @@
 import assert from 'node:assert/strict';
-import type { PauseResult } from '../../../../providers/contract/pausing.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
-import { activityCancel, child, event, newProcess, raised, workItem } from '../../sample-data.ts';
-import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import { by, expectNothingClaimable, pause, pausedOf, resume } from '../../pause-helpers.ts';
+import { activityCancel, event, newProcess, raised, workItem } from '../../sample-data.ts';
+import { labels, lockMs } from '../../store-under-test.ts';
 import { createTask, failure } from '../../task-helpers.ts';
 import { expectPending, withTimeLimit } from '../../time-limit.ts';
 
-const by = { reason: 'maintenance', actor: 'ops' };
 const completed = { status: 'completed', payload: '"over"' } as const;
-
-async function pause(
-  { provider }: StoreUnderTest,
-  instanceId: string,
-  parts: { readonly tree?: boolean; readonly reason?: string } = {},
-): Promise<PauseResult> {
-  return only(
-    await provider.pauseInstances([{ instanceId, ...by, tree: false, ...parts }]),
-    'result',
-  );
-}
-
-async function resume(
-  { provider }: StoreUnderTest,
-  instanceId: string,
-  tree = false,
-): Promise<PauseResult> {
-  return only(await provider.resumeInstances([{ instanceId, tree }]), 'result');
-}
-
-async function expectNothingClaimable(store: StoreUnderTest): Promise<void> {
-  assert.deepEqual([await store.claim(), await store.claimWork()], [[], []]);
-}
-
-async function pausedOf(store: StoreUnderTest, instanceId: string) {
-  return (await store.record(instanceId)).paused;
-}
 
 export const instancePauses: Capability = {
   title: 'pauses of instances',
@@ -334,37 +306,6 @@ export const instancePauses: Capability = {
         assert.equal((await store.provider.deleteInstancesAtomic([tree]))[0]?.kind, 'deleted');
         await store.create('a');
         assert.equal(await pausedOf(store, 'a'), null);
-        assert.deepEqual(labels(await store.claimOne()), ['start']);
-      },
-    },
-    {
-      id: 'pause/a-whole-tree',
-      title: 'with `tree` the descendants are paused and resumed too',
-      async run(store) {
-        await store.begin('a', { children: [child('b', 1)] });
-        assert.equal((await pause(store, 'a')).changed, true);
-        assert.equal(await pausedOf(store, 'b'), null);
-        assert.equal((await pause(store, 'a', { tree: true })).changed, true);
-        assert.deepEqual(await pausedOf(store, 'b'), { at: store.clock.now(), ...by });
-        await expectNothingClaimable(store);
-        await resume(store, 'a');
-        await expectNothingClaimable(store);
-        assert.equal((await resume(store, 'a', true)).changed, true);
-        assert.equal((await store.claimOne()).instanceId, 'b');
-      },
-    },
-    {
-      id: 'pause/a-child-of-a-turn-under-way',
-      title: 'a child that a turn under way starts is paused if the tree is',
-      async run(store) {
-        await store.begin('a');
-        await store.raise('a', 'x');
-        const item = await store.claimOne();
-        await pause(store, 'a', { tree: true });
-        await store.commit(item, { children: [child('b', 1)] });
-        assert.equal((await pausedOf(store, 'b'))?.reason, by.reason);
-        await expectNothingClaimable(store);
-        await resume(store, 'a', true);
         assert.deepEqual(labels(await store.claimOne()), ['start']);
       },
     },

@@ -3,7 +3,6 @@ import { signal, type ReadonlySignal } from '@preact/signals';
 import { ApiError } from '../../../api/api-error.ts';
 import { call } from '../../../api/call.ts';
 import type { Item, Mark, Timeline } from './timeline-item.ts';
-import { withReceived } from './received-events.ts';
 
 export type { Item } from './timeline-item.ts';
 
@@ -105,6 +104,6 @@ class TimelineReader {
   #toData(isComplete: boolean): TimelineData {
     const items = [...this.#items.values()].sort((a, b) => a.operation - b.operation);
     const marks = [...this.#marks.values()];
-    return { items: withReceived(items, marks), marks, isComplete };
+    return { items, marks, isComplete };
   }
 }
