@@ -3,7 +3,6 @@ import Database from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { ConformanceCase } from '../../src/testing/conformance/conformance-case.ts';
 import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
 import type { BrokenProvider } from './broken/broken-provider.ts';
@@ -111,17 +110,7 @@ function findCase(id: string) {
   return found;
 }
 
-const passes = new Map<string, Promise<void>>();
-
-/** Runs a case on an intact provider, once for all broken providers that it rejects. */
-function passIntact(conformanceCase: ConformanceCase): Promise<void> {
-  const { create, reopen } = files;
-  const { id } = conformanceCase;
-  const pass = passes.get(id) ?? runCase(conformanceCase, { name: 'intact', create, reopen });
-  passes.set(id, pass);
-  return pass;
-}
-
+// The same cases pass on the intact provider: sqlite.test.ts runs all of them on such files.
 describe('the conformance suite rejects a provider in which', () => {
   for (const broken of brokenProviders) {
     it.concurrent(
@@ -129,7 +118,6 @@ describe('the conformance suite rejects a provider in which', () => {
       async () => {
         const conformanceCase = findCase(broken.rejectedBy);
         const { create, reopen } = files;
-        await passIntact(conformanceCase);
         let first: Provider | undefined;
         const rejection: unknown = await runCase(conformanceCase, {
           name: 'broken',
