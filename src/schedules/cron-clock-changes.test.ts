@@ -80,20 +80,20 @@ function changes(text: LocalText, from: number, to: number): readonly number[] {
   const found: number[] = [];
   const stepMs = 24 * hourMs;
   for (let at = from; at < to; at += stepMs) {
-    if (offset(text, at) === offset(text, at + stepMs)) continue;
+    const before = offset(text, at);
+    if (before === offset(text, at + stepMs)) continue;
     let moment = at;
-    while (offset(text, moment) === offset(text, at)) moment += minuteMs;
+    while (offset(text, moment) === before) moment += minuteMs;
     found.push(moment);
   }
   return found;
 }
 
 function matches({ minutes, hours, weekdays }: Expression, local: string): boolean {
-  const weekday = new Date(`${local}Z`).getUTCDay();
   return (
     minutes.includes(Number(local.slice(14, 16))) &&
     hours.includes(Number(local.slice(11, 13))) &&
-    (weekdays === undefined || weekdays.includes(weekday))
+    (weekdays === undefined || weekdays.includes(new Date(`${local}Z`).getUTCDay()))
   );
 }
 

@@ -12,7 +12,7 @@ import {
   type WatchedEvent,
 } from 'perdure';
 import { serve } from 'perdure/server';
-import { createDatabase } from '../postgres/helpers/server.ts';
+import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts';
 import { temporaryStorePath } from './store-fixture.ts';
 
 const next = event<number>('next');
@@ -56,7 +56,7 @@ const definitions = {
 };
 
 async function newDatabase(): Promise<string> {
-  const database = await createDatabase();
+  const database = await createMigratedDatabase();
   onTestFinished(() => database.drop());
   return database.url;
 }

@@ -6,6 +6,7 @@ import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import type { CorruptRows } from '../../src/testing/conformance/run-case.ts';
+import { createEmptyStore } from '../sqlite/helpers/empty-store.ts';
 
 const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: readonly string[] }>> =
   {
@@ -20,8 +21,11 @@ export class SqliteFiles {
   readonly #paths = new WeakMap<Provider, string>();
   #count = 0;
 
-  readonly create = ({ clock }: { readonly clock: Clock }): Promise<Provider> =>
-    this.#open(join(this.#directory, `${++this.#count}.db`), clock);
+  readonly create = async ({ clock }: { readonly clock: Clock }): Promise<Provider> => {
+    const path = join(this.#directory, `${++this.#count}.db`);
+    await createEmptyStore(path);
+    return this.#open(path, clock);
+  };
 
   readonly reopen = ({
     clock,

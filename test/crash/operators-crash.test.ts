@@ -148,8 +148,8 @@ const size = given > 0 ? given : isLong ? 10_000 : undefined;
 const timeoutMs = size === undefined ? 300_000 : 1_800_000;
 
 test.each([
-  ['SQLite', size ?? 400],
-  ['PostgreSQL', size ?? 200],
+  ['SQLite', size ?? 200],
+  ['PostgreSQL', size ?? 120],
 ] as const)(
   'pauses, retries and cancels lose and repeat nothing while processes are killed (%s, %d instances)',
   async (kind, count) => {

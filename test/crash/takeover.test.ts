@@ -4,11 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi, type TestContext } from 'vitest';
 import { activity, orchestration, Perdure } from '../../src/index.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { hostProcesses } from '../../src/runtime/leases/host-processes.ts';
-import { createDatabase } from '../postgres/helpers/server.ts';
+import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts';
 import { openStore } from './helpers/open-store.ts';
 
 const program = new URL('./programs/held-work-program.ts', import.meta.url);
@@ -16,30 +16,50 @@ const host = hostProcesses();
 /** The leases are 30 s and 10 s, so a takeover must not depend on them. The limit allows for a slow machine. */
 const takeoverMs = 8_000;
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+type StoreKind = 'SQLite' | 'PostgreSQL';
 
-async function newStore(kind: 'SQLite' | 'PostgreSQL'): Promise<string> {
-  if (kind === 'PostgreSQL') {
-    const database = await createDatabase();
-    cleanups.push(() => database.drop());
-    return database.url;
+/** The store of one test, and what the test opens on it. All of it is closed after the test. */
+class Host {
+  readonly #store: string;
+  readonly #context: TestContext;
+
+  private constructor(store: string, context: TestContext) {
+    this.#store = store;
+    this.#context = context;
   }
-  const folder = await mkdtemp(join(tmpdir(), 'perdure-takeover-'));
-  cleanups.push(() => rm(folder, { recursive: true, force: true }));
-  return join(folder, 'store.db');
-}
 
-/** A worker process, and a promise for the label of the next work that it runs. */
-function startProcess(store: string): { child: ChildProcess; running: Promise<string> } {
-  const child = fork(program, [store]);
-  cleanups.push(() => kill(child));
-  const running = once(child, 'message').then(
-    ([report]) => (report as { readonly running: string }).running,
-  );
-  return { child, running };
+  static async create(kind: StoreKind, context: TestContext): Promise<Host> {
+    if (kind === 'PostgreSQL') {
+      const database = await createMigratedDatabase();
+      context.onTestFinished(() => database.drop());
+      return new Host(database.url, context);
+    }
+    const folder = await mkdtemp(join(tmpdir(), 'perdure-takeover-'));
+    context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    return new Host(join(folder, 'store.db'), context);
+  }
+
+  async open(): Promise<Perdure> {
+    const perdure = await Perdure.open(this.#store);
+    this.#context.onTestFinished(() => perdure.close());
+    return perdure;
+  }
+
+  async openProvider(): Promise<Provider> {
+    const provider = await openStore(this.#store);
+    this.#context.onTestFinished(() => provider.close());
+    return provider;
+  }
+
+  /** Starts a worker process. `running` is the label of the first work that it runs. */
+  startProcess(): { child: ChildProcess; running: Promise<string> } {
+    const child = fork(program, [this.#store]);
+    this.#context.onTestFinished(() => kill(child));
+    const running = once(child, 'message').then(
+      ([report]) => (report as { readonly running: string }).running,
+    );
+    return { child, running };
+  }
 }
 
 async function kill(child: ChildProcess): Promise<void> {
@@ -54,44 +74,34 @@ const waits = orchestration('waits', (ctx, label: string) => ctx.call(holds, lab
 const holds = activity('holds', async (_ctx, label: string) => label);
 const definitions = { orchestrations: [waits], activities: [holds] };
 
-describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
+// These tests wait for processes and checks, so they run concurrently.
+describe.each(['SQLite', 'PostgreSQL'] as const)(
   'takeover on one host (%s)',
+  { concurrent: true, skip: host === undefined },
   (kind) => {
-    async function open(store: string): Promise<Perdure> {
-      const perdure = await Perdure.open(store);
-      cleanups.push(() => perdure.close());
-      return perdure;
-    }
-
-    async function openProvider(store: string): Promise<Provider> {
-      const provider = await openStore(store);
-      cleanups.push(() => provider.close());
-      return provider;
-    }
-
-    it('a new worker takes over the claims of a killed process before their leases expire', async () => {
-      const store = await newStore(kind);
-      const client = await open(store);
-      const { child, running } = startProcess(store);
+    it('a new worker takes over the claims of a killed process before their leases expire', async (context) => {
+      const machine = await Host.create(kind, context);
+      const client = await machine.open();
+      const { child, running } = machine.startProcess();
       const handle = await client.client.start(waits, 'a');
       expect(await running).toBe('a');
       await kill(child);
-      const worker = await open(store);
+      const worker = await machine.open();
       const begun = performance.now();
       await worker.startWorker(definitions);
       expect(await handle.result({ timeout: '25s' })).toBe('a');
       expect(performance.now() - begun).toBeLessThan(takeoverMs);
     });
 
-    it('a running worker takes over the claims of a killed process only', async () => {
-      const store = await newStore(kind);
-      const living = startProcess(store);
-      const client = await open(store);
+    it('a running worker takes over the claims of a killed process only', async (context) => {
+      const machine = await Host.create(kind, context);
+      const living = machine.startProcess();
+      const client = await machine.open();
       await client.client.start(waits, 'living');
       expect(await living.running).toBe('living');
       let reruns = 0;
       living.child.on('message', () => (reruns += 1));
-      const dying = startProcess(store);
+      const dying = machine.startProcess();
       // The faster worker runs it. Work of the other one is not lost.
       const handles = [];
       for (let n = 0; ; n++) {
@@ -100,7 +110,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
         if (first !== undefined) break;
       }
       const before = reruns;
-      const provider = await openProvider(store);
+      const provider = await machine.openProvider();
       const others = () => provider.listProcesses(host?.hostId ?? '');
       expect(await others()).toHaveLength(2);
       await kill(dying.child);
@@ -108,14 +118,16 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       await vi.waitUntil(() => reruns > before, { timeout: 25_000, interval: 20 });
       expect(performance.now() - killed).toBeLessThan(takeoverMs + 10_000);
       // The entry of the process is deleted after its claims have ended.
-      await expect.poll(others, { timeout: 10_000 }).toMatchObject([{ pid: living.child.pid }]);
+      await context.expect
+        .poll(others, { timeout: 10_000 })
+        .toMatchObject([{ pid: living.child.pid }]);
       const { items } = await client.client.list();
       expect(items.every(({ status }) => status === 'running')).toBe(true);
     }, 60_000);
 
-    it('a running worker claims the work of a killed process within 2 s (median of 5 kills)', async () => {
-      const store = await newStore(kind);
-      const { client } = await open(store);
+    it('a running worker claims the work of a killed process within 2 s (median of 5 kills)', async (context) => {
+      const machine = await Host.create(kind, context);
+      const { client } = await machine.open();
       const claimedAt = new Map<string, number>();
       const survivor = activity('holds', async (_ctx, label: string) => {
         claimedAt.set(label, performance.now());
@@ -123,11 +135,11 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       });
       const delays: number[] = [];
       for (let n = 0; n < 5; n++) {
-        const { child, running } = startProcess(store);
+        const { child, running } = machine.startProcess();
         const label = `kill-${n}`;
         const handle = await client.start(waits, label);
         expect(await running).toBe(label);
-        const perdure = await open(store);
+        const perdure = await machine.open();
         await perdure.startWorker({ orchestrations: [waits], activities: [survivor] });
         const isListed = async () =>
           (await client.workers()).filter(({ status }) => status === 'live').length === 2;
@@ -144,17 +156,17 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       expect(median).toBeLessThan(2_000);
     }, 120_000);
 
-    it.each([
+    it.for([
       ['with a recycled pid', 'taken over', { startTime: '1' }],
       ['that is alive', 'not taken over', {}],
       ['of another boot or container', 'not taken over', { hostId: 'elsewhere', startTime: '1' }],
-    ])('claims of a process %s are %s', async (_, fate, parts) => {
+    ] as const)('claims of a process %s are %s', async ([, fate, parts], context) => {
       const isTakenOver = fate === 'taken over';
-      const store = await newStore(kind);
-      const claimer = await openProvider(store);
+      const machine = await Host.create(kind, context);
+      const claimer = await machine.openProvider();
       const { hostId, self } = host ?? { hostId: '', self: { pid: 0, startTime: '' } };
       await claimer.registerProcess({ hostId, ...self, leaseMs: 60_000, ...parts });
-      const perdure = await open(store);
+      const perdure = await machine.open();
       const handle = await perdure.client.start(waits, 'a');
       const claimed = await claimer.fetchOrchestrationItems({
         max: 1,

@@ -1,7 +1,7 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { expect, it, type TestContext } from 'vitest';
 import { createDatabase } from '../postgres/helpers/server.ts';
 import { root, runProgram, withoutLogLines } from './run-program.ts';
 
@@ -14,11 +14,11 @@ function expectedOutput(source: string): string {
   return comment.replaceAll(/^\/\/ ?/gm, '');
 }
 
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'perdure-example-'));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+function createFolder({ onTestFinished }: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-example-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
 
 it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
@@ -67,23 +67,47 @@ it('more than three examples also run on PostgreSQL', () => {
   expect(runs.filter(({ store }) => store === 'PostgreSQL').length).toBeGreaterThan(3);
 });
 
-it.each(runs)('$example prints the output in its last comment on $store', async (run) => {
-  const result = await runProgram(run.example, {
-    cwd: folder,
-    args: await argumentsFor(run.store),
-  });
-  const stderr = withoutLogLines(result.stderr);
-  expect({ ...result, stderr }).toEqual({ code: 0, stdout: run.output, stderr: '' });
-});
+// Examples wait for timers, and their output depends on the order of these timers, so few run at a time.
+const limit = limitConcurrency(2);
 
-async function argumentsFor(store: string): Promise<readonly string[]> {
+it.concurrent.for(runs)(
+  '$example prints the output in its last comment on $store',
+  { timeout: 180_000 },
+  (run, context) =>
+    limit(async () => {
+      const result = await runProgram(run.example, {
+        cwd: createFolder(context),
+        args: await argumentsFor(run.store, context),
+      });
+      const stderr = withoutLogLines(result.stderr);
+      expect({ ...result, stderr }).toEqual({ code: 0, stdout: run.output, stderr: '' });
+    }),
+);
+
+async function argumentsFor(
+  store: string,
+  { onTestFinished }: TestContext,
+): Promise<readonly string[]> {
   if (store !== 'PostgreSQL') return [];
   const database = await createDatabase();
   onTestFinished(() => database.drop());
   return [database.url];
 }
 
-it('examples/hello.ts run twice on one file prints the same output', async () => {
+/** Returns a function that runs at most `max` calls at a time, in order. */
+function limitConcurrency(max: number): (work: () => Promise<void>) => Promise<void> {
+  const lanes = Array.from({ length: max }, () => Promise.resolve());
+  let count = 0;
+  return (work) => {
+    const lane = count++ % max;
+    const done = (lanes[lane] ?? Promise.resolve()).then(work);
+    lanes[lane] = done.catch(() => undefined);
+    return done;
+  };
+}
+
+it('examples/hello.ts run twice on one file prints the same output', async (context) => {
+  const folder = createFolder(context);
   for (let run = 0; run < 2; run += 1) {
     const { stdout } = await runProgram('examples/hello.ts', { cwd: folder });
     expect(stdout).toBe('Hello, World!\n');

@@ -8,6 +8,7 @@ import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
 import { changeSql } from '../postgres/helpers/server.ts';
+import { createEmptyStore } from '../sqlite/helpers/empty-store.ts';
 
 /** The store of one test. It can be opened several times and changed directly. */
 export interface EngineStore {
@@ -27,8 +28,10 @@ export function engineStores(kind: StoreKind): () => Promise<EngineStore> {
 async function sqliteFile(): Promise<EngineStore> {
   const folder = await mkdtemp(join(tmpdir(), 'perdure-engine-'));
   const path = join(folder, 'engine.db');
+  await createEmptyStore(path);
   return {
-    open: (options) => openSqlite({ path, ...options }),
+    // These tests simulate no power loss, and fsync is slow.
+    open: (options) => openSqlite({ path, synchronous: 'normal', ...options }),
     async tamper(sql) {
       const db = new Database(path, { timeout: 5_000 });
       try {

@@ -85,14 +85,18 @@ async function observe(client: Client, id: string): Promise<Predicted> {
   };
 }
 
+// `npm run test:modes` runs more of them where the mode is not the default.
+const isLong = process.env['MODE'] === 'all-modes';
+
 const modes: readonly (readonly [string, StoreKind, StartWorkerOptions])[] = [
   ['all fast paths', 'SQLite', {}],
   ['a replay after every turn', 'SQLite', testOptions({ alwaysReplay: true })],
   ['PostgreSQL', 'PostgreSQL', {}],
 ];
 
-describe.each(modes)('random flows (%s)', (_mode, kind, worker) => {
+describe.each(modes)('random flows (%s)', (mode, kind, worker) => {
   const newStore = engineStores(kind);
+  const numRuns = isLong || mode === 'all fast paths' ? 60 : 30;
 
   it('a random flow has the states that the reference predicts after every action', async () => {
     const store = await newStore();
@@ -100,7 +104,7 @@ describe.each(modes)('random flows (%s)', (_mode, kind, worker) => {
     await fc.assert(
       fc.asyncProperty(flowSpec, (spec) => checkRun(spec, store, worker)),
       // Shrinking would wait for the full timeout at every mismatch.
-      { numRuns: 60, endOnFailure: true },
+      { numRuns, endOnFailure: true },
     );
   }, 120_000);
 });

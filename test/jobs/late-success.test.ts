@@ -6,6 +6,9 @@ import { describeEngine } from '../engine/describe-engine.ts';
 import { makeGate } from '../tasks/gate.ts';
 import { outcomeOf } from './outcome.ts';
 
+// Workers query the results to dispose of every two poll intervals.
+const options = { pollInterval: 100 };
+
 describeEngine(
   'disposal of late results',
   (open) => {
@@ -20,7 +23,7 @@ describeEngine(
         },
         { onAbandoned: (output, { name }) => disposed.open([name, output]) },
       );
-      const { client } = await open({ tasks: [rent] });
+      const { client } = await open({ tasks: [rent] }, options);
       const job = client.submit(rent);
       await started.opened;
       job.close();
@@ -42,7 +45,7 @@ describeEngine(
         },
         { onAbandoned: (output) => disposed.open(output) },
       );
-      const { client } = await open({ tasks: [rent] });
+      const { client } = await open({ tasks: [rent] }, options);
       const job = client.submit(rent);
       await passed.opened;
       job.close();
@@ -62,7 +65,7 @@ describeEngine(
       const provision = orchestration('provision', (ctx) => ctx.shield(() => ctx.call(rent)), {
         onAbandoned: (output) => disposed.open(output),
       });
-      const { client } = await open({ orchestrations: [provision], activities: [rent] });
+      const { client } = await open({ orchestrations: [provision], activities: [rent] }, options);
       const job = client.submit(provision);
       await started.opened;
       job.close();
@@ -79,7 +82,7 @@ describeEngine(
           disposed.open([output, attempt]);
         },
       });
-      const { client } = await open({ tasks: [rent] });
+      const { client } = await open({ tasks: [rent] }, options);
       const job = client.submit(rent);
       await expect.poll(async () => (await client.get(job.id))?.status).toBe('completed');
       job.close();
@@ -94,7 +97,7 @@ describeEngine(
       const rent = task('rent', () => 'a machine', {
         onAbandoned: (output) => void disposed.push(output),
       });
-      const { client } = await open({ tasks: [rent] });
+      const { client } = await open({ tasks: [rent] }, options);
       const session = await client.openSession();
       const job = session.submit(rent);
       expect(await job.result()).toBe('a machine');
@@ -116,7 +119,7 @@ describeEngine(
         },
         { onAbandoned: (output) => void order.push(`${output} is given back`) },
       );
-      const { client } = await open({ tasks: [rent] });
+      const { client } = await open({ tasks: [rent] }, options);
       const session = await client.openSession();
       const reply = outcomeOf(session.submit(rent).result());
       await passed.opened;

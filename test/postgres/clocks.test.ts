@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, task } from '../../src/index.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { StoreClock } from '../../src/providers/postgres/driver/store-clock.ts';
-import { createDatabase, runSql, type TestDatabase } from './helpers/server.ts';
+import { createMigratedDatabase } from './helpers/migrated-database.ts';
+import { runSql, type TestDatabase } from './helpers/server.ts';
 import { startTcpProxy } from './helpers/tcp-proxy.ts';
 
 const hourMs = 3_600_000;
@@ -12,7 +13,7 @@ let database: TestDatabase;
 const opened: Perdure[] = [];
 
 beforeEach(async () => {
-  database = await createDatabase();
+  database = await createMigratedDatabase();
 });
 
 afterEach(async () => {

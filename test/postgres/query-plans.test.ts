@@ -16,6 +16,7 @@ import {
 } from '../../src/testing/conformance/sample-data.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
 import { fillQueues, queued } from './helpers/full-queues.ts';
+import { emptySchema } from './helpers/schema-pool.ts';
 import { createDatabase, type TestDatabase } from './helpers/server.ts';
 import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
 
@@ -298,11 +299,13 @@ describe('query plans for empty queues', () => {
     const sent = watchStatements();
     const statements = new Map<string, SentStatement>();
     const chosen = conformanceCases.filter(({ id }) => cases.includes(id));
+    let isMigrated = false;
     for (const one of chosen) {
       await runCase(one, {
         name: 'plans',
         create: async ({ clock }) => {
-          await client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+          if (isMigrated) await emptySchema(client, schema);
+          isMigrated = true;
           return openPostgres({ url: database.url, schema, clock, poolSize: 2, listen: false });
         },
       });
@@ -310,6 +313,8 @@ describe('query plans for empty queues', () => {
         if (statement.name.startsWith('perdure_')) statements.set(statement.name, statement);
       }
     }
+    // A new schema, because deleted rows leave pages, and an empty table with pages has other plans.
+    await client.query(`DROP SCHEMA ${schema} CASCADE`);
     await sendTheRest();
     for (const statement of sent()) statements.set(statement.name, statement);
     statements.delete('');

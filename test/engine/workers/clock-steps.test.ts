@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, type TestContext } from 'vitest';
 import { activity, orchestration, Perdure, task, type Clock } from '../../../src/index.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
-import { engineStores, type EngineStore } from '../engine-store.ts';
+import { engineStores } from '../engine-store.ts';
 
 const hourMs = 3_600_000;
 
@@ -15,83 +15,89 @@ class SteppedClock implements Clock {
   setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
 }
 
-describe.each(['SQLite', 'PostgreSQL'] as const)('a stepped worker clock (%s)', (kind) => {
-  const newStore = engineStores(kind);
-  let store: EngineStore;
-  let clock: SteppedClock;
-  const opened: Perdure[] = [];
+// These tests wait for leases, so they run concurrently.
+describe.concurrent.each(['SQLite', 'PostgreSQL'] as const)(
+  'a stepped worker clock (%s)',
+  (kind) => {
+    const newStore = engineStores(kind);
 
-  beforeEach(async () => {
-    store = await newStore();
-    clock = new SteppedClock();
-  });
-
-  afterEach(async () => {
-    await Promise.all(opened.splice(0).map((perdure) => perdure.close()));
-    await store.remove();
-  });
-
-  /** Opens an engine whose clock is stepped. PostgreSQL uses the clock of its server, which is not. */
-  async function open(): Promise<Perdure> {
-    const provider = await store.open(kind === 'SQLite' ? { clock } : {});
-    const options = kind === 'SQLite' ? {} : { clock };
-    const perdure = await Perdure.open(provider, options);
-    opened.push(perdure);
-    return perdure;
-  }
-
-  it.each([hourMs, -hourMs])(
-    'a clock step of %d ms does not end a healthy activity',
-    async (stepMs) => {
-      const started = Promise.withResolvers<void>();
-      const finish = Promise.withResolvers<void>();
-      let runs = 0;
-      const steady = activity('steady', async () => {
-        runs += 1;
-        started.resolve();
-        await finish.promise;
-        return 'done';
+    /** Returns a clock, and a function that opens an engine with it. PostgreSQL uses the clock of its server. */
+    async function prepare({ onTestFinished }: TestContext) {
+      const store = await newStore();
+      const clock = new SteppedClock();
+      const opened: Perdure[] = [];
+      onTestFinished(async () => {
+        await Promise.all(opened.map((perdure) => perdure.close()));
+        await store.remove();
       });
-      const calls = orchestration('calls', (ctx) => ctx.call(steady));
-      const definitions = {
-        orchestrations: [calls],
-        activities: [steady],
-        activityLease: 2_000,
-        orchestrationLease: 2_000,
-        maxClaims: 2,
+      const open = async (): Promise<Perdure> => {
+        const provider = await store.open(kind === 'SQLite' ? { clock } : {});
+        const options = kind === 'SQLite' ? {} : { clock };
+        const perdure = await Perdure.open(provider, options);
+        opened.push(perdure);
+        return perdure;
       };
-      const [first, second] = [await open(), await open()];
-      await first.startWorker(definitions);
-      await second.startWorker(definitions);
-      const handle = await first.client.start(calls);
-      await started.promise;
-      clock.aheadMs = stepMs;
-      // Two leases: without renewals the other worker would claim the activity.
-      await delay(4_500);
-      finish.resolve();
-      expect(await handle.result({ timeout: '30s' })).toBe('done');
-      expect(runs).toBe(1);
-    },
-  );
+      return { clock, open };
+    }
 
-  it.each([hourMs, -hourMs])('a clock step of %d ms does not delay new work', async (stepMs) => {
-    const perdure = await open();
-    const work = task('work', () => 'done');
-    const step = activity('step', () => 'ok');
-    const flow = orchestration('flow', async (ctx) => {
-      await ctx.sleep(200);
-      return ctx.call(step);
-    });
-    await perdure.startWorker({ tasks: [work], orchestrations: [flow], activities: [step] });
-    clock.aheadMs = stepMs;
-    const before = performance.now();
-    const run = await perdure.client.runTask(work, undefined, { delay: 200 });
-    const handle = await perdure.client.start(flow);
-    expect(await run.result({ timeout: '20s' })).toBe('done');
-    expect(await handle.result({ timeout: '20s' })).toBe('ok');
-    expect(performance.now() - before).toBeGreaterThanOrEqual(190);
-  });
-});
+    it.for([hourMs, -hourMs])(
+      'a clock step of %d ms does not end a healthy activity',
+      async (stepMs, context) => {
+        const { clock, open } = await prepare(context);
+        const started = Promise.withResolvers<void>();
+        const finish = Promise.withResolvers<void>();
+        let runs = 0;
+        const steady = activity('steady', async () => {
+          runs += 1;
+          started.resolve();
+          await finish.promise;
+          return 'done';
+        });
+        const calls = orchestration('calls', (ctx) => ctx.call(steady));
+        const definitions = {
+          orchestrations: [calls],
+          activities: [steady],
+          activityLease: 2_000,
+          orchestrationLease: 2_000,
+          maxClaims: 2,
+        };
+        const [first, second] = [await open(), await open()];
+        await first.startWorker(definitions);
+        await second.startWorker(definitions);
+        const handle = await first.client.start(calls);
+        await started.promise;
+        clock.aheadMs = stepMs;
+        // Two leases: without renewals the other worker would claim the activity.
+        await delay(4_500);
+        finish.resolve();
+        expect(await handle.result({ timeout: '30s' })).toBe('done');
+        expect(runs).toBe(1);
+      },
+    );
+
+    it.for([hourMs, -hourMs])(
+      'a clock step of %d ms does not delay new work',
+      async (stepMs, context) => {
+        const { clock, open } = await prepare(context);
+        const perdure = await open();
+        const work = task('work', () => 'done');
+        const step = activity('step', () => 'ok');
+        const flow = orchestration('flow', async (ctx) => {
+          await ctx.sleep(200);
+          return ctx.call(step);
+        });
+        await perdure.startWorker({ tasks: [work], orchestrations: [flow], activities: [step] });
+        clock.aheadMs = stepMs;
+        const before = performance.now();
+        const run = await perdure.client.runTask(work, undefined, { delay: 200 });
+        const handle = await perdure.client.start(flow);
+        expect(await run.result({ timeout: '20s' })).toBe('done');
+        expect(await handle.result({ timeout: '20s' })).toBe('ok');
+        expect(performance.now() - before).toBeGreaterThanOrEqual(190);
+      },
+    );
+  },
+);
 
 describe('ctx.sleep() on SQLite', () => {
   const newStore = engineStores('SQLite');

@@ -5,6 +5,10 @@ import { engineStores } from '../../engine/engine-store.ts';
 import { ScenarioRunner, openMemory, openWithRealTime, type OpenStore } from './scenario-runner.ts';
 import { scenario, scenarioWithoutDeath, type Scenario } from './job-scenario.ts';
 
+// `npm run test:modes` runs more.
+const isLong = process.env['MODE'] === 'all-modes';
+const [sqliteRuns, postgresRuns] = isLong ? [2_000, 100] : [500, 40];
+
 /** Runs `numRuns` random scenarios; throws with the smallest that fails. */
 async function check(
   open: () => Promise<OpenStore>,
@@ -33,17 +37,17 @@ async function openBroken(override: (provider: Provider) => Partial<Provider>): 
 }
 
 describe('jobs and sessions under random timing, broken connections and shutdowns', () => {
-  it('in 2,000 scenarios on SQLite each job gets one reply and nothing is left', async () => {
-    await check(openMemory, scenario, 2_000);
+  it(`in ${sqliteRuns} scenarios on SQLite each job gets one reply and nothing is left`, async () => {
+    await check(openMemory, scenario, sqliteRuns);
   }, 600_000);
 
   describe('on PostgreSQL', () => {
     const newStore = engineStores('PostgreSQL');
 
-    it('in 100 scenarios on PostgreSQL each job gets one reply and nothing is left', async () => {
+    it(`in ${postgresRuns} scenarios on PostgreSQL each job gets one reply and nothing is left`, async () => {
       const open = async (): Promise<OpenStore> =>
         openWithRealTime(await (await newStore()).open());
-      await check(open, scenarioWithoutDeath, 100);
+      await check(open, scenarioWithoutDeath, postgresRuns);
     }, 600_000);
   });
 

@@ -6,7 +6,7 @@ import { resolveOptions } from '../../../src/providers/postgres/driver/options.t
 import { prepareSchema } from '../../../src/providers/postgres/migrations/migrate.ts';
 import { Definitions } from '../../../src/providers/postgres/tables/definitions.ts';
 import { Secrets } from '../../../src/providers/shared/lock-token.ts';
-import { createDatabase } from '../helpers/server.ts';
+import { createMigratedDatabase } from '../helpers/migrated-database.ts';
 
 /** Values of the columns of a row. */
 type Row = Readonly<Record<string, string | number | boolean | null>>;
@@ -24,7 +24,7 @@ export const definitionKeys = { orchestration: 1, activity: 2, task: 3, otherAct
 
 /** Opens a database for one test, on new connections, so that a mutation applies from the first statement on. */
 export async function openPathDatabase(): Promise<PathDatabase> {
-  const database = await createDatabase();
+  const database = await createMigratedDatabase();
   const { url } = database;
   const options = resolveOptions({ url, poolSize: 1 });
   await prepareSchema(options);

@@ -2,7 +2,8 @@ import pg from 'pg';
 import type { PostgresOptions } from '../../../src/providers/postgres/driver/options.ts';
 import { openPostgres } from '../../../src/providers/postgres/provider.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
-import { createDatabase, type TestDatabase } from './server.ts';
+import { createMigratedDatabase, migratedSchema } from './migrated-database.ts';
+import type { TestDatabase } from './server.ts';
 
 interface Use {
   /** The number of open providers. */
@@ -25,14 +26,14 @@ export class SchemaPool {
   }
 
   async url(): Promise<string> {
-    this.#database ??= createDatabase();
+    this.#database ??= createMigratedDatabase();
     return (await this.#database).url;
   }
 
   /** The name of a schema that is empty or does not exist yet. */
   async take(): Promise<string> {
     const free = [...this.#uses].find(([, { open, isReleased }]) => open === 0 && isReleased);
-    const schema = free?.[0] ?? `${this.#prefix}_${this.#uses.size + 1}`;
+    const schema = free?.[0] ?? this.#newName();
     this.#uses.set(schema, { open: 0, isReleased: false });
     if (free !== undefined) await this.#empty(schema);
     return schema;
@@ -60,25 +61,20 @@ export class SchemaPool {
     await (await this.#database)?.drop();
   }
 
+  #newName(): string {
+    const count = this.#uses.size;
+    return count === 0 ? migratedSchema : `${this.#prefix}_${count + 1}`;
+  }
+
   #useOf(schema: string): Use {
     const use = this.#uses.get(schema);
     if (use === undefined) throw new Error(`Schema ${schema} was not taken from this pool.`);
     return use;
   }
 
-  // Much faster than TRUNCATE, which creates a new file for each table and index.
   async #empty(schema: string): Promise<void> {
     this.#cleaner ??= this.#connect();
-    const client = await this.#cleaner;
-    const { rows } = await client.query<{ kind: string; name: string }>(
-      `SELECT relkind AS kind, quote_ident(relname) AS name FROM pg_class
-       WHERE relnamespace = $1::regnamespace AND relkind IN ('r', 'S') AND relname <> 'perdure_migrations'`,
-      [schema],
-    );
-    const statements = rows.map(({ kind, name }) =>
-      kind === 'S' ? `ALTER SEQUENCE ${schema}.${name} RESTART` : `DELETE FROM ${schema}.${name}`,
-    );
-    await client.query(`SET session_replication_role = replica; ${statements.join('; ')}`);
+    await emptySchema(await this.#cleaner, schema);
   }
 
   async #connect(): Promise<pg.Client> {
@@ -87,4 +83,22 @@ export class SchemaPool {
     await client.connect();
     return client;
   }
+}
+
+/**
+ * Deletes all rows of a schema and restarts its sequences. Much faster than TRUNCATE, which creates a new file for each table
+ * and index.
+ */
+export async function emptySchema(client: pg.Client, schema: string): Promise<void> {
+  const { rows } = await client.query<{ kind: string; name: string }>(
+    `SELECT relkind AS kind, quote_ident(relname) AS name FROM pg_class
+     WHERE relnamespace = $1::regnamespace AND relkind IN ('r', 'S') AND relname <> 'perdure_migrations'`,
+    [schema],
+  );
+  const statements = rows.map(({ kind, name }) =>
+    kind === 'S' ? `SELECT setval('${schema}.${name}', 1, false)` : `DELETE FROM ${schema}.${name}`,
+  );
+  await client.query(
+    `BEGIN; SET LOCAL session_replication_role = replica; ${statements.join('; ')}; COMMIT`,
+  );
 }

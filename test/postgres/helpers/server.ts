@@ -8,7 +8,7 @@ import pg from 'pg';
 export const runDirectory = 'PERDURE_TEST_RUN_DIRECTORY';
 
 /** The URL of a superuser on the server of PERDURE_TEST_POSTGRES_URL, or on one that this run starts. */
-async function serverUrl(): Promise<string> {
+export async function serverUrl(): Promise<string> {
   const given = process.env['PERDURE_TEST_POSTGRES_URL'];
   if (given !== undefined && given !== '') return given;
   const directory = process.env[runDirectory];
@@ -30,11 +30,14 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Creates an empty database, by default on the server of the test run. */
-export async function createDatabase(url?: string): Promise<TestDatabase> {
-  const server = url ?? (await serverUrl());
+/** Creates a database on the server of the test run: empty, or a copy of `template`. */
+export async function createDatabase({
+  template,
+}: { readonly template?: string } = {}): Promise<TestDatabase> {
+  const server = await serverUrl();
   const name = `test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
-  await runSql(server, `CREATE DATABASE ${name}`);
+  const source = template === undefined ? '' : ` TEMPLATE ${template}`;
+  await runSql(server, `CREATE DATABASE ${name}${source}`);
   return {
     url: Object.assign(new URL(server), { pathname: `/${name}` }).href,
     drop: () => runSql(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
