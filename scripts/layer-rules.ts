@@ -94,7 +94,19 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/app': ['remote', 'server/routes'],
   dashboard: [],
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
-  cli: ['client', 'providers/contract', 'model'],
+  // The command line uses the package as an application does. It also composes a client of a store without the workers,
+  // because a command must start fast.
+  cli: [
+    'public',
+    'entry',
+    'server',
+    'server/routes',
+    'client',
+    'jobs',
+    'management',
+    'providers/contract',
+    'model',
+  ],
 };
 
 /** The only layers that may import these packages. Every layer may import modules of Node.js. */
@@ -102,7 +114,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['providers/sqlite'],
   pg: ['providers/postgres'],
   croner: ['schedules'],
-  zod: ['server/routes', 'server'],
+  zod: ['server/routes', 'server', 'cli'],
   vitest: ['testing'],
   vite: ['dashboard'],
   preact: ['dashboard/app'],
