@@ -25,6 +25,7 @@ const CHECKS: readonly string[] = [
   'check:layers',
   'check:walks',
   'check:api',
+  'check:commands',
   'check:words',
   'check:docs',
   'check:size',
