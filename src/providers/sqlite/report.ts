@@ -21,7 +21,13 @@ export async function reportOnSqlite({
   const report = { kind: 'sqlite', path: file } as const;
   const files = ['', '-wal', '-shm'].flatMap((suffix) => modeOf(file + suffix) ?? []);
   const [main] = files;
-  if (main?.path !== file) return { ...report, files: [], access: { kind: 'missing' } };
+  if (main?.path !== file)
+    return {
+      ...report,
+      files: [],
+      access: { kind: 'missing' },
+      schema: toSchemaState(() => [], migrations),
+    };
   let db: Database.Database;
   try {
     db = new Database(file, { fileMustExist: true, timeout: blockingWaitMs });

@@ -5,6 +5,7 @@ import { counted, examples } from '../phrases.ts';
 export const checkSchemaDrift: Check = ({ report, selector }) => {
   const schema = report?.schema;
   if (schema === undefined || schema.kind === 'current') return [];
+  if (report?.access.kind === 'missing') return [];
   const { kind, pending, problem = '' } = schema;
   const level = 'problem';
   const migrate = `perdure migrate ${selector} --yes`;
