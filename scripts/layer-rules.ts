@@ -94,7 +94,23 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/app': ['remote', 'server/routes'],
   dashboard: [],
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
-  cli: [ANYTHING],
+  // The command line uses the package as an application does. It also composes a client of a store without the workers,
+  // because a command must start fast.
+  cli: [
+    'public',
+    'entry',
+    'server',
+    'server/routes',
+    'client',
+    'jobs',
+    'management',
+    'providers/contract',
+    // Reports on a store that cannot be opened, for `doctor` and `migrate`.
+    'providers/shared',
+    'providers/sqlite',
+    'providers/postgres',
+    'model',
+  ],
 };
 
 /** The only layers that may import these packages. Every layer may import modules of Node.js. */
@@ -102,7 +118,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['providers/sqlite'],
   pg: ['providers/postgres'],
   croner: ['schedules'],
-  zod: ['server/routes', 'server'],
+  zod: ['server/routes', 'server', 'cli'],
   vitest: ['testing'],
   vite: ['dashboard'],
   preact: ['dashboard/app'],
@@ -127,6 +143,7 @@ export function isBundled(path: string): boolean {
 
 /** Modules that may import a computed name: they load users' handlers, or the store in a thread. */
 const LOADS_USER_CODE: readonly string[] = [
+  'cli/running/worker-module.ts',
   'runtime/activities/activity-thread.ts',
   'runtime/watchdog/watchdog-thread.ts',
 ];

@@ -7,11 +7,12 @@ import type { Provider } from './providers/contract/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
 
 const sqliteOptions = ['synchronous'] as const;
-const postgresOptions = ['schema', 'poolSize', 'migrate', 'listen', 'prepare'] as const;
+const postgresOptions = ['schema', 'poolSize', 'listen', 'prepare'] as const;
 
 const openOptions = [
   ...sqliteOptions,
   ...postgresOptions,
+  'migrate',
   'payloadLimitBytes',
   'maxBufferedEvents',
   'pollInterval',

@@ -27,7 +27,7 @@ export interface OpenOptions {
   readonly schema?: string;
   /** Maximum connections of this process, in addition to the listening one. Default: 10. PostgreSQL only. */
   readonly poolSize?: number;
-  /** Migrates the schema when opening. Default: true. If false, an old schema throws. PostgreSQL only. */
+  /** Migrates the store when opening. Default: true. If false, an old or missing store throws. */
   readonly migrate?: boolean;
   /** Receives hints through LISTEN. Default: true. If false, changes are found by polling. PostgreSQL only. */
   readonly listen?: boolean;
@@ -203,6 +203,7 @@ async function openStore(store: string, options: OpenOptions): Promise<Provider>
     path: store,
     ...shared,
     ...(synchronous !== undefined && { synchronous }),
+    ...(migrate !== undefined && { migrate }),
   });
 }
 

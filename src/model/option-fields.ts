@@ -1,3 +1,4 @@
+import { closestName } from './closest-name.ts';
 import { PerdureError } from './failures/errors.ts';
 
 type Fields<Key extends string> = Readonly<Partial<Record<Key, unknown>>>;
@@ -27,32 +28,13 @@ export function unknownOption(
   where: string,
   allowed: readonly string[],
 ): PerdureError {
-  const byDistance = allowed
-    .map((name) => ({ name, distance: editDistance(option, name) }))
-    .sort((one, other) => one.distance - other.distance);
-  const [closest] = byDistance.filter(
-    ({ name, distance }) => distance <= 2 && distance < name.length,
-  );
-  const hint = closest === undefined ? '' : ` Did you mean \`${closest.name}\`?`;
+  const closest = closestName(option, allowed);
+  const hint = closest === undefined ? '' : ` Did you mean \`${closest}\`?`;
   const valid = allowed.length === 0 ? 'none' : allowed.join(', ');
   return new PerdureError(
     'INVALID_OPTION',
     `Unknown option \`${option.slice(0, 80)}\` in ${where}.${hint} Valid options: ${valid}.`,
   );
-}
-
-/** How many characters must be added, removed or replaced to turn one name into the other. */
-function editDistance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (let index = 0; index < Math.min(one.length, 80); index += 1) {
-    const next = [index + 1];
-    for (let at = 0; at < other.length; at += 1) {
-      const replaced = (row[at] ?? 0) + (one[index] === other[at] ? 0 : 1);
-      next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
 }
 
 // Returns `undefined` for an array, a set or a promise: read as a filter without conditions, it would select everything.

@@ -35,6 +35,7 @@ export function toTypedError(error: WireError, operation: string): PerdureError 
     case 'PROVIDER':
     case 'UNDECODABLE':
     case 'STORE_TOO_NEW':
+    case 'STORE_TOO_OLD':
     case 'STORE_INCOMPATIBLE':
     case 'STORE_DAMAGED':
     case 'STORE_REPLACED':

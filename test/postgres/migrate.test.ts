@@ -152,7 +152,7 @@ describe('prepareSchema()', () => {
 
   it('prepareSchema() with migrate: false rejects a missing schema and names migratePostgres()', async () => {
     await expect(prepareSchema(options({ migrate: false }))).rejects.toMatchObject({
-      code: 'PROVIDER',
+      code: 'STORE_TOO_OLD',
       operation: 'open',
       retryable: false,
       message: expect.stringContaining('migratePostgres()'),

@@ -72,6 +72,7 @@ export type ErrorCode =
   | 'PROVIDER'
   | 'UNDECODABLE'
   | 'STORE_TOO_NEW'
+  | 'STORE_TOO_OLD'
   | 'STORE_INCOMPATIBLE'
   | 'STORE_DAMAGED'
   | 'STORE_REPLACED';

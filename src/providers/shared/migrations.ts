@@ -90,7 +90,7 @@ export function toSchemaState(
 
 /** Creates the error of a store that must not be opened. */
 export function openError(
-  code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
+  code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_TOO_OLD' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
   message: string,
 ): ProviderError {
   return new ProviderError({ operation: 'open', message, retryable: false, code });

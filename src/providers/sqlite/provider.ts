@@ -4,7 +4,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import type { Provider, Reopening } from '../contract/provider.ts';
 import { createCancellationStore } from './stopping/cancellation.ts';
 import { openConnection, whenNotBusy } from './driver/connection.ts';
-import { migrate } from './migrations/migrate.ts';
+import { assertMigrated, migrate } from './migrations/migrate.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createInstanceStore } from './instances/instances.ts';
 import { createManagementStore } from './reading/management.ts';
@@ -36,18 +36,28 @@ export interface SqliteOptions {
   readonly pollMs?: number;
   /** How long an operation waits for locks of other processes, in milliseconds. Default: 30,000. */
   readonly busyTimeoutMs?: number;
+  /** Applies missing migrations. Default: true. If false, a file that does not exist or lacks one throws. */
+  readonly migrate?: boolean;
 }
 
 /** Opens a SQLite store. Several processes can open the same file. */
 export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const { path, synchronous = 'full', clock = systemClock } = options;
-  const { pollMs = 5, busyTimeoutMs = 30_000 } = options;
+  const { pollMs = 5, busyTimeoutMs = 30_000, migrate: mayMigrate = true } = options;
   const isPath = typeof path === 'string' && path !== '' && !path.includes('\0');
   check(isPath, { path }, `a file path or ':memory:'`);
   check(synchronous === 'full' || synchronous === 'normal', { synchronous }, `'full' or 'normal'`);
   check(pollMs >= 1, { pollMs }, '1 or more');
   check(busyTimeoutMs >= 0, { busyTimeoutMs }, '0 or more');
-  const db = await openConnection({ path, synchronous, clock, busyTimeoutMs, migrate });
+  check(typeof mayMigrate === 'boolean', { migrate: mayMigrate }, 'true or false');
+  const db = await openConnection({
+    path,
+    synchronous,
+    clock,
+    busyTimeoutMs,
+    migrate: mayMigrate ? migrate : (opened) => assertMigrated(opened),
+    mayCreate: mayMigrate,
+  });
   const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,

@@ -1,5 +1,6 @@
 import type { Check, DoctorLimits, Finding } from '../finding.ts';
-import { bytes, counted, shellQuote } from '../phrases.ts';
+import { formatBytes } from '../../text/format.ts';
+import { counted, shellQuote } from '../phrases.ts';
 import type { PostgresReport, SqliteReport } from '../../../providers/shared/store-report.ts';
 
 /** Reports space of deleted rows: free pages of an SQLite file, dead rows of PostgreSQL tables. */
@@ -17,7 +18,7 @@ function checkPages(
     {
       id: 'bloat',
       level: 'warning',
-      sentence: `${bytes(freeBytes)} of ${bytes(size)} of the file are free pages.`,
+      sentence: `${formatBytes(freeBytes)} of ${formatBytes(size)} of the file are free pages.`,
       remedy: `Stop the workers and run \`sqlite3 ${shellQuote(path)} 'VACUUM'\`.`,
     },
   ];

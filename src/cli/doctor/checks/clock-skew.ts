@@ -1,5 +1,5 @@
 import type { Check } from '../finding.ts';
-import { duration } from '../phrases.ts';
+import { formatDuration } from '../../text/format.ts';
 
 /** Reports a difference between the clock of the store and the clock of this process. */
 export const checkClockSkew: Check = ({ reads, limits }) => {
@@ -11,7 +11,7 @@ export const checkClockSkew: Check = ({ reads, limits }) => {
     {
       id: 'clock-skew',
       level: 'warning',
-      sentence: `The clock of the store is ${duration(Math.abs(skewMs))} ${side} the clock of this process. The clock of the store decides when timers and leases are due.`,
+      sentence: `The clock of the store is ${formatDuration(Math.abs(skewMs))} ${side} the clock of this process. The clock of the store decides when timers and leases are due.`,
       remedy: 'Synchronize both clocks with NTP: `timedatectl set-ntp true`.',
     },
   ];

@@ -1,5 +1,6 @@
 import { attentionOf, type Check } from '../finding.ts';
-import { counted, duration, examples, shellQuote } from '../phrases.ts';
+import { formatDuration } from '../../text/format.ts';
+import { counted, examples, shellQuote } from '../phrases.ts';
 
 /** Reports schedules with missed or waiting ticks. */
 export const checkLateSchedules: Check = (examination) => {
@@ -9,7 +10,7 @@ export const checkLateSchedules: Check = (examination) => {
   const nowMs = examination.reads?.attention.at ?? 0;
   const names = found.schedules.map(
     ({ name, reason, since }) =>
-      `${JSON.stringify(name)} (${reason === 'late' ? 'due' : 'its last run has not ended'} for ${duration(nowMs - since)})`,
+      `${JSON.stringify(name)} (${reason === 'late' ? 'due' : 'its last run has not ended'} for ${formatDuration(nowMs - since)})`,
   );
   return [
     {

@@ -1,5 +1,6 @@
 import { attentionOf, type Check, type Finding } from '../finding.ts';
-import { counted, duration, examples } from '../phrases.ts';
+import { formatDuration } from '../../text/format.ts';
+import { counted, examples } from '../phrases.ts';
 
 /** Reports a store without a live worker while instances wait, and workers that were lost. */
 export const checkLiveWorkers: Check = (examination) => {
@@ -21,7 +22,7 @@ export const checkLiveWorkers: Check = (examination) => {
   if (stale !== undefined) {
     const names = stale.workers.map(
       ({ name, host, lastSeenAt }) =>
-        `${name} on ${host}, last seen ${duration(attention.at - lastSeenAt)} ago`,
+        `${name} on ${host}, last seen ${formatDuration(attention.at - lastSeenAt)} ago`,
     );
     findings.push({
       id: 'stale-workers',

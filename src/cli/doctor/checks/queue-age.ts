@@ -1,5 +1,6 @@
 import { attentionOf, type Check } from '../finding.ts';
-import { counted, duration, examples } from '../phrases.ts';
+import { formatDuration } from '../../text/format.ts';
+import { counted, examples } from '../phrases.ts';
 
 /** Reports queues whose oldest entry waits for more than a minute although a worker has the definition. */
 export const checkQueueAge: Check = (examination) => {
@@ -8,7 +9,7 @@ export const checkQueueAge: Check = (examination) => {
   const nowMs = examination.reads?.attention.at ?? 0;
   const queues = found.queues.map(
     ({ kind, name, ready, oldestReadyAt }) =>
-      `${kind} ${JSON.stringify(name)} (${ready} waiting, the oldest for ${duration(nowMs - (oldestReadyAt ?? nowMs))})`,
+      `${kind} ${JSON.stringify(name)} (${ready} waiting, the oldest for ${formatDuration(nowMs - (oldestReadyAt ?? nowMs))})`,
   );
   return [
     {

@@ -1,5 +1,6 @@
 import type { Check } from '../finding.ts';
-import { bytes, counted } from '../phrases.ts';
+import { formatBytes } from '../../text/format.ts';
+import { counted } from '../phrases.ts';
 
 /** Reports a large store that keeps ended instances forever. */
 export const checkRetention: Check = ({ reads, selector, limits }) => {
@@ -9,7 +10,7 @@ export const checkRetention: Check = ({ reads, selector, limits }) => {
   const count = Object.values(ended).reduce((sum, one) => sum + one, 0);
   const isLarge = count >= limits.largeInstances || metrics.storageBytes >= limits.largeBytes;
   if (!isLarge) return [];
-  const size = `The store keeps ${counted({ count }, 'ended instance')} and has ${bytes(metrics.storageBytes)}`;
+  const size = `The store keeps ${counted({ count }, 'ended instance')} and has ${formatBytes(metrics.storageBytes)}`;
   const preview = `perdure delete --status completed --ended-before 30d --dry-run ${selector}`;
   if (retention.paused !== null) {
     const sentence = `${size}, and retention is paused.`;

@@ -1,5 +1,6 @@
 import { attentionOf, type Check } from '../finding.ts';
-import { counted, duration, examples } from '../phrases.ts';
+import { formatDuration } from '../../text/format.ts';
+import { counted, examples } from '../phrases.ts';
 
 /** Reports due work that no live worker can run. */
 export const checkUnclaimedWork: Check = (examination) => {
@@ -7,7 +8,7 @@ export const checkUnclaimedWork: Check = (examination) => {
   if (found === undefined) return [];
   const names = found.work.map(
     ({ kind, name, version, waiting, dueForMs }) =>
-      `${kind} ${JSON.stringify(name)}${version === undefined ? '' : ` version ${version}`} (${waiting} waiting for ${duration(dueForMs)})`,
+      `${kind} ${JSON.stringify(name)}${version === undefined ? '' : ` version ${version}`} (${waiting} waiting for ${formatDuration(dueForMs)})`,
   );
   return [
     {

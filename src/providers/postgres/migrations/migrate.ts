@@ -114,8 +114,8 @@ export async function migrate(
   if (missingMigrations(applied, known).length === 0) return;
   if (!target.migrate) {
     throw openError(
-      'PROVIDER',
-      `Schema ${JSON.stringify(schema)} is at migration ${applied.length}, but this version of Perdure needs ${known.length}. Run migratePostgres() with a role that may create tables, or open the store with \`migrate: true\`.`,
+      'STORE_TOO_OLD',
+      `Schema ${JSON.stringify(schema)} is at migration ${applied.length}, but this version of Perdure needs ${known.length}. Run \`perdure migrate\` or migratePostgres() with a role that may create tables, or open the store with \`migrate: true\`.`,
     );
   }
   await client.query(

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -46,6 +47,19 @@ describe('openConnection', () => {
     const modes = ['', '-wal', '-shm'].map((suffix) => statSync(path + suffix).mode & 0o777);
     expect(modes).toEqual([0o600, 0o600, 0o600]);
     db.close();
+  });
+
+  it('with mayCreate: false, rejects a missing file and creates none', async () => {
+    await expect(open({ mayCreate: false })).rejects.toMatchObject({ code: 'PROVIDER' });
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('with mayCreate: false, keeps the journal mode of a file of another program', async () => {
+    const other = new Database(path);
+    other.exec('CREATE TABLE notes (note TEXT)');
+    await expect(open({ mayCreate: false })).rejects.toMatchObject({ code: 'STORE_DAMAGED' });
+    expect(other.pragma('journal_mode', { simple: true })).toBe('delete');
+    other.close();
   });
 
   it('restricts an existing empty file to its owner before the first write', async () => {

@@ -15,6 +15,8 @@ export interface ConnectionOptions {
   readonly synchronous: 'full' | 'normal';
   readonly clock: Clock;
   readonly busyTimeoutMs: number;
+  /** Whether to create a file that does not exist. Default: true. */
+  readonly mayCreate?: boolean;
 }
 
 // Fixes the WAL-reset corruption.
@@ -32,6 +34,7 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   const inMemory = path === ':memory:';
   // Absolute, so that SQLite does not parse the path as a URI.
   const file = inMemory ? path : resolve(path);
+  if (!inMemory && options.mayCreate === false) assertExists(file);
   const isNew = inMemory || createPrivately(file);
   const db = openFile(file);
   const identity = inMemory ? undefined : fileIdentity(file);
@@ -39,14 +42,28 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
     const deadline = performance.now() + options.busyTimeoutMs;
     // Even a statement without a table reads the schema, which another process may be creating.
     await whenNotBusy(deadline, () => assertVersion(db));
+    const applyMigrations = () => options.migrate(db, Math.floor(clock.now()));
+    // Before `configure`, which would change the journal mode of a file of another program.
+    if (options.mayCreate === false) await whenNotBusy(deadline, applyMigrations);
     await whenNotBusy(deadline, () => configure(db, options));
     if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
-    await whenNotBusy(deadline, () => options.migrate(db, Math.floor(clock.now())));
+    await whenNotBusy(deadline, applyMigrations);
     if (!inMemory && fileIdentity(file) !== identity) throw replacedError('open', file);
     return db;
   } catch (error) {
     db.close();
     throw toProviderError('open', error);
+  }
+}
+
+function assertExists(file: string): void {
+  try {
+    statSync(file);
+  } catch (cause) {
+    throw cannotOpen(
+      `the database file ${JSON.stringify(file)} cannot be read (${String(cause)}). Check the path and its permissions.`,
+      cause,
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checksum, type Migration } from '../../shared/migrations.ts';
-import { migrate, migrations } from './migrate.ts';
+import { assertMigrated, migrate, migrations } from './migrate.ts';
 
 const addNotes: Migration = {
   number: migrations.length + 1,
@@ -119,5 +119,24 @@ describe('migrate', () => {
       ['series', 'fa02fcb5b5b31e0f'],
       ['ends', '5a9b5cc7b4c8e551'],
     ]);
+  });
+});
+
+describe('assertMigrated', () => {
+  it('accepts a database with all migrations', () => {
+    migrate(db, 7);
+    expect(() => assertMigrated(db)).not.toThrow();
+  });
+
+  it('throws STORE_TOO_OLD for a missing migration and applies none', () => {
+    migrate(db, 7, migrations.slice(0, -1));
+    const before = applied();
+    expect(() => assertMigrated(db)).toThrow(expect.objectContaining({ code: 'STORE_TOO_OLD' }));
+    expect(applied()).toEqual(before);
+  });
+
+  it('throws STORE_TOO_OLD for an empty database and creates no table', () => {
+    expect(() => assertMigrated(db)).toThrow(expect.objectContaining({ code: 'STORE_TOO_OLD' }));
+    expect(tables()).toEqual([]);
   });
 });

@@ -53,6 +53,19 @@ export function migrate(
   }
 }
 
+/** Throws unless the file has all migrations. Writes nothing. */
+export function assertMigrated(
+  db: Database.Database,
+  known: readonly Migration[] = migrations,
+): void {
+  const missing = missingMigrations(readApplied(db), known).length;
+  if (missing === 0) return;
+  throw openError(
+    'STORE_TOO_OLD',
+    `The file is at migration ${known.length - missing}, but this version of Perdure needs ${known.length}. Run \`perdure migrate\`, or open the store with \`migrate: true\`.`,
+  );
+}
+
 function apply(db: Database.Database, migration: Migration, nowMs: number): void {
   db.exec(`CREATE TABLE IF NOT EXISTS perdure_migrations (
   number INTEGER PRIMARY KEY,

@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+/** The program `perdure`. Loads the command line only on a supported Node.js, so that an old one gets one sentence. */
+try {
+  await import('../require-node.ts');
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+}
+
+const { createTerminal } = await import('./terminal.ts');
+const { runCommandLine } = await import('./run.ts');
+
+process.exitCode = await runCommandLine(process.argv.slice(2), createTerminal(process));
+// A connection that a library keeps alive must not keep the process alive.
+setTimeout(() => process.exit(), 500).unref();

@@ -1,0 +1,101 @@
+import type { Call, Command, ExitCode, Terminal } from './command.ts';
+import type { OpenedTarget } from './target/open-target.ts';
+import { interrupted } from './cli-error.ts';
+import { parseArguments, type ParsedCall } from './parse-arguments.ts';
+
+/** Runs a command line and returns its exit code. Never rejects. */
+export async function runCommandLine(
+  argv: readonly string[],
+  terminal: Terminal,
+  given?: readonly Command[],
+): Promise<ExitCode> {
+  const isJson = argv.includes('--json');
+  try {
+    const commands = given ?? (await import('./commands.ts')).commands;
+    const parsed = parseArguments(argv, commands, terminal);
+    if ('help' in parsed) {
+      await showHelp(parsed.help, commands, terminal);
+      return 0;
+    }
+    return await runCommand(parsed, terminal);
+  } catch (error) {
+    return await report(error, terminal, isJson);
+  }
+}
+
+async function showHelp(
+  wanted: Command | string | undefined,
+  commands: readonly Command[],
+  { stdout }: Terminal,
+): Promise<void> {
+  const { writeCommandHelp, writeGroupHelp, writeHelp } = await import('./help.ts');
+  if (wanted === undefined) writeHelp(stdout, commands);
+  else if (typeof wanted === 'string') writeGroupHelp(stdout, wanted, commands);
+  else writeCommandHelp(stdout, wanted);
+}
+
+async function runCommand(parsed: ParsedCall, terminal: Terminal): Promise<ExitCode> {
+  const { command, operands, options } = parsed;
+  let target: Promise<OpenedTarget> | undefined;
+  const { chooseTarget } = await import('./target/choose-target.ts');
+  const choose = () => chooseTarget(command, options, terminal);
+  const call: Call = {
+    command,
+    operands,
+    options,
+    terminal,
+    json: options.flag('json'),
+    choose,
+    open: () => {
+      target ??= import('./target/open-target.ts').then(({ openTarget }) =>
+        openTarget(choose(), terminal),
+      );
+      return target;
+    },
+  };
+  const { run } = await command.load();
+  const work = run(call);
+  try {
+    return command.handlesInterrupt === true
+      ? await work
+      : await orInterrupted(work, terminal.interrupted);
+  } finally {
+    // After Ctrl-C, closing rejects the calls of the command that are still running.
+    work.catch(() => undefined);
+    await target?.then(
+      (opened) => opened.close(),
+      () => undefined,
+    );
+  }
+}
+
+/** Rejects as soon as the signal aborts. */
+async function orInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const done = new AbortController();
+  try {
+    return await Promise.race([
+      work,
+      new Promise<never>((_, reject) => {
+        const stop = (): void => reject(interrupted());
+        if (signal.aborted) stop();
+        signal.addEventListener('abort', stop, { signal: done.signal });
+      }),
+    ]);
+  } finally {
+    done.abort();
+  }
+}
+
+async function report(error: unknown, { stderr }: Terminal, isJson: boolean): Promise<ExitCode> {
+  const { reportOf } = await import('./exit-codes.ts');
+  const { clean } = await import('./text/format.ts');
+  const reported = reportOf(error);
+  if (isJson) {
+    stderr.write(`${JSON.stringify({ error: reported })}\n`);
+    return reported.exitCode;
+  }
+  const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;
+  stderr.write(`${label}${clean(reported.message)}\n`);
+  if (reported.next !== undefined) stderr.write(`${clean(reported.next)}\n`);
+  return reported.exitCode;
+}

@@ -1,0 +1,19 @@
+import type { Style } from '../command.ts';
+
+const styles: Readonly<Record<string, Style>> = {
+  running: 'blue',
+  canceling: 'yellow',
+  completed: 'green',
+  failed: 'red',
+  canceled: 'magenta',
+  terminated: 'magenta',
+  skipped: 'dim',
+  expired: 'yellow',
+  live: 'green',
+  stale: 'red',
+};
+
+/** The style of a status. The word itself always says the same. */
+export function statusStyle(status: string): Style | undefined {
+  return styles[status];
+}
