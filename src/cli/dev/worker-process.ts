@@ -28,7 +28,7 @@ export class WorkerProcess {
     const program = join(import.meta.dirname, `worker-program${import.meta.filename.slice(-3)}`);
     this.#child = fork(program, {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      execArgv: flags(),
+      execArgv: [...flags()],
     });
     let failure: string | undefined;
     let wasReady = false;

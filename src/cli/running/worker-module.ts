@@ -37,11 +37,10 @@ export function readWorkerModule(
 ): WorkerModule {
   const { default: byDefault, ...named } = module;
   const given = isWorkerOptions(byDefault) ? byDefault : {};
-  const values = [
+  const inOptions: readonly unknown[] = Object.values(lists).map(([key]) => given[key]);
+  const values: readonly unknown[] = [
     ...Object.values(named),
-    ...(isWorkerOptions(byDefault)
-      ? Object.values(lists).flatMap(([key]) => given[key])
-      : [byDefault]),
+    ...(isWorkerOptions(byDefault) ? inOptions : [byDefault]),
   ].flat();
   const found = (kind: Kind): readonly unknown[] => [
     ...new Set(values.filter((value) => kindOf(value) === kind)),
