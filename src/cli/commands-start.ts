@@ -53,7 +53,7 @@ export const startCommands: readonly Command[] = [
     ],
     examples: ['perdure init my-project', 'perdure init orders --template service'],
     needs: 'none',
-    load: () => import('./commands/init.ts'),
+    load: () => import('./commands/start/init.ts'),
   },
   {
     name: 'dev',
@@ -70,7 +70,7 @@ export const startCommands: readonly Command[] = [
     examples: ['perdure dev', 'perdure dev src/worker.ts --store app.db --port 8080'],
     needs: 'store',
     handlesInterrupt: true,
-    load: () => import('./commands/dev.ts'),
+    load: () => import('./commands/start/dev.ts'),
   },
   {
     name: 'serve',
@@ -84,7 +84,7 @@ export const startCommands: readonly Command[] = [
     ],
     needs: 'store',
     handlesInterrupt: true,
-    load: () => import('./commands/serve.ts'),
+    load: () => import('./commands/start/serve.ts'),
   },
   {
     name: 'worker',
@@ -103,7 +103,7 @@ export const startCommands: readonly Command[] = [
     examples: ['perdure worker src/worker.ts --store app.db'],
     needs: 'store',
     handlesInterrupt: true,
-    load: () => import('./commands/worker.ts'),
+    load: () => import('./commands/start/worker.ts'),
   },
   {
     name: 'doctor',
@@ -113,7 +113,7 @@ export const startCommands: readonly Command[] = [
     options: [],
     examples: ['perdure doctor --store app.db', 'perdure doctor --json'],
     needs: 'target',
-    load: () => import('./commands/doctor.ts'),
+    load: () => import('./commands/start/doctor.ts'),
   },
   {
     name: 'top',
@@ -127,7 +127,7 @@ export const startCommands: readonly Command[] = [
     examples: ['perdure top', 'perdure top --once --json'],
     needs: 'target',
     handlesInterrupt: true,
-    load: () => import('./commands/top.ts'),
+    load: () => import('./commands/start/top.ts'),
   },
   {
     name: 'migrate',
@@ -140,6 +140,6 @@ export const startCommands: readonly Command[] = [
     ],
     examples: ['perdure migrate --plan', 'perdure migrate --store app.db --yes'],
     needs: 'store',
-    load: () => import('./commands/migrate.ts'),
+    load: () => import('./commands/start/migrate.ts'),
   },
 ];

@@ -49,11 +49,8 @@ function tokenLoader(file: string): () => readonly never[] {
   const read = (): readonly never[] => {
     const parsed = JSON.parse(readFileSync(file, 'utf8')) as unknown;
     const list = Array.isArray(parsed) ? (parsed as unknown[]) : [parsed];
-    // `token create` also prints the token itself, which the server must not know.
-    return list.map((one) => {
-      const { token: _, ...stored } = one as { readonly token?: unknown };
-      return stored as never;
-    });
+    // `perdure token create --json` prints the entry beside the token, which the server must not know.
+    return list.map((one) => ((one as { readonly entry?: unknown } | null)?.entry ?? one) as never);
   };
   try {
     read();

@@ -39,7 +39,7 @@ export async function reportOnSqlite({
     const facts = await whenNotBusy(deadline, () => readFacts(db));
     return { ...report, files, ...facts, access: await readAccess(db, deadline) };
   } catch (error) {
-    return { ...report, files, access: isBusy(error) ? locked(error) : unreachable(error) };
+    return { ...report, files, access: toAccess(error) };
   } finally {
     db.close();
   }
@@ -66,12 +66,15 @@ async function readAccess(db: Database.Database, deadline: number): Promise<Stor
     await whenNotBusy(deadline, () => db.exec('BEGIN IMMEDIATE; ROLLBACK'));
     return { kind: 'writable' };
   } catch (error) {
-    return isBusy(error) ? locked(error) : { kind: 'readOnly', reason: messageOf(error) };
+    return toAccess(error);
   }
 }
 
-function locked(error: unknown): StoreAccess {
-  return { kind: 'locked', reason: messageOf(error) };
+function toAccess(error: unknown): StoreAccess {
+  if (isBusy(error)) return { kind: 'locked', reason: messageOf(error) };
+  // Without write access to the folder, even a read of a write-ahead log fails like this.
+  const isReadOnly = error instanceof Database.SqliteError && /^SQLITE_READONLY/.test(error.code);
+  return isReadOnly ? { kind: 'readOnly', reason: messageOf(error) } : unreachable(error);
 }
 
 function unreachable(error: unknown): StoreAccess {

@@ -1,12 +1,17 @@
-import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
 import { defaultLimits, type DoctorLimits, type Finding } from '../../../src/cli/doctor/finding.ts';
 import { findProblems } from '../../../src/cli/doctor/examine.ts';
 import { migrate, migrations } from '../../../src/providers/sqlite/migrations/migrate.ts';
+import {
+  migrate as migratePostgres,
+  migrations as postgresMigrations,
+} from '../../../src/providers/postgres/migrations/migrate.ts';
 import { reportOnSqlite } from '../../../src/providers/sqlite/report.ts';
 import { reportOnPostgres } from '../../../src/providers/postgres/report.ts';
 import type { StoreReport } from '../../../src/providers/shared/store-report.ts';
@@ -144,8 +149,6 @@ describe('doctor on an SQLite file', () => {
 
   it('store-unreachable: a file that is not a database', async () => {
     const file = path();
-    change(file, 'CREATE TABLE a (b)');
-    const { writeFileSync } = await import('node:fs');
     writeFileSync(file, 'no database '.repeat(1_000));
     only(await doctor(file), 'store-unreachable');
   });
@@ -206,24 +209,41 @@ describe('doctor on a PostgreSQL schema', () => {
       `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I ${what}', current_database()); END $$`,
     );
 
-  it('schema-new and schema-older: doctor migrates nothing, and the remedy migrates', async () => {
+  it('schema-new and schema-older: doctor migrates nothing, and the remedies migrate', async () => {
     const url = await database();
     const fresh = only(await doctor(url), 'schema-new');
     expect((await reportOnPostgres({ url })).schema?.applied).toBe(0);
     await runRemedy(fresh, url);
     expect(await doctor(url)).toEqual([]);
 
-    const known = (await reportOnPostgres({ url })).schema?.applied ?? 0;
-    const next = known + 1;
+    await runSql(url, 'DROP SCHEMA perdure CASCADE');
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const target = { schema: 'perdure', quotedSchema: '"perdure"', migrate: true };
+    await migratePostgres(client, target, postgresMigrations.slice(0, -2));
+    await client.end();
+    const older = only(await doctor(url), 'schema-older');
+    expect(older.sentence).toContain('2 migrations pending');
+    const { schema } = await reportOnPostgres({ url });
+    expect(schema?.applied).toBe(postgresMigrations.length - 2);
+    await runRemedy(older, url);
+    expect(await doctor(url)).toEqual([]);
+  });
+
+  it('schema-newer, schema-changed and schema-damaged', async () => {
+    const url = await created();
+    const next = postgresMigrations.length + 1;
     await runSql(url, `INSERT INTO perdure.perdure_migrations VALUES (${next}, 'next', 'x')`);
     only(await doctor(url), 'schema-newer');
+    // The remedy installs the newer version, for which the migration is known.
     await runSql(url, `DELETE FROM perdure.perdure_migrations WHERE number = ${next}`);
+    expect(await doctor(url)).toEqual([]);
     await runSql(url, `UPDATE perdure.perdure_migrations SET checksum = 'x' WHERE number = 2`);
     only(await doctor(url), 'schema-changed');
-    // An older schema: the last migration only adds an index and a column, so the test removes its record.
-    await runSql(url, `DROP SCHEMA perdure CASCADE; CREATE SCHEMA perdure`);
-    only(await doctor(url), 'schema-new');
-    await runSql(url, `CREATE TABLE perdure.notes (text text)`);
+    await runSql(
+      url,
+      'DROP SCHEMA perdure CASCADE; CREATE SCHEMA perdure; CREATE TABLE perdure.notes (text text)',
+    );
     only(await doctor(url), 'schema-damaged');
   });
 

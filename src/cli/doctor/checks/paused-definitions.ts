@@ -15,7 +15,7 @@ export const checkPausedDefinitions: Check = (examination) => {
       id: 'paused-definitions',
       level: 'note',
       sentence: `${counted(found, 'definition is', 'definitions are')} paused: ${examples(names, found.count)}.`,
-      remedy: `Resume it with \`perdure resume --name ${shellQuote(first.name)} ${examination.selector}\`.`,
+      remedy: `Resume it with \`perdure resume --definition ${shellQuote(first.name)} --definition-kind ${first.kind} ${examination.selector}\`.`,
     },
   ];
 };

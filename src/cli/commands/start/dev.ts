@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { CliError, usage } from '../cli-error.ts';
-import type { Call, ExitCode } from '../command.ts';
-import { superviseWorker } from '../dev/supervisor.ts';
-import { openForWork } from '../running/open-store.ts';
-import { serveStore } from '../running/serve-store.ts';
-import type { StoreChoice } from '../running/store-report.ts';
-import { defaultStore } from '../target/choose-target.ts';
-import { writeJson } from '../text/json.ts';
-import { writeFields } from '../text/table.ts';
+import { CliError, usage } from '../../cli-error.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import { superviseWorker } from '../../dev/supervisor.ts';
+import { openForWork } from '../../running/open-store.ts';
+import { serveStore } from '../../running/serve-store.ts';
+import type { StoreChoice } from '../../running/store-report.ts';
+import { defaultStore } from '../../target/choose-target.ts';
+import { writeJson } from '../../text/json.ts';
+import { writeFields } from '../../text/table.ts';
 
 /** The files that `perdure dev` runs without an argument, the first that exists. */
 const defaultFiles = ['src/worker.ts', 'worker.ts', 'src/worker.js', 'worker.js'];

@@ -1,12 +1,12 @@
-import { CliError } from '../cli-error.ts';
-import type { Call, ExitCode } from '../command.ts';
-import { selectorOf } from '../doctor/selector.ts';
-import { reportOf } from '../exit-codes.ts';
-import { toMs } from '../../model/values/duration.ts';
-import { writeJson } from '../text/json.ts';
-import { renderSnapshot } from '../top/render.ts';
-import { Screen } from '../top/screen.ts';
-import { readSnapshot, type TopSnapshot } from '../top/snapshot.ts';
+import { CliError } from '../../cli-error.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import { selectorOf } from '../../doctor/selector.ts';
+import { reportOf } from '../../exit-codes.ts';
+import { toMs } from '../../../model/values/duration.ts';
+import { writeJson } from '../../text/json.ts';
+import { renderSnapshot } from '../../top/render.ts';
+import { Screen } from '../../top/screen.ts';
+import { readSnapshot, type TopSnapshot } from '../../top/snapshot.ts';
 
 const minIntervalMs = 250;
 

@@ -1,9 +1,9 @@
 import { relative, resolve } from 'node:path';
-import { packageVersion } from '../../server/package-version.ts';
-import type { Call, ExitCode } from '../command.ts';
-import { createProject, type TemplateName } from '../init/create-project.ts';
-import { shellQuote } from '../doctor/phrases.ts';
-import { writeJson } from '../text/json.ts';
+import { packageVersion } from '../../../server/package-version.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import { createProject, type TemplateName } from '../../init/create-project.ts';
+import { shellQuote } from '../../doctor/phrases.ts';
+import { writeJson } from '../../text/json.ts';
 
 /** Creates a project from a template. Never overwrites a file. */
 export async function run({ operands, options, terminal, json }: Call): Promise<ExitCode> {

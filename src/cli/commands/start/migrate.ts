@@ -1,11 +1,11 @@
-import { CliError, refused } from '../cli-error.ts';
-import type { Call, ExitCode } from '../command.ts';
-import type { SchemaState } from '../../providers/shared/migrations.ts';
-import type { StoreReport } from '../../providers/shared/store-report.ts';
-import { reportOnStore, type StoreChoice } from '../running/store-report.ts';
-import { countOf } from '../text/format.ts';
-import { writeJson } from '../text/json.ts';
-import { writeTable } from '../text/table.ts';
+import { CliError, refused } from '../../cli-error.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import type { SchemaState } from '../../../providers/shared/migrations.ts';
+import type { StoreReport } from '../../../providers/shared/store-report.ts';
+import { reportOnStore, type StoreChoice } from '../../running/store-report.ts';
+import { countOf } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+import { writeTable } from '../../text/table.ts';
 
 /** Shows or applies the pending migrations of a store. Creates a store that does not exist. */
 export async function run(call: Call): Promise<ExitCode> {
@@ -63,10 +63,10 @@ function needsJournal(report: StoreReport): boolean {
 
 async function apply({ store, schema, isPostgres }: StoreChoice): Promise<void> {
   if (isPostgres) {
-    const { migratePostgres } = await import('../../postgres.ts');
+    const { migratePostgres } = await import('../../../postgres.ts');
     return migratePostgres({ url: store, ...(schema !== undefined && { schema }) });
   }
-  const { openSqlite } = await import('../../sqlite.ts');
+  const { openSqlite } = await import('../../../sqlite.ts');
   const provider = await openSqlite({ path: store });
   await provider.close();
 }

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { usage } from '../cli-error.ts';
-import type { Call, ExitCode } from '../command.ts';
-import { openForWork } from '../running/open-store.ts';
-import type { StoreChoice } from '../running/store-report.ts';
-import { untilInterrupted } from '../running/until-interrupted.ts';
-import { loadWorkerModule } from '../running/worker-module.ts';
-import { writeJson } from '../text/json.ts';
-import { writeFields } from '../text/table.ts';
+import { usage } from '../../cli-error.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import { openForWork } from '../../running/open-store.ts';
+import type { StoreChoice } from '../../running/store-report.ts';
+import { untilInterrupted } from '../../running/until-interrupted.ts';
+import { loadWorkerModule } from '../../running/worker-module.ts';
+import { writeJson } from '../../text/json.ts';
+import { writeFields } from '../../text/table.ts';
 
 /** Runs the definitions that a file exports, until Ctrl-C or SIGTERM. */
 export async function run(call: Call): Promise<ExitCode> {

@@ -1,13 +1,13 @@
-import type { Call, ExitCode, Output } from '../command.ts';
-import { canOpen, findProblems, readForDoctor } from '../doctor/examine.ts';
-import { defaultLimits, type Examination, type Finding } from '../doctor/finding.ts';
-import { selectorOf } from '../doctor/selector.ts';
-import { reportOf } from '../exit-codes.ts';
-import { reportOnStore } from '../running/store-report.ts';
-import type { TargetChoice } from '../target/choose-target.ts';
-import { countOf } from '../text/format.ts';
-import { writeJson } from '../text/json.ts';
-import { wrap } from '../text/table.ts';
+import type { Call, ExitCode, Output } from '../../command.ts';
+import { canOpen, findProblems, readForDoctor } from '../../doctor/examine.ts';
+import { defaultLimits, type Examination, type Finding } from '../../doctor/finding.ts';
+import { selectorOf } from '../../doctor/selector.ts';
+import { reportOf } from '../../exit-codes.ts';
+import { reportOnStore } from '../../running/store-report.ts';
+import type { TargetChoice } from '../../target/choose-target.ts';
+import { countOf } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+import { wrap } from '../../text/table.ts';
 
 const foundSomething = 8;
 

@@ -1,10 +1,10 @@
-import type { Call, ExitCode } from '../command.ts';
-import { openForWork } from '../running/open-store.ts';
-import { serveStore } from '../running/serve-store.ts';
-import type { StoreChoice } from '../running/store-report.ts';
-import { untilInterrupted } from '../running/until-interrupted.ts';
-import { writeJson } from '../text/json.ts';
-import { writeFields } from '../text/table.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import { openForWork } from '../../running/open-store.ts';
+import { serveStore } from '../../running/serve-store.ts';
+import type { StoreChoice } from '../../running/store-report.ts';
+import { untilInterrupted } from '../../running/until-interrupted.ts';
+import { writeJson } from '../../text/json.ts';
+import { writeFields } from '../../text/table.ts';
 
 /** Serves a store without a worker, until Ctrl-C. */
 export async function run(call: Call): Promise<ExitCode> {

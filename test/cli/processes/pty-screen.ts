@@ -1,0 +1,58 @@
+import { spawn, type IPty } from '@lydell/node-pty';
+import xterm from '@xterm/headless';
+import { expect, onTestFinished } from 'vitest';
+import { program, userEnvironment } from './cli-process.ts';
+
+/** A program in a pseudo-terminal, and what its screen shows. */
+export class PtyScreen {
+  readonly pty: IPty;
+  readonly terminal: xterm.Terminal;
+  readonly exited: Promise<number>;
+  #hasExited = false;
+
+  constructor(
+    args: readonly string[],
+    given: { readonly cwd: string; readonly cols?: number; readonly rows?: number },
+  ) {
+    const { cwd, cols = 100, rows = 30 } = given;
+    const { NO_COLOR: _, ...env } = userEnvironment();
+    this.terminal = new xterm.Terminal({ cols, rows, allowProposedApi: true });
+    this.pty = spawn(process.execPath, [program, ...args], { cwd, cols, rows, env, name: 'xterm' });
+    this.pty.onData((data) => this.terminal.write(data));
+    this.exited = new Promise((resolve) => {
+      this.pty.onExit(({ exitCode }) => {
+        this.#hasExited = true;
+        resolve(exitCode);
+      });
+    });
+    onTestFinished(async () => {
+      if (!this.#hasExited) this.pty.kill('SIGKILL');
+      await this.exited;
+      this.terminal.dispose();
+    });
+  }
+
+  /** The lines of the screen. */
+  lines(): readonly string[] {
+    const { active } = this.terminal.buffer;
+    return Array.from(
+      { length: this.terminal.rows },
+      (_, row) => active.getLine(active.baseY + row)?.translateToString(true) ?? '',
+    );
+  }
+
+  /** Whether the program uses the alternate screen. */
+  get isAlternate(): boolean {
+    return this.terminal.buffer.active.type === 'alternate';
+  }
+
+  /** Waits until the screen matches. */
+  async until(pattern: RegExp): Promise<void> {
+    await expect.poll(() => this.lines().join('\n'), { interval: 20 }).toMatch(pattern);
+  }
+
+  resize(cols: number, rows: number): void {
+    this.terminal.resize(cols, rows);
+    this.pty.resize(cols, rows);
+  }
+}
