@@ -23,7 +23,7 @@ export interface Operand {
 export type OptionValue =
   'text' | 'number' | 'duration' | 'time' | 'json' | 'path' | readonly string[];
 
-/** An option of a command. Options of the same name take the same kind of value in all commands. */
+/** An option of a command. An option name is a flag in all commands, or takes a value in all. */
 export interface Option {
   readonly name: string;
   readonly short?: string;
@@ -71,6 +71,8 @@ export interface ParsedOptions {
 
 /** One call of a command. */
 export interface Call {
+  /** The arguments as they were given, to repeat the call. */
+  readonly argv: readonly string[];
   readonly command: Command;
   readonly operands: readonly string[];
   readonly options: ParsedOptions;

@@ -1,5 +1,23 @@
-import type { Command } from './command.ts';
+import type { Command, Operand, Option } from './command.ts';
 import { filterOptions } from './filter-options.ts';
+
+const id: Operand = { name: 'id', summary: 'Id of the instance' };
+const limit = (what: string, count: number): Option => ({
+  name: 'limit',
+  short: 'n',
+  value: 'number',
+  summary: `Maximum ${what} (default: ${count})`,
+});
+const cursor: Option = {
+  name: 'cursor',
+  value: 'text',
+  summary: 'Continue after an earlier page',
+};
+const execution: Option = {
+  name: 'execution',
+  value: 'number',
+  summary: 'Number of the execution (default: the current one)',
+};
 
 /** The commands that read instances. */
 export const lookCommands: readonly Command[] = [
@@ -10,8 +28,8 @@ export const lookCommands: readonly Command[] = [
     operands: [],
     options: [
       ...filterOptions,
-      { name: 'limit', short: 'n', value: 'number', summary: 'Maximum instances (default: 20)' },
-      { name: 'cursor', value: 'text', summary: 'Continue after an earlier page' },
+      limit('instances', 20),
+      cursor,
       {
         name: 'order',
         value: ['created', 'ended'],
@@ -24,6 +42,161 @@ export const lookCommands: readonly Command[] = [
       'perdure list --name order --tag customer=ada --json',
     ],
     needs: 'target',
-    load: () => import('./commands/list.ts'),
+    load: () => import('./commands/look/list.ts'),
+  },
+  {
+    name: 'show',
+    group: 'look',
+    summary: 'Show an instance with its payloads and pending work',
+    operands: [id],
+    options: [],
+    examples: ['perdure show order-17'],
+    needs: 'target',
+    load: () => import('./commands/look/show.ts'),
+  },
+  {
+    name: 'why',
+    group: 'look',
+    summary: 'Explain what an instance waits for, or how it ended',
+    operands: [id],
+    options: [],
+    examples: ['perdure why order-17'],
+    needs: 'target',
+    load: () => import('./commands/look/why.ts'),
+  },
+  {
+    name: 'history',
+    group: 'look',
+    summary: 'List the events of an execution',
+    operands: [id],
+    options: [
+      execution,
+      { name: 'after', value: 'number', summary: 'Only events after this one' },
+      { name: 'before', value: 'number', summary: 'Only events before this one' },
+      limit('events', 100),
+      { name: 'newest', summary: 'Newest first' },
+      {
+        name: 'event',
+        value: 'text',
+        placeholder: 'kind',
+        many: true,
+        summary: 'Only events of this kind, such as activityFailed',
+      },
+      { name: 'operation', value: 'number', summary: 'Only events of this operation' },
+    ],
+    examples: [
+      'perdure history order-17 --newest --limit 20',
+      'perdure history order-17 --event activityFailed',
+    ],
+    needs: 'target',
+    load: () => import('./commands/look/history.ts'),
+  },
+  {
+    name: 'tree',
+    group: 'look',
+    summary: 'Show an instance and its descendants',
+    operands: [id],
+    options: [
+      limit('instances', 100),
+      cursor,
+      { name: 'depth', value: 'number', summary: 'Maximum depth (default: 100)' },
+    ],
+    examples: ['perdure tree order-17 --depth 2'],
+    needs: 'target',
+    load: () => import('./commands/look/tree.ts'),
+  },
+  {
+    name: 'watch',
+    group: 'look',
+    summary: 'Follow the events of one instance, or the states of several, until they have ended',
+    operands: [{ ...id, many: true }],
+    options: [
+      { name: 'after', value: 'text', summary: 'Only events after this position, such as 1.12' },
+    ],
+    examples: ['perdure watch order-17', 'perdure watch order-17 order-18 --json'],
+    needs: 'target',
+    load: () => import('./commands/look/watch.ts'),
+  },
+  {
+    name: 'result',
+    group: 'look',
+    summary: 'Wait for the end of an instance and print its output',
+    operands: [id],
+    options: [
+      { name: 'timeout', value: 'duration', summary: 'Maximum wait; then the exit code is 6' },
+    ],
+    examples: ['perdure result order-17 --timeout 30s'],
+    needs: 'target',
+    load: () => import('./commands/look/result.ts'),
+  },
+  {
+    name: 'queues',
+    group: 'look',
+    summary: 'List the queues of definitions, the longest waiting first',
+    operands: [],
+    options: [],
+    examples: ['perdure queues'],
+    needs: 'target',
+    load: () => import('./commands/store/queues.ts'),
+  },
+  {
+    name: 'workers',
+    group: 'look',
+    summary: 'List the workers, and work that none of them can run',
+    operands: [],
+    options: [],
+    examples: ['perdure workers'],
+    needs: 'target',
+    load: () => import('./commands/store/workers.ts'),
+  },
+  {
+    name: 'tasks',
+    group: 'look',
+    summary: 'List the tasks that have runs, with counts by status',
+    operands: [],
+    options: [],
+    examples: ['perdure tasks'],
+    needs: 'target',
+    load: async () => ({ run: (await import('./commands/store/definitions.ts')).tasks }),
+  },
+  {
+    name: 'flows',
+    group: 'look',
+    summary: 'List the flows that have runs, with counts by status',
+    operands: [],
+    options: [],
+    examples: ['perdure flows --json'],
+    needs: 'target',
+    load: async () => ({ run: (await import('./commands/store/definitions.ts')).flows }),
+  },
+  {
+    name: 'export',
+    group: 'look',
+    summary: 'Export the history of an execution as JSON',
+    operands: [id],
+    options: [
+      execution,
+      { name: 'out', value: 'path', placeholder: 'file', summary: 'Write to a file' },
+    ],
+    examples: ['perdure export order-17 --out order-17.json'],
+    needs: 'target',
+    load: () => import('./commands/look/export.ts'),
+  },
+  {
+    name: 'replay',
+    group: 'look',
+    summary: 'Replay an exported history with the code of a module, and compare',
+    operands: [{ name: 'file', summary: 'File of `perdure export`, or - for the standard input' }],
+    options: [
+      {
+        name: 'code',
+        value: 'path',
+        placeholder: 'module',
+        summary: 'Module that exports the orchestration',
+      },
+    ],
+    examples: ['perdure replay order-17.json --code src/worker.ts'],
+    needs: 'none',
+    load: () => import('./commands/look/replay.ts'),
   },
 ];

@@ -1,6 +1,6 @@
 import type { Call, Command, ExitCode, Terminal } from './command.ts';
 import type { OpenedTarget } from './target/open-target.ts';
-import { interrupted } from './cli-error.ts';
+import { orInterrupted } from './interrupts.ts';
 import { parseArguments, type ParsedCall } from './parse-arguments.ts';
 
 /** Runs a command line and returns its exit code. Never rejects. */
@@ -17,7 +17,7 @@ export async function runCommandLine(
       await showHelp(parsed.help, commands, terminal);
       return 0;
     }
-    return await runCommand(parsed, terminal);
+    return await runCommand(parsed, argv, terminal);
   } catch (error) {
     return await report(error, terminal, isJson);
   }
@@ -34,12 +34,17 @@ async function showHelp(
   else writeCommandHelp(stdout, wanted);
 }
 
-async function runCommand(parsed: ParsedCall, terminal: Terminal): Promise<ExitCode> {
+async function runCommand(
+  parsed: ParsedCall,
+  argv: readonly string[],
+  terminal: Terminal,
+): Promise<ExitCode> {
   const { command, operands, options } = parsed;
   let target: Promise<OpenedTarget> | undefined;
   const { chooseTarget } = await import('./target/choose-target.ts');
   const choose = () => chooseTarget(command, options, terminal);
   const call: Call = {
+    argv,
     command,
     operands,
     options,
@@ -66,23 +71,6 @@ async function runCommand(parsed: ParsedCall, terminal: Terminal): Promise<ExitC
       (opened) => opened.close(),
       () => undefined,
     );
-  }
-}
-
-/** Rejects as soon as the signal aborts. */
-async function orInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const done = new AbortController();
-  try {
-    return await Promise.race([
-      work,
-      new Promise<never>((_, reject) => {
-        const stop = (): void => reject(interrupted());
-        if (signal.aborted) stop();
-        signal.addEventListener('abort', stop, { signal: done.signal });
-      }),
-    ]);
-  } finally {
-    done.abort();
   }
 }
 

@@ -1,10 +1,10 @@
-import type { InstanceInfo } from '../../client/reading/instance-info.ts';
-import type { Call, ExitCode, Terminal } from '../command.ts';
-import { readFilter } from '../filter-options.ts';
-import { countOf, formatAge, formatDuration } from '../text/format.ts';
-import { writeJson } from '../text/json.ts';
-import { statusStyle } from '../text/status-style.ts';
-import { writeTable } from '../text/table.ts';
+import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
+import type { Call, ExitCode, Terminal } from '../../command.ts';
+import { readFilter } from '../../filter-options.ts';
+import { countOf, formatAge, formatDuration } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+import { statusStyle } from '../../text/status-style.ts';
+import { writeTable } from '../../text/table.ts';
 
 const defaultLimit = 20;
 const countCap = 100_000;

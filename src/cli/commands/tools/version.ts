@@ -1,6 +1,6 @@
-import { packageVersion } from '../../server/package-version.ts';
-import type { Call, ExitCode } from '../command.ts';
-import { writeJson } from '../text/json.ts';
+import { packageVersion } from '../../../server/package-version.ts';
+import type { Call, ExitCode } from '../../command.ts';
+import { writeJson } from '../../text/json.ts';
 
 /** Prints the versions of Perdure and Node.js. */
 export async function run({ json, terminal: { stdout } }: Call): Promise<ExitCode> {

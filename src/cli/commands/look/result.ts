@@ -1,0 +1,53 @@
+import type { ClientSurface } from '../../../client/client.ts';
+import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
+import type { Call, ExitCode, Terminal } from '../../command.ts';
+import { clean } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+
+/** Waits for the end of an instance and prints its output. */
+export async function run(call: Call): Promise<ExitCode> {
+  const [id = ''] = call.operands;
+  const { client } = await call.open();
+  return waitForResult({ client, id, call, timeout: call.options.text('timeout') });
+}
+
+/** Waits for the end of an instance and prints its output. Returns 7 if it did not complete. */
+export async function waitForResult(params: {
+  readonly client: ClientSurface;
+  readonly id: string;
+  readonly call: Pick<Call, 'json' | 'terminal'>;
+  readonly timeout: string | undefined;
+}): Promise<ExitCode> {
+  const { client, id, call, timeout } = params;
+  const { json, terminal } = call;
+  const info = await client.wait(id, { timeout });
+  const { status, output, failure, cancel, terminated } = info;
+  if (json) {
+    writeJson(terminal.stdout, {
+      id,
+      status,
+      ...(output !== undefined && { output }),
+      ...(failure !== undefined && { failure }),
+      ...(cancel !== undefined && { cancel }),
+      ...(terminated !== undefined && { terminated }),
+    });
+  } else if (status === 'completed') {
+    const text = JSON.stringify(output, null, terminal.stdout.isTTY ? 2 : 0) ?? 'null';
+    terminal.stdout.write(`${text}\n`);
+  } else {
+    reportEnd(terminal, info);
+  }
+  return status === 'completed' ? 0 : 7;
+}
+
+/** Writes how an instance ended that did not complete. */
+export function reportEnd({ stderr }: Terminal, info: InstanceInfo): void {
+  const { id, status, failure, cancel, terminated } = info;
+  const reason = failure?.message ?? terminated?.reason ?? cancel?.reason;
+  const code = failure?.code === undefined ? '' : ` (${failure.code})`;
+  const because = reason === undefined ? '.' : `: ${clean(reason)}${code}`;
+  stderr.write(
+    `${stderr.style('red', 'error:')} Instance ${JSON.stringify(id)} ended as ${status}${because}\n`,
+  );
+  if (status === 'failed') stderr.write(`Run \`perdure retry ${id}\` to run it again.\n`);
+}

@@ -1,0 +1,95 @@
+import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
+import { notFound } from '../../../model/failures/errors.ts';
+import type { Call, ExitCode, Output } from '../../command.ts';
+import { hint } from '../../hint.ts';
+import { cut, formatAge, formatDuration, formatTime } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+import { statusStyle } from '../../text/status-style.ts';
+import { writeFields } from '../../text/table.ts';
+
+const maxPayload = 2_000;
+
+/** Shows an instance with its payloads and its pending work. */
+export async function run(call: Call): Promise<ExitCode> {
+  const { terminal, json } = call;
+  const [id = ''] = call.operands;
+  const { client } = await call.open();
+  const info = await client.get(id);
+  if (info === undefined) throw notFound(id);
+  if (json) {
+    writeJson(terminal.stdout, info);
+    return 0;
+  }
+  writeInstance(terminal.stdout, info);
+  if (info.endedAt === undefined) {
+    const { short } = await client.why(id);
+    writeFields(terminal.stdout, [['why', short]]);
+    hint(terminal, `Run \`perdure why ${id}\` for the whole explanation.`);
+  }
+  return 0;
+}
+
+function writeInstance(output: Output, info: InstanceInfo): void {
+  const nowMs = Date.now();
+  const at = (time: number | undefined): string | undefined =>
+    time === undefined ? undefined : `${formatTime(time)} (${formatAge(time, nowMs)})`;
+  const { blocked, paused, cancel, terminated, failure, forkedFrom, task } = info;
+  output.write(
+    `${output.style('bold', info.id)}  ${output.style(statusStyle(info.status) ?? 'bold', info.status)}\n`,
+  );
+  writeFields(output, [
+    ['name', info.version === undefined ? info.name : `${info.name} v${info.version}`],
+    ['kind', info.kind],
+    ['execution', info.executionId > 1 ? String(info.executionId) : undefined],
+    ['parent', info.parentId],
+    ['forked from', forkedFrom && `${forkedFrom.id}, event ${forkedFrom.eventId}`],
+    ['created', at(info.createdAt)],
+    ['started', at(info.startedAt)],
+    ['ended', at(info.endedAt)],
+    [
+      'took',
+      info.endedAt === undefined
+        ? undefined
+        : formatDuration(info.endedAt - (info.startedAt ?? info.createdAt)),
+    ],
+    ['tags', pairs(info.tags)],
+    ['priority', task && task.priority > 0 ? String(task.priority) : undefined],
+    ['dedupe key', task?.dedupeKey],
+    ['blocked', blocked && `${blocked.reason} (${formatAge(blocked.at, nowMs)})`],
+    ['paused', paused && withActor(paused.reason ?? 'paused', paused.actor)],
+    ['cancel', cancel && withActor(cancel.reason, cancel.actor)],
+    ['terminated', terminated && withActor(terminated.reason, terminated.actor)],
+    ['leaked', info.leaked === undefined ? undefined : `${info.leaked} handlers`],
+    ['input', payload(info.input)],
+    ['output', payload(info.output)],
+    ['failure', failure && describeFailure(failure)],
+    ['status', payload(info.customStatus)],
+    ['undecodable', info.undecodable?.join(', ')],
+  ]);
+  for (const { name, state, attempt, maxAttempts, worker } of info.pending ?? []) {
+    const attempts = maxAttempts === undefined ? `${attempt}` : `${attempt} of ${maxAttempts}`;
+    const place = worker === undefined ? '' : ` on ${worker}`;
+    writeFields(output, [['pending', `${name}: ${state}, attempt ${attempts}${place}`]]);
+  }
+}
+
+function describeFailure({ name, message, code, stack }: NonNullable<InstanceInfo['failure']>) {
+  const title = `${name}: ${message}${code === undefined ? '' : ` (${code})`}`;
+  // The stack repeats the title in its first line.
+  const frames = stack?.split('\n').filter((line) => /^\s+at /.test(line));
+  return frames === undefined ? title : [title, ...frames.slice(0, 5)].join('\n');
+}
+
+function withActor(reason: string, actor: string | null | undefined): string {
+  return actor === null || actor === undefined ? reason : `${reason} (${actor})`;
+}
+
+function pairs(values: Readonly<Record<string, string>> | undefined): string {
+  return Object.entries(values ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .join(' ');
+}
+
+function payload(value: unknown): string | undefined {
+  return value === undefined ? undefined : cut(JSON.stringify(value), maxPayload);
+}

@@ -1,0 +1,167 @@
+import type { ListFilter } from '../../../client/reading/instance-list.ts';
+import type { BulkOptions, BulkProgress } from '../../../client/managing/bulk.ts';
+import type { BulkResult } from '../../../management/bulk-call.ts';
+import type { InstanceStatus } from '../../../model/status.ts';
+import { readAudit } from '../../audit-options.ts';
+import { interrupted, usage } from '../../cli-error.ts';
+import type { Call, ExitCode, Terminal } from '../../command.ts';
+import { hasFilter, readFilter } from '../../filter-options.ts';
+import { shellLine } from '../../text/shell-line.ts';
+import { clean, countOf, formatCount } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+
+/** An action on all instances that match a filter. */
+export interface BulkCommand {
+  /** The command: `cancel`. */
+  readonly verb: string;
+  /** While it runs: `canceling`. */
+  readonly doing: string;
+  /** After it: `canceled`. */
+  readonly done: string;
+  /** Conditions that hold unless `--status` is given. */
+  readonly defaults?: ListFilter;
+  readonly run: (filter: ListFilter, options: BulkOptions) => Promise<BulkResult>;
+}
+
+/** Whether the call names instances by a filter, and not by ids. Throws a usage error for both and for neither. */
+export function isBulk({ operands, options, command }: Call): boolean {
+  const byFilter = hasFilter(options) || options.flag('all');
+  if (byFilter && operands.length > 0) {
+    throw usage('Pass ids or a filter, not both.');
+  }
+  if (byFilter || operands.length > 0) {
+    if (!byFilter) rejectBulkOptions(options);
+    return byFilter;
+  }
+  throw usage(
+    'No instance is chosen.',
+    `Pass ids, a filter such as --name, or --all. Run \`perdure ${command.name} --help\` for all filters.`,
+  );
+}
+
+function rejectBulkOptions(options: Call['options']): void {
+  const only = ['cursor', 'max'].find((name) => options.has(name));
+  if (only !== undefined) throw usage(`--${only} needs a filter such as --name, not ids.`);
+}
+
+/** Runs a bulk action: counts, asks, shows its progress, and reports refusals. Ctrl-C ends it after the current transactions. */
+export async function runBulk(call: Call, bulk: BulkCommand): Promise<ExitCode> {
+  const { options, terminal, json } = call;
+  const given = readFilter(options);
+  const filter = given.status === undefined ? { ...bulk.defaults, ...given } : given;
+  const isAll = options.flag('all');
+  const preview = await bulk.run(filter, { dryRun: true, all: isAll });
+  if (options.flag('dry-run')) {
+    if (json) writeJson(terminal.stdout, preview);
+    else terminal.stdout.write(`${describePreview(preview)} Nothing was changed.\n`);
+    return 0;
+  }
+  const cursor = options.text('cursor');
+  if (preview.matched === 0 && cursor === undefined) {
+    if (json) writeJson(terminal.stdout, preview);
+    else terminal.stderr.write('No instances match. Nothing was changed.\n');
+    return 0;
+  }
+  if (!options.flag('yes')) await confirm(call, bulk, preview);
+  const result = await follow(call, bulk, { filter, isAll, total: preview.matched });
+  return report(call, bulk, result);
+}
+
+async function confirm(
+  { terminal }: Call,
+  { verb }: BulkCommand,
+  { matched, preview }: BulkResult,
+): Promise<void> {
+  const title = `${verb[0]?.toUpperCase() ?? ''}${verb.slice(1)}`;
+  const count = preview?.capped === true ? `${formatCount(matched)} or more` : formatCount(matched);
+  await terminal.confirm(`${title} ${count} ${matched === 1 ? 'instance' : 'instances'}`, {
+    count: matched,
+  });
+}
+
+async function follow(
+  call: Call,
+  bulk: BulkCommand,
+  { filter, isAll, total }: { filter: ListFilter; isAll: boolean; total: number },
+): Promise<BulkResult> {
+  const { options, terminal } = call;
+  const cursor = options.text('cursor');
+  const max = options.number('max');
+  const bar = terminal.progress(bulk.doing);
+  let last: BulkProgress | undefined;
+  try {
+    return await bulk.run(filter, {
+      ...readAudit(call),
+      all: isAll,
+      ...(max !== undefined && { limit: max }),
+      ...(cursor !== undefined && { cursor }),
+      signal: terminal.interrupted,
+      onProgress: (progress) => {
+        last = progress;
+        bar.update(progress.matched, Math.max(total, progress.matched));
+      },
+    });
+  } catch (error) {
+    bar.end();
+    if (last?.cursor !== undefined) reportPosition(call, bulk, last, last.cursor);
+    throw error;
+  } finally {
+    bar.end();
+  }
+}
+
+function report(call: Call, bulk: BulkCommand, result: BulkResult): ExitCode {
+  const { terminal, json } = call;
+  const refused = result.refused.length + result.refusedMore;
+  if (json) writeJson(terminal.stdout, result);
+  else if (result.done) {
+    const note = refused === 0 ? '' : `, ${formatCount(refused)} refused`;
+    terminal.stdout.write(`${countOf(result.changed, 'instance')} ${bulk.done}${note}.\n`);
+  }
+  if (!json) reportRefusals(terminal, result);
+  if (result.done || result.cursor === undefined) return refused > 0 ? 4 : 0;
+  reportPosition(call, bulk, { ...result, refused }, result.cursor);
+  if (terminal.interrupted.aborted) throw interrupted();
+  return refused > 0 ? 4 : 0;
+}
+
+function reportRefusals({ stderr }: Terminal, { refused, refusedMore }: BulkResult): void {
+  for (const { id, code, reason } of refused) {
+    stderr.write(
+      `${stderr.style('yellow', 'refused:')} ${clean(id)}  ${clean(reason)} (${code})\n`,
+    );
+  }
+  if (refusedMore > 0) stderr.write(`and ${formatCount(refusedMore)} more were refused.\n`);
+}
+
+/** Writes how far an operation came, and the command that continues it. */
+function reportPosition(
+  { argv, terminal: { stderr } }: Call,
+  { done }: BulkCommand,
+  { matched, changed, refused }: { matched: number; changed: number; refused: number },
+  cursor: string,
+): void {
+  const rest = withoutCursor(argv);
+  stderr.write(
+    `${countOf(matched, 'instance')} visited so far: ${formatCount(changed)} ${done}, ${formatCount(refused)} refused.\nContinue with: ${shellLine(['perdure', ...rest, '--cursor', cursor])}\n`,
+  );
+}
+
+function withoutCursor(argv: readonly string[]): readonly string[] {
+  return argv.filter(
+    (word, index) =>
+      word !== '--cursor' && argv[index - 1] !== '--cursor' && !word.startsWith('--cursor='),
+  );
+}
+
+/** `1,284 instances match: 1,280 running, 4 canceling.` */
+function describePreview({ matched, preview }: BulkResult): string {
+  const states = Object.entries(preview?.byStatus ?? {}) as [InstanceStatus, number][];
+  const parts = states
+    .toSorted(([, one], [, other]) => other - one)
+    .map(([status, count]) => `${formatCount(count)} ${status}`);
+  const or = preview?.capped === true ? ' or more' : '';
+  const verb = matched === 1 ? 'matches' : 'match';
+  if (matched === 0) return 'No instances match.';
+  return `${formatCount(matched)}${or} ${matched === 1 ? 'instance' : 'instances'} ${verb}: ${parts.join(', ')}.`;
+}

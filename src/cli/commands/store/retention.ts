@@ -1,0 +1,105 @@
+import type { RetentionReport } from '../../../management/retention-records.ts';
+import type { RetentionPolicy } from '../../../management/retention-policy.ts';
+import { readAudit } from '../../audit-options.ts';
+import { CliError } from '../../cli-error.ts';
+import type { Call, ExitCode, Output } from '../../command.ts';
+import { hint } from '../../hint.ts';
+import { countOf, formatAge, formatDuration } from '../../text/format.ts';
+import { writeJson } from '../../text/json.ts';
+import { writeFields } from '../../text/table.ts';
+
+/** Shows the policies, the pause and the last sweep of retention. */
+export async function show(call: Call): Promise<ExitCode> {
+  const { terminal, json } = call;
+  const { stdout } = terminal;
+  const { client } = await call.open();
+  const status = await client.retention.status();
+  if (json) {
+    writeJson(stdout, status);
+    return 0;
+  }
+  const { paused, policies, lastReport } = status;
+  const nowMs = Date.now();
+  const by = paused?.actor == null ? '' : ` by ${paused.actor}`;
+  writeFields(stdout, [
+    ['paused', paused === null ? 'no' : `${formatAge(paused.at, nowMs)}${by}`],
+    [
+      'policies',
+      policies === null || policies.length === 0
+        ? 'none: instances are kept forever'
+        : policies.map(describePolicy).join('\n'),
+    ],
+  ]);
+  if (lastReport === null) {
+    writeFields(stdout, [['last sweep', 'never']]);
+    hint(terminal, 'Start a worker with the `retention` option to delete old instances.');
+  } else {
+    writeReport(stdout, lastReport);
+  }
+  return 0;
+}
+
+/** Pauses the sweeps of all workers. */
+export async function pause(call: Call): Promise<ExitCode> {
+  const { client } = await call.open();
+  await client.retention.pause(readAudit(call));
+  return changed(call, true);
+}
+
+/** Resumes the sweeps of all workers. */
+export async function resume(call: Call): Promise<ExitCode> {
+  const { client } = await call.open();
+  await client.retention.resume(readAudit(call));
+  return changed(call, false);
+}
+
+function changed({ terminal, json }: Call, paused: boolean): ExitCode {
+  if (json) writeJson(terminal.stdout, { paused });
+  else terminal.stdout.write(`retention ${paused ? 'paused' : 'resumed'}\n`);
+  return 0;
+}
+
+/** Runs a sweep with the policies of the workers. */
+export async function sweep(call: Call): Promise<ExitCode> {
+  const { options, terminal, json } = call;
+  const dryRun = options.flag('dry-run');
+  const { client } = await call.open();
+  if (!dryRun && !options.flag('yes')) {
+    await terminal.confirm('Delete all instances whose time of retention has passed');
+  }
+  const signal = terminal.interrupted;
+  const report = await client.retention.run({ dryRun, actor: readAudit(call).actor, signal });
+  if (report === null) {
+    throw new CliError(4, 'REFUSED', 'Another sweep is running. Nothing was changed.');
+  }
+  if (json) writeJson(terminal.stdout, report);
+  else writeReport(terminal.stdout, report);
+  if (report.outcome === 'stopped') return 130;
+  return report.outcome === 'done' ? 0 : 1;
+}
+
+function writeReport(output: Output, report: RetentionReport): void {
+  const { deleted, pruned, dryRun, left, errors, startedAt, endedAt } = report;
+  const verb = dryRun ? 'would delete' : 'deleted';
+  writeFields(output, [
+    [
+      'last sweep',
+      `${report.outcome}, ${formatAge(startedAt, Date.now())}, took ${formatDuration(endedAt - startedAt)}, by ${report.sweeper}`,
+    ],
+    [
+      verb,
+      `${countOf(deleted.instancesDeleted, 'instance')}, ${countOf(deleted.executionsDeleted + pruned.executionsDeleted, 'execution')}, ${countOf(deleted.eventsDeleted + pruned.eventsDeleted, 'event')}`,
+    ],
+    ['skipped', left === 0 ? undefined : `${countOf(left, 'tree')} with running instances`],
+    ['errors', errors.join('\n')],
+  ]);
+}
+
+function describePolicy(policy: RetentionPolicy): string {
+  const names = [policy.names ?? 'all'].flat().join(', ');
+  if ('keepExecutions' in policy) return `${names}: keep ${policy.keepExecutions} executions`;
+  const statuses = policy.statuses === undefined ? '' : ` ${[policy.statuses].flat().join(', ')}`;
+  const keepFor =
+    typeof policy.keepFor === 'number' ? formatDuration(policy.keepFor) : policy.keepFor;
+  return `${names}${statuses}: keep ${keepFor === 'forever' ? keepFor : `for ${keepFor}`}`;
+}

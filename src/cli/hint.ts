@@ -1,0 +1,6 @@
+import type { Terminal } from './command.ts';
+
+/** Writes the next command for a person. Programs that read the messages do not get it. */
+export function hint({ stderr }: Terminal, text: string): void {
+  if (stderr.isTTY) stderr.write(`${stderr.style('dim', text)}\n`);
+}
