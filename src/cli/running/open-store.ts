@@ -15,7 +15,7 @@ export async function openForWork(choice: StoreChoice, mayMigrate: boolean): Pro
   const { store, schema } = choice;
   const [{ Perdure }, report] = await Promise.all([
     import('../../index.ts'),
-    store === ':memory:' ? undefined : reportOnStore(choice),
+    store === ':memory:' ? undefined : reportOnStore(choice, { brief: true }),
   ]);
   const isNew =
     report === undefined || report.access.kind === 'missing' || report.schema?.kind === 'new';

@@ -1,5 +1,5 @@
 import { pathToFileURL } from 'node:url';
-import { CliError } from '../cli-error.ts';
+import { CliError, usage } from '../cli-error.ts';
 import type { StartWorkerOptions } from '../../perdure.ts';
 
 /** The definitions and options of a worker, from the exports of a module. */
@@ -26,8 +26,19 @@ const lists = {
  * default export that is no definition has the options of `startWorker()`.
  */
 export async function loadWorkerModule(file: string, name = file): Promise<WorkerModule> {
-  const module = (await import(pathToFileURL(file).href)) as Readonly<Record<string, unknown>>;
-  return readWorkerModule(module, name);
+  return readWorkerModule(await importFile(file, name), name);
+}
+
+async function importFile(file: string, name: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    return (await import(pathToFileURL(file).href)) as Readonly<Record<string, unknown>>;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException | null)?.code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error;
+    throw usage(
+      `Node.js ${process.version} cannot load ${JSON.stringify(name)}.`,
+      'Use Node.js 22.18 or newer for TypeScript, or pass a JavaScript file.',
+    );
+  }
 }
 
 /** Reads the exports of a module. Throws if there is no definition. */

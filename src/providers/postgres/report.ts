@@ -14,8 +14,11 @@ import { migrations, oldestVersion, readApplied } from './migrations/migrate.ts'
 
 const notifyTimeoutMs = 2_000;
 
-/** Reports on a schema and its server without creating or migrating it. */
-export async function reportOnPostgres(options: PostgresOptions): Promise<PostgresReport> {
+/** Reports on a schema and its server without creating or migrating it. `brief` leaves out tables and notifications. */
+export async function reportOnPostgres(
+  options: PostgresOptions,
+  { brief = false }: { readonly brief?: boolean } = {},
+): Promise<PostgresReport> {
   const resolved = resolveOptions(options);
   const report = { kind: 'postgres', name: resolved.name } as const;
   // Without the settings of a store's connections, so that the settings of the server show.
@@ -24,11 +27,13 @@ export async function reportOnPostgres(options: PostgresOptions): Promise<Postgr
     await client.connect();
     const server = await readServer(client);
     const schema = await readSchema(client, resolved);
+    const access = await readAccess(client, resolved, schema);
+    if (brief) return { ...report, server, schema, access };
     return {
       ...report,
       server,
       schema,
-      access: await readAccess(client, resolved, schema),
+      access,
       tables: await readTables(client, resolved),
       listens: await receivesNotifications(client, resolved),
     };

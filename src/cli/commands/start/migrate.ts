@@ -12,7 +12,7 @@ export async function run(call: Call): Promise<ExitCode> {
   const { terminal, options, json } = call;
   const { stdout, stderr } = terminal;
   const choice = call.choose() as StoreChoice;
-  const report = await reportOnStore(choice);
+  const report = await reportOnStore(choice, { brief: true });
   const schema = readSchema(report, choice);
   const isPlan = options.flag('plan');
   const isDone = schema.kind === 'current' && !needsJournal(report);

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { usage } from '../../cli-error.ts';
+import { inspect } from 'node:util';
+import { CliError, usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { openForWork } from '../../running/open-store.ts';
 import type { StoreChoice } from '../../running/store-report.ts';
@@ -16,7 +17,12 @@ export async function run(call: Call): Promise<ExitCode> {
   const file = resolve(terminal.cwd, given);
   if (!existsSync(file)) throw usage(`No such file: ${JSON.stringify(given)}.`);
   const choice = call.choose() as StoreChoice;
-  const module = await loadWorkerModule(file, given);
+  const module = await loadWorkerModule(file, given).catch((error: unknown) => {
+    if (error instanceof CliError) throw error;
+    // With its stack, which names the line of the file.
+    terminal.stderr.write(`${inspect(error)}\n`);
+    throw new CliError(1, 'MODULE_FAILED', `${given} cannot run.`);
+  });
   const { perdure } = await openForWork(choice, options.flag('migrate'));
   try {
     const name = options.text('worker-name');
