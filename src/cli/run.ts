@@ -10,6 +10,7 @@ export async function runCommandLine(
   given?: readonly Command[],
 ): Promise<ExitCode> {
   const isJson = argv.includes('--json');
+  let call: ParsedCall | undefined;
   try {
     const commands = given ?? (await import('./commands.ts')).commands;
     const parsed = parseArguments(argv, commands, terminal);
@@ -17,9 +18,10 @@ export async function runCommandLine(
       await showHelp(parsed.help, commands, terminal);
       return 0;
     }
+    call = parsed;
     return await runCommand(parsed, argv, terminal);
   } catch (error) {
-    return await report(error, terminal, isJson);
+    return await report(error, terminal, { isJson, id: call?.operands[0] });
   }
 }
 
@@ -74,7 +76,11 @@ async function runCommand(
   }
 }
 
-async function report(error: unknown, { stderr }: Terminal, isJson: boolean): Promise<ExitCode> {
+async function report(
+  error: unknown,
+  { stderr }: Terminal,
+  { isJson, id }: { readonly isJson: boolean; readonly id: string | undefined },
+): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
   const { clean } = await import('./text/format.ts');
   const reported = reportOf(error);
@@ -84,6 +90,8 @@ async function report(error: unknown, { stderr }: Terminal, isJson: boolean): Pr
   }
   const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;
   stderr.write(`${label}${clean(reported.message)}\n`);
-  if (reported.next !== undefined) stderr.write(`${clean(reported.next)}\n`);
+  if (reported.next !== undefined) {
+    stderr.write(`${clean(reported.next.replaceAll('<id>', id ?? '<id>'))}\n`);
+  }
   return reported.exitCode;
 }

@@ -1,3 +1,4 @@
+import type { PendingWork } from '../../../client/reading/inspect-instance.ts';
 import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
 import { notFound } from '../../../model/failures/errors.ts';
 import type { Call, ExitCode, Output } from '../../command.ts';
@@ -20,16 +21,13 @@ export async function run(call: Call): Promise<ExitCode> {
     writeJson(terminal.stdout, info);
     return 0;
   }
-  writeInstance(terminal.stdout, info);
-  if (info.endedAt === undefined) {
-    const { short } = await client.why(id);
-    writeFields(terminal.stdout, [['why', short]]);
-    hint(terminal, `Run \`perdure why ${id}\` for the whole explanation.`);
-  }
+  const why = info.endedAt === undefined ? (await client.why(id)).short : undefined;
+  writeInstance(terminal.stdout, info, why);
+  if (why !== undefined) hint(terminal, `Run \`perdure why ${id}\` for the whole explanation.`);
   return 0;
 }
 
-function writeInstance(output: Output, info: InstanceInfo): void {
+function writeInstance(output: Output, info: InstanceInfo, why: string | undefined): void {
   const nowMs = Date.now();
   const at = (time: number | undefined): string | undefined =>
     time === undefined ? undefined : `${formatTime(time)} (${formatAge(time, nowMs)})`;
@@ -65,12 +63,14 @@ function writeInstance(output: Output, info: InstanceInfo): void {
     ['failure', failure && describeFailure(failure)],
     ['status', payload(info.customStatus)],
     ['undecodable', info.undecodable?.join(', ')],
+    ['pending', info.pending?.map(describeWork).join('\n')],
+    ['why', why],
   ]);
-  for (const { name, state, attempt, maxAttempts, worker } of info.pending ?? []) {
-    const attempts = maxAttempts === undefined ? `${attempt}` : `${attempt} of ${maxAttempts}`;
-    const place = worker === undefined ? '' : ` on ${worker}`;
-    writeFields(output, [['pending', `${name}: ${state}, attempt ${attempts}${place}`]]);
-  }
+}
+
+function describeWork({ name, state, attempt, maxAttempts, worker }: PendingWork): string {
+  const attempts = maxAttempts === undefined ? `${attempt}` : `${attempt} of ${maxAttempts}`;
+  return `${name}: ${state}, attempt ${attempts}${worker === undefined ? '' : ` on ${worker}`}`;
 }
 
 function describeFailure({ name, message, code, stack }: NonNullable<InstanceInfo['failure']>) {

@@ -2,7 +2,7 @@ import type { RetentionReport } from '../../../management/retention-records.ts';
 import type { RetentionPolicy } from '../../../management/retention-policy.ts';
 import { readAudit } from '../../audit-options.ts';
 import { CliError } from '../../cli-error.ts';
-import type { Call, ExitCode, Output } from '../../command.ts';
+import type { Call, ExitCode } from '../../command.ts';
 import { hint } from '../../hint.ts';
 import { countOf, formatAge, formatDuration } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
@@ -29,12 +29,10 @@ export async function show(call: Call): Promise<ExitCode> {
         ? 'none: instances are kept forever'
         : policies.map(describePolicy).join('\n'),
     ],
+    ...(lastReport === null ? [['last sweep', 'never'] as const] : reportFields(lastReport)),
   ]);
-  if (lastReport === null) {
-    writeFields(stdout, [['last sweep', 'never']]);
+  if (policies === null) {
     hint(terminal, 'Start a worker with the `retention` option to delete old instances.');
-  } else {
-    writeReport(stdout, lastReport);
   }
   return 0;
 }
@@ -73,15 +71,17 @@ export async function sweep(call: Call): Promise<ExitCode> {
     throw new CliError(4, 'REFUSED', 'Another sweep is running. Nothing was changed.');
   }
   if (json) writeJson(terminal.stdout, report);
-  else writeReport(terminal.stdout, report);
+  else writeFields(terminal.stdout, reportFields(report));
   if (report.outcome === 'stopped') return 130;
   return report.outcome === 'done' ? 0 : 1;
 }
 
-function writeReport(output: Output, report: RetentionReport): void {
+function reportFields(
+  report: RetentionReport,
+): readonly (readonly [name: string, value: string | undefined])[] {
   const { deleted, pruned, dryRun, left, errors, startedAt, endedAt } = report;
   const verb = dryRun ? 'would delete' : 'deleted';
-  writeFields(output, [
+  return [
     [
       'last sweep',
       `${report.outcome}, ${formatAge(startedAt, Date.now())}, took ${formatDuration(endedAt - startedAt)}, by ${report.sweeper}`,
@@ -92,7 +92,7 @@ function writeReport(output: Output, report: RetentionReport): void {
     ],
     ['skipped', left === 0 ? undefined : `${countOf(left, 'tree')} with running instances`],
     ['errors', errors.join('\n')],
-  ]);
+  ];
 }
 
 function describePolicy(policy: RetentionPolicy): string {
