@@ -18,6 +18,7 @@ import type { StoreReport } from '../../../src/providers/shared/store-report.ts'
 import { createDatabase, querySql, runSql } from '../../postgres/helpers/server.ts';
 import { startTcpProxy } from '../../postgres/helpers/tcp-proxy.ts';
 import { callCommand } from './call-command.ts';
+import { parseJson } from './parse-json.ts';
 import { runRemedy } from './run-remedy.ts';
 
 interface DoctorJson {
@@ -30,7 +31,7 @@ async function doctor(store: string): Promise<readonly Finding[]> {
     env: { PERDURE_STORE: store },
   });
   expect(stderr).toBe('');
-  const { findings } = JSON.parse(stdout) as DoctorJson;
+  const { findings } = parseJson<DoctorJson>('doctor', stdout);
   expect(code).toBe(findings.some(({ level }) => level !== 'note') ? 8 : 0);
   return findings;
 }

@@ -15,6 +15,7 @@ import { createTask, startTask } from '../../../src/testing/conformance/task-hel
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
 import { callCommand } from './call-command.ts';
+import { parseJson } from './parse-json.ts';
 import { runRemedy } from './run-remedy.ts';
 
 const kinds = ['SQLite', 'PostgreSQL'] as const;
@@ -166,7 +167,7 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     await handle.raiseEvent('a');
     const doctor = async (): Promise<readonly Finding[]> => {
       const { stdout } = await callCommand(['doctor', '--json'], { env: { PERDURE_STORE: store } });
-      return (JSON.parse(stdout) as { readonly findings: readonly Finding[] }).findings;
+      return parseJson<{ readonly findings: readonly Finding[] }>('doctor', stdout).findings;
     };
     const found = async () => (await doctor()).find(({ id }) => id === 'blocked');
     await expect.poll(found).toMatchObject({ level: 'problem' });
@@ -193,7 +194,7 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     await server.close();
     const gone = await callCommand(['doctor', '--json', '--server', server.url]);
     expect(gone.code).toBe(8);
-    expect(JSON.parse(gone.stdout)).toMatchObject({
+    expect(parseJson('doctor', gone.stdout)).toMatchObject({
       checked: { process: true, store: false, work: false },
       findings: [{ id: 'server-unreachable', level: 'problem' }],
     });

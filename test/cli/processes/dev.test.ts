@@ -95,8 +95,8 @@ describe('perdure dev', () => {
 
   it('stops after Ctrl-C at a terminal, which reaches the worker too', async () => {
     const { cwd } = project();
-    const dev = new PtyScreen(['dev', '--port', '0'], { cwd });
-    await dev.until(/restarts on change/);
+    const dev = new PtyScreen(['dev', '--port', '0', '--no-dashboard'], { cwd });
+    await dev.until(/api +http:[^]*restarts on change/);
     dev.pty.write('\u0003');
     expect(await dev.exited).toBe(0);
     expect(dev.lines().join('\n')).toContain('Stopped.');

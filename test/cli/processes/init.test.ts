@@ -2,6 +2,7 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { callCommand } from '../doctor/call-command.ts';
+import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder, installPackage, RunningProcess } from './cli-process.ts';
 
 /** Creates a project in an empty folder, with the package of this checkout. */
@@ -64,7 +65,7 @@ describe('perdure init', () => {
     const cwd = emptyFolder();
     const result = await callCommand(['init', 'My Shop', '--json'], { cwd });
     const directory = join(cwd, 'My Shop');
-    expect(JSON.parse(result.stdout)).toEqual({
+    expect(parseJson('init', result.stdout)).toEqual({
       directory,
       template: 'hello',
       files: [

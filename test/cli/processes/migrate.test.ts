@@ -9,6 +9,7 @@ import {
 import { migrate, migrations } from '../../../src/providers/sqlite/migrations/migrate.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
 import { callCommand } from '../doctor/call-command.ts';
+import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder } from './cli-process.ts';
 
 /** Creates a store that lacks the last two migrations, and one more if `extra` is set. */
@@ -46,14 +47,18 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure migrate on %s', (kind)
     expect(asked.stderr).toContain('Pass --yes to confirm.');
     // Neither of them changed anything.
     const planned = await call('--plan', '--json');
-    expect(JSON.parse(planned.stdout)).toMatchObject({
+    expect(parseJson('migrate', planned.stdout)).toMatchObject({
       state: 'older',
       applied,
       pending,
       migrated: false,
     });
     const done = await call('--yes', '--json');
-    expect(JSON.parse(done.stdout)).toMatchObject({ state: 'older', pending, migrated: true });
+    expect(parseJson('migrate', done.stdout)).toMatchObject({
+      state: 'older',
+      pending,
+      migrated: true,
+    });
     const again = await call();
     expect(again).toMatchObject({ code: 0, stdout: '' });
     expect(again.stderr).toContain(`up to date: migration ${migrations.length}`);
@@ -66,7 +71,7 @@ describe('perdure migrate', () => {
     const call = (...args: string[]) =>
       callCommand(['migrate', '--store', 'new.db', ...args], { cwd });
     const plan = await call('--plan', '--json');
-    expect(JSON.parse(plan.stdout)).toMatchObject({ state: 'new', applied: 0 });
+    expect(parseJson('migrate', plan.stdout)).toMatchObject({ state: 'new', applied: 0 });
     expect((await call('--plan')).stdout.split('\n').length).toBe(migrations.length + 2);
     expect(await call()).toMatchObject({ code: 0 });
     const db = new Database(join(cwd, 'new.db'));

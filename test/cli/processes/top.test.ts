@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger, task } from 'perdure';
 import { createDatabase } from '../../postgres/helpers/server.ts';
 import { callCommand } from '../doctor/call-command.ts';
+import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder } from './cli-process.ts';
 import { PtyScreen } from './pty-screen.ts';
 
@@ -38,7 +39,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure top on %s', (kind) => 
     expect(piped.stdout).not.toContain(escape);
     expect(piped.stdout).not.toContain('only-for-tests');
     const json = await callCommand(['top', '--json'], { env });
-    expect(JSON.parse(json.stdout)).toMatchObject({
+    expect(parseJson('top', json.stdout)).toMatchObject({
       instances: { completed: 5, pending: 1 },
       workers: [{ name: 'w-1', status: 'live' }],
       queues: [

@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger } from 'perdure';
 import { createToken } from 'perdure/server';
 import { migrate, migrations } from '../../../src/providers/sqlite/migrations/migrate.ts';
+import { parseJson } from '../doctor/parse-json.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
 import { emptyFolder, installPackage, runCli, startCli } from './cli-process.ts';
 
@@ -46,6 +47,18 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure worker on %s', (kind) 
 });
 
 describe('perdure worker', () => {
+  it('--json prints the store, the file, the process and the definitions', async () => {
+    const cwd = project();
+    const worker = startCli(['worker', 'worker.ts', '--store', 'app.db', '--json'], { cwd });
+    const [line] = await worker.until(/^\{.*\}\n/);
+    expect(parseJson('worker', line)).toEqual({
+      store: 'app.db',
+      file: join(cwd, 'worker.ts'),
+      pid: worker.child.pid,
+      definitions: '1 orchestration, 1 task',
+    });
+  });
+
   it('rejects a file without definitions, and shows an error of the file', async () => {
     const cwd = project('export const nothing = 1;');
     writeFileSync(join(cwd, 'broken.ts'), "throw new Error('no such key');");
@@ -94,8 +107,9 @@ describe('perdure serve', () => {
     expect(open.code).toBe(2);
     expect(open.stderr).toContain('without authentication');
     const tokens = ['--allow-host', '127.0.0.1', '--tokens', 'tokens.json'];
-    const server = startCli([...args, ...tokens], { cwd });
-    const [, url = ''] = await server.until(/dashboard +(http:\S+)/);
+    const server = startCli([...args, ...tokens, '--json'], { cwd });
+    const [line] = await server.until(/^\{.*\}\n/);
+    const { url } = parseJson<{ readonly url: string }>('serve', line);
     const status = async (headers: Record<string, string>) =>
       (await fetch(`${url}/v1/instances`, { headers })).status;
     expect(await status({})).toBe(401);
