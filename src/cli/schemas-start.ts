@@ -53,7 +53,7 @@ export const startSchemas: Readonly<Record<string, z.ZodType>> = {
         status: z.enum(['live', 'stale']),
         host: z.string(),
         pid: z.number(),
-        slots: z.strictObject({ activities: count, inUse: count }),
+        slots: z.strictObject({ activities: count, orchestrations: count, inUse: count }),
         leaked: count,
         ageMs: count,
       }),

@@ -1,7 +1,6 @@
 import type { Output } from '../command.ts';
 import {
   clean,
-  countOf,
   cut,
   formatAge,
   formatBytes,
@@ -114,9 +113,8 @@ function writeWorkers(
   page: Output,
   heading: (text: string) => void,
 ): void {
-  heading(
-    `Workers (${countOf(workers.filter(({ status }) => status === 'live').length, 'live worker')})`,
-  );
+  const live = workers.filter(({ status }) => status === 'live').length;
+  heading(`Workers (${formatCount(live)} live)`);
   if (workers.length === 0) return;
   writeTable(page, workers, [
     { title: 'NAME', value: ({ name }) => name, min: 8 },

@@ -39,6 +39,7 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   if (isPlan) writePlan(call, choice, schema);
   else if (isDone) stderr.write(`${choice.label} is up to date: migration ${schema.applied}.\n`);
+  else if (schema.kind === 'new') stderr.write(`Created ${choice.label}.\n`);
   else stderr.write(`Applied ${countOf(schema.pending.length, 'migration')} to ${choice.label}.\n`);
   return 0;
 }
