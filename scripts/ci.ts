@@ -23,6 +23,7 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:walks',
     'check:docs',
     'check:api',
+    'check:commands',
     'check:format',
     'check:unused',
   ],

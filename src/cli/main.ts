@@ -11,5 +11,7 @@ const { createTerminal } = await import('./terminal.ts');
 const { runCommandLine } = await import('./run.ts');
 
 process.exitCode = await runCommandLine(process.argv.slice(2), createTerminal(process));
+// On Windows, writes to a pipe are asynchronous.
+await new Promise<void>((resolve) => process.stdout.write('', () => resolve()));
 // A connection that a library keeps alive must not keep the process alive.
 setTimeout(() => process.exit(), 500).unref();

@@ -29,7 +29,7 @@ export function createTerminal(host: Host): Terminal {
   return makeTerminal({
     stdout: toOutput(host.stdout, host.env),
     stderr,
-    interactive: host.stdin.isTTY && stderr.isTTY,
+    interactive: Boolean(host.stdin.isTTY) && stderr.isTTY,
     env: host.env,
     cwd: host.cwd(),
     home: findHome(host.env),
@@ -49,17 +49,18 @@ export function makeTerminal(parts: Omit<Terminal, 'confirm' | 'progress'>): Ter
 }
 
 /** The reader of a pipe may end first, as `head` does. That is no error of this program. */
-function endQuietly({ stdout, stderr, exit }: Host): void {
-  stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') exit(0);
+function endQuietly(host: Host): void {
+  host.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') host.exit(0);
     throw error;
   });
   // Without a reader of messages, the work goes on.
-  stderr.on('error', () => undefined);
+  host.stderr.on('error', () => undefined);
 }
 
 function toOutput(stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): Output {
-  const isTTY = stream.isTTY;
+  // `undefined` in a pipe.
+  const isTTY = Boolean(stream.isTTY);
   const colour = isTTY && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
   return {
     isTTY,

@@ -24,13 +24,14 @@ export interface BulkCommand {
 }
 
 /** Whether the call names instances by a filter, and not by ids. Throws a usage error for both and for neither. */
-export function isBulk({ operands, options, command }: Call): boolean {
+export function isBulk(call: Call): boolean {
+  const { operands, options, command } = call;
   const byFilter = hasFilter(options) || options.flag('all');
   if (byFilter && operands.length > 0) {
     throw usage('Pass ids or a filter, not both.');
   }
   if (byFilter || operands.length > 0) {
-    if (!byFilter) rejectBulkOptions(options);
+    if (!byFilter) rejectBulkOptions(call);
     return byFilter;
   }
   throw usage(
@@ -39,9 +40,11 @@ export function isBulk({ operands, options, command }: Call): boolean {
   );
 }
 
-function rejectBulkOptions(options: Call['options']): void {
-  const only = ['cursor', 'max'].find((name) => options.has(name));
-  if (only !== undefined) throw usage(`--${only} needs a filter such as --name, not ids.`);
+/** Options that only a filter has. An action on ids would ignore them, and change what a dry run must not. */
+function rejectBulkOptions({ options, command }: Call): void {
+  const only = ['cursor', 'max', ...(command.name === 'prune' ? [] : ['dry-run'])];
+  const given = only.find((name) => options.has(name));
+  if (given !== undefined) throw usage(`--${given} needs a filter such as --name, not ids.`);
 }
 
 /** Runs a bulk action: counts, asks, shows its progress, and reports refusals. Ctrl-C ends it after the current transactions. */

@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openCliStore, sync, waiting, type CliStore } from './helpers/cli-store.ts';
+import { cliOf, type TargetCli } from './helpers/targets.ts';
+
+let opened: CliStore;
+
+beforeAll(async () => {
+  opened = await openCliStore();
+});
+
+afterAll(() => opened[Symbol.asyncDispose]());
+
+describe.each(['store', 'server'] as const)('over a %s', (kind) => {
+  let cli: TargetCli;
+  const nightly = `nightly-${kind}`;
+  beforeAll(async () => {
+    cli = cliOf(opened, kind);
+    await opened.perdure.client.schedules.put(nightly, { cron: '0 3 * * *', task: sync, input: 1 });
+  });
+
+  it('schedules list prints timing and next tick; schedules alone means the same', async () => {
+    const { stdout } = await cli.run(['schedules', 'list']);
+    expect(stdout).toMatch(new RegExp(`^${nightly} +0 3 \\* \\* \\* +sync +in \\d+`, 'm'));
+    expect((await cli.run(['schedules'])).stdout).toBe(stdout);
+    await cli.json(['schedules', 'list']);
+  });
+
+  it('schedules pause, resume, trigger and show', async () => {
+    expect(await cli.json(['schedules', 'pause', nightly])).toEqual({
+      name: nightly,
+      paused: true,
+    });
+    expect((await cli.run(['schedules', 'list'])).stdout).toMatch(/ paused/);
+    expect((await cli.run(['schedules', 'resume', nightly])).stdout).toBe(`${nightly}  resumed\n`);
+    const argv = ['schedules', 'trigger', nightly, '--key', 'one'];
+    const id = `${nightly}@trigger-one`;
+    expect(await cli.json(argv)).toEqual({ id, created: true });
+    expect(await cli.json(argv)).toEqual({ id, created: false });
+    await opened.perdure.client.wait(id);
+    const { stdout } = await cli.run(['schedules', 'show', nightly]);
+    expect(stdout).toMatch(/^timing +0 3 \* \* \*$/m);
+    expect(stdout).toMatch(new RegExp(`^${id} +completed`, 'm'));
+    await cli.json(['schedules', 'show', nightly]);
+    for (const command of ['show', 'trigger', 'pause', 'resume']) {
+      const missing = await cli.run(['schedules', command, 'nope']);
+      expect(missing.code).toBe(3);
+      expect(missing.stderr).toContain('perdure schedules list');
+    }
+  });
+
+  it('schedules backfill starts past ticks in parts, each once, with a dry run', async () => {
+    const argv = ['schedules', 'backfill', nightly, '--from', '2026-01-01', '--to', '2026-01-05'];
+    expect(await cli.json([...argv, '--dry-run'])).toEqual({ started: 4, existing: 0 });
+    expect(await cli.json([...argv, '--limit', '1'])).toEqual({ started: 4, existing: 0 });
+    expect((await cli.run(argv)).stdout).toBe('started 0 runs, 4 existed\n');
+    expect(await cli.run(['schedules', 'backfill', nightly])).toMatchObject({ code: 2 });
+  });
+
+  it('schedules backfill says where to continue after Ctrl-C', async () => {
+    const controller = new AbortController();
+    controller.abort();
+    const argv = ['schedules', 'backfill', nightly, '--from', '2026-02-01'];
+    const { code, stderr } = await cli.run(argv, { signal: controller.signal });
+    expect(code).toBe(130);
+    expect(stderr).toContain('Continue with --from 2026-02-01T00:00:00.000Z.');
+  });
+
+  it('sessions list, show and shutdown, by id or label', async () => {
+    const { client } = opened.perdure;
+    const session = await client.openSession({ label: `import-${kind}` });
+    session.submit(waiting, undefined, { id: `job-${kind}` });
+    await expect.poll(async () => (await client.get(`job-${kind}`))?.status).toBe('running');
+    const { stdout } = await cli.run(['sessions', 'list', '--state', 'open']);
+    expect(stdout).toMatch(new RegExp(`^${session.id} +import-${kind} +open +1`, 'm'));
+    await cli.json(['sessions', 'list', '--label', `import-${kind}`]);
+    expect(await cli.json(['sessions', 'show', `import-${kind}`])).toMatchObject({
+      id: session.id,
+      jobs: [{ id: `job-${kind}` }],
+    });
+    expect((await cli.run(['sessions', 'show', session.id])).stdout).toMatch(/^jobs +1 open job$/m);
+    const argv = ['sessions', 'shutdown', `import-${kind}`, '--mode', 'forceful'];
+    expect(await cli.run(argv)).toMatchObject({ code: 4 });
+    expect(await cli.json([...argv, '--yes'])).toEqual({
+      id: session.id,
+      mode: 'forceful',
+      state: 'ended',
+    });
+    expect(await cli.run(['sessions', 'show', 'nope'])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('perdure sessions list'),
+    });
+  });
+
+  it('retention shows, pauses, resumes and runs', async () => {
+    expect((await cli.run(['retention'])).stdout).toMatch(/^paused +no$/m);
+    expect(await cli.json(['retention', 'pause', '--reason', 'backup'])).toEqual({ paused: true });
+    expect((await cli.run(['retention'])).stdout).toMatch(/^paused .*ago by (admin: )?ada$/m);
+    await cli.json(['retention']);
+    expect((await cli.run(['retention', 'resume'])).stdout).toBe('retention resumed\n');
+    // No worker has policies yet.
+    expect(await cli.run(['retention', 'run', '--dry-run'])).toMatchObject({ code: 2 });
+  });
+
+  it('audit lists actions, filtered by action, actor and time', async () => {
+    await cli.run(['retention', 'pause', '--actor', `grace-${kind}`, '--reason', 'test']);
+    await cli.run(['retention', 'resume']);
+    const { stdout } = await cli.run(['audit', '--action', 'retentionPause', '-n', '1']);
+    expect(stdout).toMatch(new RegExp(`retentionPause +(admin: )?grace-${kind} .*test$`, 'm'));
+    const { items } = await cli.json<{ items: unknown[] }>(['audit', '--from', '1h']);
+    expect(items.length).toBeGreaterThan(1);
+    expect(await cli.json(['audit', '--to', '1h'])).toEqual({ items: [] });
+    expect(await cli.run(['audit', '--action', 'cancle'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Did you mean cancel?'),
+    });
+  });
+});
+
+describe('retention run', () => {
+  it('deletes what the policies of a worker no longer keep, after a confirmation', async () => {
+    const { client } = opened.perdure;
+    const cli = cliOf(opened, 'store');
+    const handle = await client.start('hello', 1, { id: 'old' });
+    await handle.result();
+    const worker = await opened.perdure.startWorker({
+      orchestrations: [],
+      activities: [],
+      tasks: [sync],
+      retention: { policies: [{ names: 'nothing', keepFor: '1h' }] },
+    });
+    await expect.poll(async () => (await client.retention.status()).policies).not.toBeNull();
+    await worker.stop();
+    expect(await cli.json(['retention', 'run', '--dry-run'])).toMatchObject({ outcome: 'done' });
+    expect(await cli.run(['retention', 'run'])).toMatchObject({ code: 4 });
+    const { code, stdout } = await cli.run(['retention', 'run', '--yes']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^deleted +0 instances/m);
+    expect((await cli.run(['retention'])).stdout).toMatch(/nothing: keep for 1h/);
+  });
+});

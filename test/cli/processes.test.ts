@@ -1,0 +1,95 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openCliStore, waiting, type CliStore } from './helpers/cli-store.ts';
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts');
+let opened: CliStore;
+
+beforeAll(async () => {
+  opened = await openCliStore();
+  const { client } = opened.perdure;
+  await Promise.all(
+    Array.from({ length: 400 }, (_, index) =>
+      client.start(waiting, undefined, { id: `waiting-${index}`, tags: { a: 'b'.repeat(200) } }),
+    ),
+  );
+});
+
+afterAll(() => opened[Symbol.asyncDispose]());
+
+function start(argv: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(process.execPath, [main, ...argv], {
+    cwd: opened.directory,
+    env: { PATH: process.env['PATH'], PERDURE_STORE: opened.store, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+async function finish(child: ChildProcess) {
+  let [stdout, stderr] = ['', ''];
+  child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout, stderr };
+}
+
+describe('the program perdure', () => {
+  it('writes data without ANSI to a pipe, also with a terminal type', async () => {
+    const { code, stdout } = await finish(start(['list'], { TERM: 'xterm-256color' }));
+    expect(code).toBe(0);
+    expect(stdout).toContain('waiting-');
+    expect(stdout).not.toContain('\u001B');
+  });
+
+  it('works without a home directory', async () => {
+    const { code } = await finish(start(['list', '--count'], { HOME: '' }));
+    expect(code).toBe(0);
+  });
+
+  it('ends quietly when the reader of a pipe ends', async () => {
+    const child = start(['list', '--limit', '400', '--json']);
+    const ended = finish(child);
+    child.stdout?.destroy();
+    const { code, stderr } = await ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+
+  it('Ctrl-C ends a wait with 130', async () => {
+    const child = start(['watch', 'waiting-1']);
+    const ended = finish(child);
+    await once(child.stdout!, 'data');
+    child.kill('SIGINT');
+    expect(await ended).toMatchObject({ code: 130, stderr: 'Interrupted.\n' });
+  });
+
+  it('reads a configuration with a wrong field and ends with 2', async () => {
+    writeFileSync(join(opened.directory, 'perdure.config.json'), '{"profiles": {"default": 7}}');
+    const { code, stderr } = await finish(start(['list'], { PERDURE_STORE: '' }));
+    expect(code).toBe(2);
+    expect(stderr).toContain('use an object');
+  });
+
+  it('the completion script of bash completes commands, options and values', async () => {
+    const { stdout: script } = await finish(start(['completion', 'bash']));
+    const complete = async (...words: string[]) => {
+      const line = `${script}
+COMP_WORDS=(perdure ${words.map((word) => `'${word}'`).join(' ')})
+COMP_CWORD=${words.length}
+_perdure
+printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const bash = spawn('bash', ['-c', line], { stdio: ['ignore', 'pipe', 'pipe'] });
+      const { stdout, stderr } = await finish(bash);
+      expect(stderr).toBe('');
+      return stdout.trim().split('\n');
+    };
+    expect(await complete('wh')).toEqual(['why']);
+    expect(await complete('schedules', 'tr')).toEqual(['trigger']);
+    expect(await complete('list', '--stat')).toEqual(['--status']);
+    expect(await complete('list', '--status', 'fai')).toEqual(['failed']);
+    expect(await complete('schedules', 'trigger', '--ke')).toEqual(['--key']);
+    expect(await complete('completion', 'po')).toEqual(['powershell']);
+  });
+});
