@@ -3,8 +3,8 @@ import { expect, it } from 'vitest';
 import {
   emptyFolder,
   installPackage,
-  runCli,
-  startCli,
+  runProgram,
+  startProgram,
   type FinishedProcess,
 } from './processes/cli-process.ts';
 
@@ -12,7 +12,7 @@ import {
 it('a new user creates a project, runs it, kills the worker, and steers instances', async () => {
   const folder = emptyFolder();
   const run = async (cwd: string, code: number, ...args: string[]): Promise<FinishedProcess> => {
-    const result = await runCli(args, { cwd });
+    const result = await runProgram(args, { cwd });
     expect(result, args.join(' ')).toMatchObject({ code });
     return result;
   };
@@ -30,7 +30,7 @@ it('a new user creates a project, runs it, kills the worker, and steers instance
     (await json<{ readonly status: unknown }>('show', id)).status;
 
   // dev
-  const dev = startCli(['dev', '--port', '0'], { cwd });
+  const dev = startProgram(['dev', '--port', '0'], { cwd });
   const ready = /\(pid (\d+), restarts on change\)/;
   const [, pid = ''] = await dev.until(ready);
 

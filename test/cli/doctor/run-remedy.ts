@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import type { Finding } from '../../../src/cli/doctor/finding.ts';
 import { runSql } from '../../postgres/helpers/server.ts';
-import { callCommand } from './call-command.ts';
+import { runCli } from '../helpers/run-cli.ts';
 
 /** Splits a command into words as a shell does, for the quotes that remedies use. */
 function shellWords(command: string, url: string): readonly string[] {
@@ -21,7 +21,7 @@ export async function runRemedy({ remedy }: Finding, url = ''): Promise<void> {
   const commands = [...remedy.matchAll(/`((?:perdure|psql|sqlite3|chmod) [^`]+)`/g)];
   const [program = '', ...args] = shellWords(commands.at(-1)?.[1] ?? '', url);
   if (program === 'perdure') {
-    const result = await callCommand(args);
+    const result = await runCli(args);
     expect(result, remedy).toMatchObject({ code: 0 });
     return;
   }

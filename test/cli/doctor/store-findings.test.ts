@@ -17,7 +17,7 @@ import { reportOnPostgres } from '../../../src/providers/postgres/report.ts';
 import type { StoreReport } from '../../../src/providers/shared/store-report.ts';
 import { createDatabase, querySql, runSql } from '../../postgres/helpers/server.ts';
 import { startTcpProxy } from '../../postgres/helpers/tcp-proxy.ts';
-import { callCommand } from './call-command.ts';
+import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from './parse-json.ts';
 import { runRemedy } from './run-remedy.ts';
 
@@ -27,7 +27,7 @@ interface DoctorJson {
 
 /** Runs `perdure doctor --json` on a store. */
 async function doctor(store: string): Promise<readonly Finding[]> {
-  const { code, stdout, stderr } = await callCommand(['doctor', '--json'], {
+  const { code, stdout, stderr } = await runCli(['doctor', '--json'], {
     env: { PERDURE_STORE: store },
   });
   expect(stderr).toBe('');

@@ -14,7 +14,7 @@ import { StoreUnderTest } from '../../../src/testing/conformance/store-under-tes
 import { createTask, startTask } from '../../../src/testing/conformance/task-helpers.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
-import { callCommand } from './call-command.ts';
+import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from './parse-json.ts';
 import { runRemedy } from './run-remedy.ts';
 
@@ -166,7 +166,7 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     const second = await perdure.startWorker({ orchestrations: [withName('b')], buildId: 'b' });
     await handle.raiseEvent('a');
     const doctor = async (): Promise<readonly Finding[]> => {
-      const { stdout } = await callCommand(['doctor', '--json'], { env: { PERDURE_STORE: store } });
+      const { stdout } = await runCli(['doctor', '--json'], { env: { PERDURE_STORE: store } });
       return parseJson<{ readonly findings: readonly Finding[] }>('doctor', stdout).findings;
     };
     const found = async () => (await doctor()).find(({ id }) => id === 'blocked');
@@ -186,13 +186,13 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
       await perdure.close();
     });
     await perdure.client.runTask('fax', 1);
-    const { code, stdout } = await callCommand(['doctor', '--server', server.url]);
+    const { code, stdout } = await runCli(['doctor', '--server', server.url]);
     expect(code).toBe(8);
     expect(stdout).toContain('problem  no-workers\n  1 instance has not ended');
     expect(stdout).toContain(`perdure worker <file> --server ${server.url}`);
     expect(stdout).toContain('settings of the store were not checked');
     await server.close();
-    const gone = await callCommand(['doctor', '--json', '--server', server.url]);
+    const gone = await runCli(['doctor', '--json', '--server', server.url]);
     expect(gone.code).toBe(8);
     expect(parseJson('doctor', gone.stdout)).toMatchObject({
       checked: { process: true, store: false, work: false },

@@ -92,7 +92,7 @@ export class RunningProcess {
 }
 
 /** Starts `perdure` in a folder. */
-export function startCli(
+export function startProgram(
   args: readonly string[],
   given: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
 ): RunningProcess {
@@ -100,9 +100,9 @@ export function startCli(
 }
 
 /** Runs `perdure` in a folder until it exits. */
-export function runCli(
+export function runProgram(
   args: readonly string[],
   given: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
 ): Promise<FinishedProcess> {
-  return startCli(args, given).finished;
+  return startProgram(args, given).finished;
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger } from 'perdure';
 import { root } from '../../e2e/run-program.ts';
-import { emptyFolder, installPackage, runCli, startCli } from './cli-process.ts';
+import { emptyFolder, installPackage, runProgram, startProgram } from './cli-process.ts';
 import { PtyScreen } from './pty-screen.ts';
 
 /** A project with two source files, and the store that `dev` creates. */
@@ -43,7 +43,7 @@ function isAlive(pid: number): boolean {
 describe('perdure dev', () => {
   it('runs a worker, restarts it on change, waits after an error, and stops on Ctrl-C', async () => {
     const { cwd, worker, greeting } = project();
-    const dev = startCli(['dev', '--port', '0'], { cwd });
+    const dev = startProgram(['dev', '--port', '0'], { cwd });
     const pidOf = async (): Promise<number> =>
       Number((await dev.until(/worker +src\/worker\.ts .*\(pid (\d+), restarts on change\)\n/))[1]);
     const first = await pidOf();
@@ -106,8 +106,8 @@ describe('perdure dev', () => {
   it('rejects a file that does not exist, and a folder without a default file', async () => {
     const cwd = emptyFolder();
     const [missing, none] = await Promise.all([
-      runCli(['dev', 'wroker.ts'], { cwd }),
-      runCli(['dev'], { cwd }),
+      runProgram(['dev', 'wroker.ts'], { cwd }),
+      runProgram(['dev'], { cwd }),
     ]);
     expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('"wroker.ts"') });
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('perdure init') });

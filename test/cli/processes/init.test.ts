@@ -1,14 +1,14 @@
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { callCommand } from '../doctor/call-command.ts';
+import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder, installPackage, RunningProcess } from './cli-process.ts';
 
 /** Creates a project in an empty folder, with the package of this checkout. */
 async function project(template: string): Promise<string> {
   const folder = emptyFolder();
-  const result = await callCommand(['init', '--template', template], { cwd: folder });
+  const result = await runCli(['init', '--template', template], { cwd: folder });
   expect(result).toMatchObject({ code: 0 });
   installPackage(folder);
   return folder;
@@ -63,7 +63,7 @@ describe('perdure init', () => {
 
   it('names the project after its directory, and its files list three commands', async () => {
     const cwd = emptyFolder();
-    const result = await callCommand(['init', 'My Shop', '--json'], { cwd });
+    const result = await runCli(['init', 'My Shop', '--json'], { cwd });
     const directory = join(cwd, 'My Shop');
     expect(parseJson('init', result.stdout)).toEqual({
       directory,
@@ -90,7 +90,7 @@ describe('perdure init', () => {
   it('overwrites no file, and writes nothing beside it', async () => {
     const cwd = emptyFolder();
     writeFileSync(join(cwd, 'tsconfig.json'), '{}');
-    const result = await callCommand(['init'], { cwd });
+    const result = await runCli(['init'], { cwd });
     expect(result.code).toBe(4);
     expect(result.stderr).toContain('already has tsconfig.json. Nothing was written.');
     expect(readdirSync(cwd)).toEqual(['tsconfig.json']);
@@ -98,7 +98,7 @@ describe('perdure init', () => {
   });
 
   it('rejects an unknown template with the near miss', async () => {
-    const result = await callCommand(['init', '--template', 'agnet'], { cwd: emptyFolder() });
+    const result = await runCli(['init', '--template', 'agnet'], { cwd: emptyFolder() });
     expect(result.code).toBe(2);
     expect(result.stderr).toContain('Did you mean agent?');
   });

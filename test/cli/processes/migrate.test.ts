@@ -8,7 +8,7 @@ import {
 } from '../../../src/providers/postgres/migrations/migrate.ts';
 import { migrate, migrations } from '../../../src/providers/sqlite/migrations/migrate.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
-import { callCommand } from '../doctor/call-command.ts';
+import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder } from './cli-process.ts';
 
@@ -35,7 +35,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure migrate on %s', (kind)
   it('shows a plan, refuses without a confirmation, applies with --yes, and is then up to date', async () => {
     const store = await olderStore(kind);
     const call = (...args: string[]) =>
-      callCommand(['migrate', ...args], { env: { PERDURE_STORE: store } });
+      runCli(['migrate', ...args], { env: { PERDURE_STORE: store } });
     const [first, second] = migrations.slice(-2);
     const pending = [first, second].map((one) => ({ number: one?.number, name: one?.name }));
     const applied = migrations.length - 2;
@@ -68,8 +68,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure migrate on %s', (kind)
 describe('perdure migrate', () => {
   it('creates a store without a confirmation, and refuses a newer one', async () => {
     const cwd = emptyFolder();
-    const call = (...args: string[]) =>
-      callCommand(['migrate', '--store', 'new.db', ...args], { cwd });
+    const call = (...args: string[]) => runCli(['migrate', '--store', 'new.db', ...args], { cwd });
     const plan = await call('--plan', '--json');
     expect(parseJson('migrate', plan.stdout)).toMatchObject({ state: 'new', applied: 0 });
     expect((await call('--plan')).stdout.split('\n').length).toBe(migrations.length + 2);
@@ -83,7 +82,7 @@ describe('perdure migrate', () => {
 
   it('ends with exit code 5 for an unreachable store', async () => {
     const env = { PERDURE_STORE: 'postgres://a:b@127.0.0.1:1/none' };
-    const result = await callCommand(['migrate', '--plan'], { env });
+    const result = await runCli(['migrate', '--plan'], { env });
     expect(result).toMatchObject({ code: 5, stderr: expect.stringContaining('perdure doctor') });
   });
 });

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger, task } from 'perdure';
 import { createDatabase } from '../../postgres/helpers/server.ts';
-import { callCommand } from '../doctor/call-command.ts';
+import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder } from './cli-process.ts';
 import { PtyScreen } from './pty-screen.ts';
@@ -30,7 +30,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure top on %s', (kind) => 
     const store = database?.url ?? join(emptyFolder(), 'app.db');
     const perdure = await storeWithWork(store);
     const env = { PERDURE_STORE: store };
-    const piped = await callCommand(['top'], { env });
+    const piped = await runCli(['top'], { env });
     expect(piped).toMatchObject({ code: 0, stderr: '' });
     expect(piped.stdout).toContain('5 completed');
     expect(piped.stdout).toMatch(/^ended per minute {2}[▁-█]{30}/m);
@@ -38,7 +38,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure top on %s', (kind) => 
     expect(piped.stdout).toMatch(/^w-1 +live +\d+\/100/m);
     expect(piped.stdout).not.toContain(escape);
     expect(piped.stdout).not.toContain('only-for-tests');
-    const json = await callCommand(['top', '--json'], { env });
+    const json = await runCli(['top', '--json'], { env });
     expect(parseJson('top', json.stdout)).toMatchObject({
       instances: { completed: 5, pending: 1 },
       workers: [{ name: 'w-1', status: 'live' }],
@@ -49,7 +49,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure top on %s', (kind) => 
       minutes: { length: 30 },
     });
     await perdure.close();
-    const after = await callCommand(['top'], { env, columns: 40 });
+    const after = await runCli(['top', '--once'], { env, columns: 40 });
     expect(after.stdout).toContain('Needs attention (1)\nproblem  1 instance has not ended');
     for (const line of after.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
   });

@@ -7,7 +7,7 @@ import { createToken } from 'perdure/server';
 import { migrate, migrations } from '../../../src/providers/sqlite/migrations/migrate.ts';
 import { parseJson } from '../doctor/parse-json.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
-import { emptyFolder, installPackage, runCli, startCli } from './cli-process.ts';
+import { emptyFolder, installPackage, runProgram, startProgram } from './cli-process.ts';
 
 const source = `import { task, orchestration } from 'perdure';
 export const definitions = [task('double', async (_ctx, n: number) => 2 * n)];
@@ -31,7 +31,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure worker on %s', (kind) 
     if (database !== undefined) onTestFinished(database.drop);
     const store = database?.url ?? join(cwd, 'app.db');
     const env = { PERDURE_STORE: store };
-    const worker = startCli(['worker', 'worker.ts', '--worker-name', 'w-1'], { cwd, env });
+    const worker = startProgram(['worker', 'worker.ts', '--worker-name', 'w-1'], { cwd, env });
     await worker.until(/worker +worker\.ts {2}1 orchestration, 1 task\n/);
     const perdure = await Perdure.open(store, { logger: silentLogger });
     onTestFinished(() => perdure.close());
@@ -49,7 +49,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure worker on %s', (kind) 
 describe('perdure worker', () => {
   it('--json prints the store, the file, the process and the definitions', async () => {
     const cwd = project();
-    const worker = startCli(['worker', 'worker.ts', '--store', 'app.db', '--json'], { cwd });
+    const worker = startProgram(['worker', 'worker.ts', '--store', 'app.db', '--json'], { cwd });
     const [line] = await worker.until(/^\{.*\}\n/);
     expect(parseJson('worker', line)).toEqual({
       store: 'app.db',
@@ -64,8 +64,8 @@ describe('perdure worker', () => {
     writeFileSync(join(cwd, 'broken.ts'), "throw new Error('no such key');");
     const options = { cwd, env: { PERDURE_STORE: 'app.db' } };
     const [none, broken] = await Promise.all([
-      runCli(['worker', 'worker.ts'], options),
-      runCli(['worker', 'broken.ts'], options),
+      runProgram(['worker', 'worker.ts'], options),
+      runProgram(['worker', 'broken.ts'], options),
     ]);
     expect(none.code).toBe(1);
     expect(none.stderr).toContain('worker.ts exports no orchestration, activity, task or flow.');
@@ -80,15 +80,15 @@ describe('perdure serve', () => {
     migrate(db, 0, migrations.slice(0, -1));
     db.close();
     const args = ['serve', '--store', 'app.db', '--port', '0'];
-    const old = await runCli(args, { cwd });
+    const old = await runProgram(args, { cwd });
     expect(old).toMatchObject({ code: 4, stderr: expect.stringContaining('perdure migrate') });
-    const server = startCli([...args, '--migrate', '--read-only'], { cwd });
+    const server = startProgram([...args, '--migrate', '--read-only'], { cwd });
     const [, url = ''] = await server.until(/dashboard +(http:\S+)/);
     const page = await fetch(url, { headers: { accept: 'text/html' } });
     expect(page.headers.get('content-type')).toContain('text/html');
     expect((await fetch(`${url}/v1/instances`)).status).toBe(200);
     const port = new URL(url).port;
-    const second = await runCli(['serve', '--store', 'app.db', '--port', port], { cwd });
+    const second = await runProgram(['serve', '--store', 'app.db', '--port', port], { cwd });
     expect(second).toMatchObject({ code: 1, stderr: expect.stringContaining('is in use') });
     server.child.kill('SIGTERM');
     expect((await server.finished).code).toBe(0);
@@ -103,11 +103,11 @@ describe('perdure serve', () => {
       JSON.stringify([{ name: 'ops', role: 'read', sha256 }]),
     );
     const args = ['serve', '--store', 'app.db', '--port', '0', '--host', '0.0.0.0'];
-    const open = await runCli(args, { cwd });
+    const open = await runProgram(args, { cwd });
     expect(open.code).toBe(2);
     expect(open.stderr).toContain('without authentication');
     const tokens = ['--allow-host', '127.0.0.1', '--tokens', 'tokens.json'];
-    const server = startCli([...args, ...tokens, '--json'], { cwd });
+    const server = startProgram([...args, ...tokens, '--json'], { cwd });
     const [line] = await server.until(/^\{.*\}\n/);
     const { url } = parseJson<{ readonly url: string }>('serve', line);
     const status = async (headers: Record<string, string>) =>
