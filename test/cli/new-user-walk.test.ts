@@ -42,7 +42,7 @@ it('a new user creates a project, runs it, kills the worker, and steers instance
   expect(list.stdout).toMatch(/^order-1 +order +running/m);
   await expect
     .poll(async () => (await perdure('why', 'order-1')).stdout, { interval: 200 })
-    .toMatch(/[Ww]aiting for event `?paid`?/);
+    .toMatch(/^Waiting for .*event `paid`/m);
 
   // kill
   dev.reset();

@@ -101,8 +101,9 @@ describe('perdure top at a terminal', () => {
     expect(screen.lines()[0]).toMatch(/^perdure top {2}app\.db/);
     expect(screen.lines().at(-1)).toMatch(/^q quit/);
     screen.resize(30, 10);
-    await expect.poll(() => screen.lines().at(-1)).toMatch(/^q quit/);
-    expect(screen.lines()[0]).toMatch(/^perdure top/);
+    await expect
+      .poll(() => `${screen.lines()[0]}\n${screen.lines().at(-1)}`)
+      .toMatch(/^perdure top[^\n]*\nq quit/);
     screen.pty.write('\u0003');
     expect(await screen.exited).toBe(130);
     expectRestored(screen);
