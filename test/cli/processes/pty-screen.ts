@@ -9,6 +9,7 @@ export class PtyScreen {
   readonly terminal: xterm.Terminal;
   readonly exited: Promise<number>;
   #hasExited = false;
+  #written = '';
 
   constructor(
     args: readonly string[],
@@ -18,7 +19,10 @@ export class PtyScreen {
     const { NO_COLOR: _, ...env } = userEnvironment();
     this.terminal = new xterm.Terminal({ cols, rows, allowProposedApi: true });
     this.pty = spawn(process.execPath, [program, ...args], { cwd, cols, rows, env, name: 'xterm' });
-    this.pty.onData((data) => this.terminal.write(data));
+    this.pty.onData((data) => {
+      this.#written += data;
+      this.terminal.write(data);
+    });
     this.exited = new Promise((resolve) => {
       this.pty.onExit(({ exitCode }) => {
         this.#hasExited = true;
@@ -44,6 +48,11 @@ export class PtyScreen {
   /** Whether the program uses the alternate screen. */
   get isAlternate(): boolean {
     return this.terminal.buffer.active.type === 'alternate';
+  }
+
+  /** Whether the program left the cursor visible. */
+  get showsCursor(): boolean {
+    return this.#written.lastIndexOf('[?25h') >= this.#written.lastIndexOf('[?25l');
   }
 
   /** Waits until the screen matches. */

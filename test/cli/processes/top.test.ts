@@ -69,7 +69,7 @@ describe('perdure top at a terminal', () => {
 
   function expectRestored(screen: PtyScreen): void {
     expect(screen.isAlternate).toBe(false);
-    expect(screen.terminal.modes.showCursor ?? true).toBe(true);
+    expect(screen.showsCursor).toBe(true);
   }
 
   it('updates, pauses with p, scrolls with the arrows, and quits with q', async () => {
