@@ -10,14 +10,11 @@ export const auditOptions: readonly Option[] = [
   },
 ];
 
-/** Returns who does something, and why. */
+/** Returns who does something, and why. There is always an actor: a stop without one is not recorded in the audit. */
 export function readAudit({ options, terminal: { env } }: Call): {
   readonly reason: string | undefined;
-  readonly actor: string | undefined;
+  readonly actor: string;
 } {
   const user = env['PERDURE_ACTOR'] || env['USER'] || env['LOGNAME'] || env['USERNAME'];
-  return {
-    reason: options.text('reason'),
-    actor: options.text('actor') ?? (user === '' ? undefined : user),
-  };
+  return { reason: options.text('reason'), actor: options.text('actor') ?? (user || 'cli') };
 }

@@ -33,6 +33,11 @@ function each(result: Readonly<Record<string, z.ZodType>>): z.ZodType {
   return z.union([z.strictObject({ items: z.array(z.union([refused, item])) }), bulkResult]);
 }
 
+/** The object of a route with more fields. */
+function extended(schema: z.ZodType, fields: Readonly<Record<string, z.ZodType>>): z.ZodType {
+  return (schema as unknown as z.ZodObject).extend(fields);
+}
+
 const stopped = { found: z.boolean(), changed: z.boolean(), status: status.nullable() };
 const paused = { ...stopped, paused: z.boolean() };
 const started = z.strictObject({ id: z.string(), created: z.boolean().exactOptional() });
@@ -113,13 +118,10 @@ export const schemas: Readonly<Record<string, z.ZodType>> = {
     eventsDeleted: z.number(),
   }),
   'schedules list': routes.listSchedules.response,
-  'schedules show': z
-    .looseObject({
-      next: routes.nextRuns.response.shape.ticks,
-      runs: routes.listScheduleRuns.response.shape.items,
-    })
-    .transform(({ next: _, runs: __, ...schedule }) => schedule)
-    .pipe(routes.getSchedule.response as z.ZodType<unknown, Record<string, unknown>>),
+  'schedules show': extended(routes.getSchedule.response, {
+    next: routes.nextRuns.response.shape.ticks,
+    runs: routes.listScheduleRuns.response.shape.items,
+  }),
   'schedules trigger': z.strictObject({ id: z.string(), created: z.boolean() }),
   'schedules pause': z.strictObject({ name: z.string(), paused: z.literal(true) }),
   'schedules resume': z.strictObject({ name: z.string(), paused: z.literal(false) }),
@@ -129,12 +131,9 @@ export const schemas: Readonly<Record<string, z.ZodType>> = {
     nextFrom: time.exactOptional(),
   }),
   'sessions list': routes.listSessions.response,
-  'sessions show': z
-    .looseObject({
-      jobs: (routes.listJobs.response as unknown as z.ZodObject<{ items: z.ZodType }>).shape.items,
-    })
-    .transform(({ jobs: _, ...session }) => session)
-    .pipe(routes.getSession.response as z.ZodType<unknown, Record<string, unknown>>),
+  'sessions show': extended(routes.getSession.response, {
+    jobs: (routes.listJobs.response as unknown as z.ZodObject<{ items: z.ZodType }>).shape.items,
+  }),
   'sessions shutdown': z.strictObject({
     id: z.string(),
     mode: z.enum(['graceful', 'forceful']),

@@ -131,7 +131,7 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     const { code, stderr } = await cli.run(['cancel', ...filterOf('max'), '--yes', '--max', '2']);
     expect(code).toBe(0);
     expect(stderr).toMatch(
-      /^2 instances visited so far[\s\S]*Continue with: perdure cancel .*--max 2 --cursor/,
+      /^2 instances visited so far[\s\S]*Continue with: perdure cancel .*--max 2 .*--cursor/,
     );
   });
 

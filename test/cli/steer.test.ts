@@ -106,6 +106,15 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     });
   });
 
+  it('a termination by an unknown user is recorded in the audit as one of cli', async () => {
+    const { id } = await startWaiting('audited');
+    await cli.run(['terminate', id, '--yes', '--reason', 'test'], { env: { USER: undefined } });
+    const audit = await opened.perdure.client.listAudit({ instanceId: id });
+    expect(audit.items).toMatchObject([
+      { action: 'terminate', reason: 'test', actor: kind === 'store' ? 'cli' : 'admin: cli' },
+    ]);
+  });
+
   it('terminate asks, and with --yes ends the instance', async () => {
     const { id } = await startWaiting('terminate');
     const piped = await cli.run(['terminate', id]);

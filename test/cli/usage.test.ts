@@ -19,7 +19,7 @@ describe('help', () => {
   it.each([[], ['--help'], ['-h'], ['help']])('perdure %s lists all commands', async (...argv) => {
     const { code, stdout, stderr } = await runCli(argv);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    for (const { name, summary } of commands) expect(stdout).toContain(`  ${name}`);
+    for (const { name } of commands) expect(stdout).toContain(`  ${name}`);
     expect(stdout).toContain(commands[0]?.summary);
   });
 

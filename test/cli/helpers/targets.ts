@@ -30,7 +30,8 @@ export function cliOf(store: CliStore, kind: TargetKind): TargetCli {
     run,
     json: async <Value>(argv: readonly string[], code = 0) => {
       const result = await run([...argv, '--json']);
-      expect(result, argv.join(' ')).toMatchObject({ code, stderr: '' });
+      const { code: found, stderr } = result;
+      expect({ argv, code: found, stderr }).toEqual({ argv, code, stderr: '' });
       expectSchema(argv, result.json);
       return result.json as Value;
     },

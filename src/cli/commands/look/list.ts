@@ -44,7 +44,7 @@ export async function run(call: Call): Promise<ExitCode> {
 function writeInstances({ stdout }: Terminal, items: readonly InstanceInfo[]): void {
   const nowMs = Date.now();
   writeTable(stdout, items, [
-    { title: 'ID', value: ({ id }) => id, min: 20 },
+    { title: 'ID', value: ({ id }) => id },
     { title: 'NAME', value: ({ name }) => name, min: 8, drop: 1 },
     { title: 'STATUS', value: ({ status }) => status, style: ({ status }) => statusStyle(status) },
     {

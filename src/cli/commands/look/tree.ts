@@ -22,7 +22,7 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   const nowMs = Date.now();
   writeTable(stdout, page.items, [
-    { title: 'ID', value: ({ id, depth }: TreeNode) => `${'  '.repeat(depth)}${id}`, min: 16 },
+    { title: 'ID', value: ({ id, depth }: TreeNode) => `${'  '.repeat(depth)}${id}` },
     { title: 'NAME', value: ({ name }) => name, min: 8, drop: 1 },
     { title: 'STATUS', value: ({ status }) => status, style: ({ status }) => statusStyle(status) },
     {

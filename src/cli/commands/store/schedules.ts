@@ -87,7 +87,7 @@ export async function show(call: Call): Promise<ExitCode> {
   if (runs.length > 0) {
     stdout.write('\n');
     writeTable(stdout, runs, [
-      { title: 'RUN', value: ({ id }: ScheduleRun) => id, min: 16 },
+      { title: 'RUN', value: ({ id }: ScheduleRun) => id },
       {
         title: 'STATUS',
         value: ({ status }) => status,

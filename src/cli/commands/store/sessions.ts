@@ -25,7 +25,7 @@ export async function list(call: Call): Promise<ExitCode> {
   else {
     const nowMs = Date.now();
     writeTable(stdout, page.items, [
-      { title: 'ID', value: ({ id }: SessionInfo) => id, min: 16 },
+      { title: 'ID', value: ({ id }: SessionInfo) => id },
       { title: 'LABEL', value: ({ label }) => label ?? '', min: 6, drop: 1 },
       { title: 'STATE', value: ({ state }) => state },
       { title: 'JOBS', value: ({ openJobs }) => String(openJobs), align: 'right', drop: 2 },
@@ -76,7 +76,7 @@ export async function show(call: Call): Promise<ExitCode> {
   ]);
   if (jobs.length > 0) {
     writeTable(stdout, jobs, [
-      { title: 'JOB', value: ({ id }: JobInfo) => id, min: 16 },
+      { title: 'JOB', value: ({ id }: JobInfo) => id },
       { title: 'NAME', value: ({ name }) => name, min: 8, drop: 1 },
       {
         title: 'STATUS',
