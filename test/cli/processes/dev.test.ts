@@ -99,7 +99,7 @@ describe('perdure dev', () => {
     await dev.until(/api +http:[^]*restarts on change/);
     dev.pty.write('\u0003');
     expect(await dev.exited).toBe(0);
-    expect(dev.lines().join('\n')).toContain('Stopped.');
+    await dev.until(/Stopped\./);
     expect(await (await openClient(cwd)).workers()).toEqual([]);
   });
 

@@ -13,12 +13,24 @@ export class PtyScreen {
 
   constructor(
     args: readonly string[],
-    given: { readonly cwd: string; readonly cols?: number; readonly rows?: number },
+    given: {
+      readonly cwd: string;
+      readonly cols?: number;
+      readonly rows?: number;
+      /** The arguments of Node.js before those of the call. Default: the command line. */
+      readonly program?: readonly string[];
+    },
   ) {
-    const { cwd, cols = 100, rows = 30 } = given;
+    const { cwd, cols = 100, rows = 30, program: before = [program] } = given;
     const { NO_COLOR: _, ...env } = userEnvironment();
     this.terminal = new xterm.Terminal({ cols, rows, allowProposedApi: true });
-    this.pty = spawn(process.execPath, [program, ...args], { cwd, cols, rows, env, name: 'xterm' });
+    this.pty = spawn(process.execPath, [...before, ...args], {
+      cwd,
+      cols,
+      rows,
+      env,
+      name: 'xterm',
+    });
     this.pty.onData((data) => {
       this.#written += data;
       this.terminal.write(data);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger, task } from 'perdure';
+import { root } from '../../e2e/run-program.ts';
 import { createDatabase } from '../../postgres/helpers/server.ts';
 import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from '../doctor/parse-json.ts';
@@ -67,8 +68,8 @@ describe('perdure top at a terminal', () => {
     return { perdure, screen, client: perdure.client };
   }
 
-  function expectRestored(screen: PtyScreen): void {
-    expect(screen.isAlternate).toBe(false);
+  async function expectRestored(screen: PtyScreen): Promise<void> {
+    await expect.poll(() => screen.isAlternate).toBe(false);
     expect(screen.showsCursor).toBe(true);
   }
 
@@ -91,7 +92,7 @@ describe('perdure top at a terminal', () => {
     await screen.until(/7 completed/);
     screen.pty.write('q');
     expect(await screen.exited).toBe(0);
-    expectRestored(screen);
+    await expectRestored(screen);
   });
 
   it('fits a narrow terminal and a resize, and restores the terminal after Ctrl-C', async () => {
@@ -106,13 +107,27 @@ describe('perdure top at a terminal', () => {
       .toMatch(/^perdure top[^\n]*\nq quit/);
     screen.pty.write('\u0003');
     expect(await screen.exited).toBe(130);
-    expectRestored(screen);
+    await expectRestored(screen);
+  });
+
+  it('restores the terminal after an uncaught error, which is printed below', async () => {
+    const source = JSON.stringify(join(root, 'dist', 'cli', 'top', 'screen.js'));
+    const code = `import { Screen } from ${source};
+      const output = { columns: 80, rows: 24, write: (text) => process.stdout.write(text), style: (_, text) => text };
+      new Screen(output, process.stdin, () => undefined).draw({ header: 'top', lines: [], footer: '', offset: 0 });
+      setTimeout(() => { throw new Error('broken screen'); }, 300);`;
+    const flags = ['--input-type=module', '--eval', code];
+    const screen = new PtyScreen(flags, { cwd: emptyFolder(), program: [] });
+    await expect.poll(() => screen.isAlternate).toBe(true);
+    expect(await screen.exited).toBe(1);
+    await expectRestored(screen);
+    await screen.until(/broken screen/);
   });
 
   it('restores the terminal after SIGTERM', async () => {
     const { screen } = await open();
     screen.pty.kill('SIGTERM');
     expect(await screen.exited).toBe(130);
-    expectRestored(screen);
+    await expectRestored(screen);
   });
 });
