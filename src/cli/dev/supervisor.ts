@@ -4,7 +4,7 @@ import { SourceWatch } from './source-watch.ts';
 import type { ToWorker } from './worker-messages.ts';
 import { WorkerProcess, type WorkerExit } from './worker-process.ts';
 
-export interface SupervisorParams {
+interface SupervisorParams {
   readonly start: Extract<ToWorker, { readonly kind: 'start' }>;
   readonly terminal: Pick<Terminal, 'stderr' | 'cwd' | 'interrupted'>;
   /** Called when a worker has started. */

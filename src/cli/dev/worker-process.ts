@@ -15,7 +15,6 @@ export interface WorkerExit {
 export class WorkerProcess {
   readonly exited: Promise<WorkerExit>;
   readonly #child: ChildProcess;
-  #isStopping = false;
 
   constructor(
     start: Extract<ToWorker, { readonly kind: 'start' }>,
@@ -52,13 +51,8 @@ export class WorkerProcess {
     this.#send(start);
   }
 
-  get isStopping(): boolean {
-    return this.#isStopping;
-  }
-
   /** Asks the process to stop, and kills it after the grace. Resolves when it has ended. */
   async stop(graceMs: number): Promise<void> {
-    this.#isStopping = true;
     this.#send({ kind: 'stop' });
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), graceMs);
     await this.exited;

@@ -2,7 +2,7 @@ import type { Perdure } from '../../perdure.ts';
 import { reportOnStore, type StoreChoice } from './store-report.ts';
 
 /** An open store, and whether it was created. */
-export interface OpenedStore {
+interface OpenedStore {
   readonly perdure: Perdure;
   readonly isNew: boolean;
 }

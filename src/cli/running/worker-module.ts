@@ -3,7 +3,7 @@ import { CliError, usage } from '../cli-error.ts';
 import type { StartWorkerOptions } from '../../perdure.ts';
 
 /** The definitions and options of a worker, from the exports of a module. */
-export interface WorkerModule {
+interface WorkerModule {
   readonly options: StartWorkerOptions;
   /** `3 orchestrations, 2 tasks`. */
   readonly summary: string;

@@ -5,7 +5,7 @@ const enter = '\u001B[?1049h\u001B[?25l';
 const leave = '\u001B[?25h\u001B[?1049l';
 
 /** A key of `perdure top`. */
-export type Key = 'quit' | 'interrupt' | 'pause' | 'up' | 'down';
+type Key = 'quit' | 'interrupt' | 'pause' | 'up' | 'down';
 
 const keys: Readonly<Record<string, Key>> = {
   q: 'quit',
@@ -31,7 +31,7 @@ export function readKeys(input: string): readonly Key[] {
 }
 
 /** The parts of the standard input that a screen needs. */
-export interface KeyInput {
+interface KeyInput {
   readonly isTTY?: boolean;
   setRawMode?(isRaw: boolean): unknown;
   on(event: 'data', listener: (chunk: Buffer) => void): unknown;
