@@ -13,7 +13,7 @@ it('a new user creates a project, runs it, kills the worker, and steers instance
   const folder = emptyFolder();
   const run = async (cwd: string, code: number, ...args: string[]): Promise<FinishedProcess> => {
     const result = await runProgram(args, { cwd });
-    expect(result, args.join(' ')).toMatchObject({ code });
+    expect({ args, ...result }).toMatchObject({ code });
     return result;
   };
 

@@ -73,7 +73,8 @@ async function readAccess(db: Database.Database, deadline: number): Promise<Stor
 function toAccess(error: unknown): StoreAccess {
   if (isBusy(error)) return { kind: 'locked', reason: messageOf(error) };
   // Without write access to the folder, even a read of a write-ahead log fails like this.
-  const isReadOnly = error instanceof Database.SqliteError && /^SQLITE_READONLY/.test(error.code);
+  const isReadOnly =
+    error instanceof Database.SqliteError && error.code.startsWith('SQLITE_READONLY');
   return isReadOnly ? { kind: 'readOnly', reason: messageOf(error) } : unreachable(error);
 }
 

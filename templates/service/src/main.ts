@@ -17,7 +17,8 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
     return send(response, 202, { id: instance.id });
   }
   if (call === 'POST paid' && id !== undefined) {
-    await client.raiseEvent(id, paid, (await readJson(request)) as { reference: string });
+    const { reference } = (await readJson(request)) as { readonly reference: string };
+    await client.raiseEvent(id, paid, { reference });
     return send(response, 202, { id });
   }
   const found = call === 'GET orders' && id !== undefined ? await client.get(id) : undefined;

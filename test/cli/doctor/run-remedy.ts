@@ -22,7 +22,7 @@ export async function runRemedy({ remedy }: Finding, url = ''): Promise<void> {
   const [program = '', ...args] = shellWords(commands.at(-1)?.[1] ?? '', url);
   if (program === 'perdure') {
     const result = await runCli(args);
-    expect(result, remedy).toMatchObject({ code: 0 });
+    expect({ remedy, ...result }).toMatchObject({ code: 0 });
     return;
   }
   if (program === 'chmod') {
@@ -31,7 +31,7 @@ export async function runRemedy({ remedy }: Finding, url = ''): Promise<void> {
   }
   const [target = '', ...rest] = args;
   const sql = rest.at(-1) ?? '';
-  expect(sql, remedy).not.toBe('');
+  if (sql === '') throw new Error(`No command in the remedy: ${remedy}`);
   if (program === 'psql') {
     await runSql(target, sql);
     return;

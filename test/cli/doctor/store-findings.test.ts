@@ -31,7 +31,7 @@ async function doctor(store: string): Promise<readonly Finding[]> {
     env: { PERDURE_STORE: store },
   });
   expect(stderr).toBe('');
-  const { findings } = parseJson<DoctorJson>('doctor', stdout);
+  const { findings } = parseJson('doctor', stdout) as DoctorJson;
   expect(code).toBe(findings.some(({ level }) => level !== 'note') ? 8 : 0);
   return findings;
 }
@@ -39,8 +39,8 @@ async function doctor(store: string): Promise<readonly Finding[]> {
 function only(findings: readonly Finding[], id: string): Finding {
   const [found, ...others] = findings.filter((one) => one.id === id);
   expect(others).toEqual([]);
-  expect(found, JSON.stringify(findings)).toBeDefined();
-  return found!;
+  if (found === undefined) throw new Error(`No ${id} in ${JSON.stringify(findings)}`);
+  return found;
 }
 
 /** Derives findings from a report with other limits, because a test cannot fill a store with a gibibyte. */
@@ -189,8 +189,9 @@ describe('doctor on an SQLite file', () => {
 
 describe('doctor on a PostgreSQL schema', () => {
   async function database(): Promise<string> {
-    const { url, drop } = await createDatabase();
-    onTestFinished(drop);
+    const created = await createDatabase();
+    onTestFinished(() => created.drop());
+    const { url } = created;
     await runSql(
       url,
       `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = 60000', current_database()); END $$`,

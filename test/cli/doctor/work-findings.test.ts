@@ -24,9 +24,9 @@ type Kind = (typeof kinds)[number];
 /** Creates the place of a store. Returns its path or URL. */
 async function place(kind: Kind): Promise<string> {
   if (kind === 'PostgreSQL') {
-    const { url, drop } = await createDatabase();
-    onTestFinished(drop);
-    return url;
+    const database = await createDatabase();
+    onTestFinished(() => database.drop());
+    return database.url;
   }
   const folder = mkdtempSync(join(tmpdir(), 'perdure-doctor-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -171,7 +171,7 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     await handle.raiseEvent('a');
     const doctor = async (): Promise<readonly Finding[]> => {
       const { stdout } = await runCli(['doctor', '--json'], { env: { PERDURE_STORE: store } });
-      return parseJson<{ readonly findings: readonly Finding[] }>('doctor', stdout).findings;
+      return (parseJson('doctor', stdout) as { readonly findings: readonly Finding[] }).findings;
     };
     const found = async () => (await doctor()).find(({ id }) => id === 'blocked');
     await expect.poll(found).toMatchObject({ level: 'problem' });

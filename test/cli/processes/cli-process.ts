@@ -2,8 +2,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
 import { root } from '../../e2e/run-program.ts';
+
+const maxWaitMs = 20_000;
 
 /** The built program, as a user runs it. */
 export const program = join(root, 'dist', 'cli', 'main.js');
@@ -67,21 +70,16 @@ export class RunningProcess {
 
   /** Waits until the output matches. Returns the match. */
   async until(pattern: RegExp, from: 'stdout' | 'stderr' = 'stdout'): Promise<RegExpExecArray> {
-    const find = () => pattern.exec(this[from]);
-    await expect
-      .poll(
-        () => {
-          if (this.child.exitCode !== null && find() === null) {
-            throw new Error(`It exited before ${pattern}:\n${this.stdout}${this.stderr}`);
-          }
-          return find() ?? `${this.stdout}${this.stderr}`;
-        },
-        { interval: 20 },
-      )
-      .toHaveProperty('index');
-    const found = find();
-    if (found === null) throw new Error('The output was reset.');
-    return found;
+    const deadline = performance.now() + maxWaitMs;
+    for (;;) {
+      const found = pattern.exec(this[from]);
+      if (found !== null) return found;
+      const hasEnded = this.child.exitCode !== null || this.child.signalCode !== null;
+      if (hasEnded || performance.now() > deadline) {
+        throw new Error(`No ${pattern} in the output:\n${this.stdout}${this.stderr}`);
+      }
+      await delay(20);
+    }
   }
 
   /** Forgets the output so far. */

@@ -12,7 +12,7 @@ import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder } from './cli-process.ts';
 
-/** Creates a store that lacks the last two migrations, and one more if `extra` is set. */
+/** Creates a store that lacks the last two migrations. */
 async function olderStore(kind: 'SQLite' | 'PostgreSQL'): Promise<string> {
   if (kind === 'SQLite') {
     const path = join(emptyFolder(), 'app.db');
@@ -21,8 +21,9 @@ async function olderStore(kind: 'SQLite' | 'PostgreSQL'): Promise<string> {
     db.close();
     return path;
   }
-  const { url, drop } = await createDatabase();
-  onTestFinished(drop);
+  const database = await createDatabase();
+  onTestFinished(() => database.drop());
+  const { url } = database;
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const target = { schema: 'perdure', quotedSchema: '"perdure"', migrate: true };

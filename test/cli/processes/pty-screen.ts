@@ -1,7 +1,10 @@
 import { spawn, type IPty } from '@lydell/node-pty';
 import xterm from '@xterm/headless';
-import { expect, onTestFinished } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
 import { program, userEnvironment } from './cli-process.ts';
+
+const maxWaitMs = 20_000;
 
 /** A program in a pseudo-terminal, and what its screen shows. */
 export class PtyScreen {
@@ -69,7 +72,13 @@ export class PtyScreen {
 
   /** Waits until the screen matches. */
   async until(pattern: RegExp): Promise<void> {
-    await expect.poll(() => this.lines().join('\n'), { interval: 20 }).toMatch(pattern);
+    const deadline = performance.now() + maxWaitMs;
+    while (!pattern.test(this.lines().join('\n'))) {
+      if (performance.now() > deadline) {
+        throw new Error(`No ${pattern} on the screen:\n${this.lines().join('\n')}`);
+      }
+      await delay(20);
+    }
   }
 
   resize(cols: number, rows: number): void {

@@ -27,7 +27,7 @@ const escape = String.fromCodePoint(27);
 describe.each(['SQLite', 'PostgreSQL'] as const)('perdure top on %s', (kind) => {
   it('prints one snapshot in a pipe, without escapes, and as JSON', async () => {
     const database = kind === 'SQLite' ? undefined : await createDatabase();
-    if (database !== undefined) onTestFinished(database.drop);
+    if (database !== undefined) onTestFinished(() => database.drop());
     const store = database?.url ?? join(emptyFolder(), 'app.db');
     const perdure = await storeWithWork(store);
     const env = { PERDURE_STORE: store };

@@ -28,7 +28,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure worker on %s', (kind) 
   it('creates the store, runs what the file exports, and leaves the registry on SIGTERM', async () => {
     const cwd = project();
     const database = kind === 'SQLite' ? undefined : await createDatabase();
-    if (database !== undefined) onTestFinished(database.drop);
+    if (database !== undefined) onTestFinished(() => database.drop());
     const store = database?.url ?? join(cwd, 'app.db');
     const env = { PERDURE_STORE: store };
     const worker = startProgram(['worker', 'worker.ts', '--worker-name', 'w-1'], { cwd, env });
@@ -109,7 +109,7 @@ describe('perdure serve', () => {
     const tokens = ['--allow-host', '127.0.0.1', '--tokens', 'tokens.json'];
     const server = startProgram([...args, ...tokens, '--json'], { cwd });
     const [line] = await server.until(/^\{.*\}\n/);
-    const { url } = parseJson<{ readonly url: string }>('serve', line);
+    const { url } = parseJson('serve', line) as { readonly url: string };
     const status = async (headers: Record<string, string>) =>
       (await fetch(`${url}/v1/instances`, { headers })).status;
     expect(await status({})).toBe(401);

@@ -1,4 +1,4 @@
-import { CliError } from '../../cli-error.ts';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, ExitCode } from '../../command.ts';
 import { selectorOf } from '../../doctor/selector.ts';
 import { reportOf } from '../../exit-codes.ts';
@@ -14,7 +14,7 @@ const minIntervalMs = 250;
 export async function run(call: Call): Promise<ExitCode> {
   const { terminal, json, options } = call;
   const { stdout } = terminal;
-  const intervalMs = Math.max(minIntervalMs, toMs((options.text('interval') ?? '2s') as '2s'));
+  const intervalMs = Math.max(minIntervalMs, toMs(options.text('interval') ?? '2s'));
   const { client, choice, label: target } = await call.open();
   const read = (before?: TopSnapshot) =>
     readSnapshot(client, { target, selector: selectorOf(choice), before });
@@ -69,23 +69,21 @@ async function showLive({ call, first, read, intervalMs }: LiveParams): Promise<
     }
     draw();
   };
-  let timer: NodeJS.Timeout | undefined;
-  const next = (): void => {
-    timer = setTimeout(() => {
-      void (isPaused ? Promise.resolve() : refresh()).then(next, (error: unknown) =>
-        ended.reject(error instanceof Error ? error : new CliError(1, 'FAILED', String(error))),
-      );
-    }, intervalMs);
+  const stopped = new AbortController();
+  const refreshAlways = async (): Promise<never> => {
+    for (;;) {
+      await delay(intervalMs, undefined, { signal: stopped.signal });
+      if (!isPaused) await refresh();
+    }
   };
   const stop = (): void => ended.resolve(130);
   interrupted.addEventListener('abort', stop, { once: true });
   process.stdout.on('resize', draw);
   try {
     draw();
-    next();
-    return await ended.promise;
+    return await Promise.race([ended.promise, refreshAlways()]);
   } finally {
-    clearTimeout(timer);
+    stopped.abort();
     interrupted.removeEventListener('abort', stop);
     process.stdout.off('resize', draw);
     screen.close();

@@ -1,3 +1,4 @@
+import { instanceStatuses, isTerminal } from '../../../model/status.ts';
 import type { Check } from '../finding.ts';
 import { formatBytes } from '../../text/format.ts';
 import { counted } from '../phrases.ts';
@@ -6,8 +7,8 @@ import { counted } from '../phrases.ts';
 export const checkRetention: Check = ({ reads, selector, limits }) => {
   if (reads === undefined) return [];
   const { metrics, retention } = reads;
-  const { pending, running, canceling, ...ended } = metrics.instances;
-  const count = Object.values(ended).reduce((sum, one) => sum + one, 0);
+  const ended = instanceStatuses.filter(isTerminal);
+  const count = ended.reduce((sum, status) => sum + metrics.instances[status], 0);
   const isLarge = count >= limits.largeInstances || metrics.storageBytes >= limits.largeBytes;
   if (!isLarge) return [];
   const size = `The store keeps ${counted({ count }, 'ended instance')} and has ${formatBytes(metrics.storageBytes)}`;
