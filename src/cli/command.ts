@@ -20,8 +20,7 @@ export interface Operand {
  * The value of an option. `time` is an ISO date or a duration, which means that long ago. `json` is JSON text, `@file`, or
  * `-` for the standard input. A list allows only its members.
  */
-export type OptionValue =
-  'text' | 'number' | 'duration' | 'time' | 'json' | 'path' | readonly string[];
+type OptionValue = 'text' | 'number' | 'duration' | 'time' | 'json' | 'path' | readonly string[];
 
 /** An option of a command. An option name is a flag in all commands, or takes a value in all. */
 export interface Option {
@@ -73,6 +72,8 @@ export interface ParsedOptions {
 export interface Call {
   /** The arguments as they were given, to repeat the call. */
   readonly argv: readonly string[];
+  /** The table of commands. */
+  readonly commands: readonly Command[];
   readonly command: Command;
   readonly operands: readonly string[];
   readonly options: ParsedOptions;

@@ -28,7 +28,7 @@ export async function readJson(
 }
 
 /** Reads a file. Throws a usage error that names it. */
-export async function readTextFile(path: string, what: string): Promise<string> {
+async function readTextFile(path: string, what: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {

@@ -19,7 +19,7 @@ export async function runCommandLine(
       return 0;
     }
     call = parsed;
-    return await runCommand(parsed, argv, terminal);
+    return await runCommand(parsed, { argv, commands }, terminal);
   } catch (error) {
     return await report(error, terminal, { isJson, id: call?.operands[0] });
   }
@@ -38,7 +38,7 @@ async function showHelp(
 
 async function runCommand(
   parsed: ParsedCall,
-  argv: readonly string[],
+  given: Pick<Call, 'argv' | 'commands'>,
   terminal: Terminal,
 ): Promise<ExitCode> {
   const { command, operands, options } = parsed;
@@ -46,7 +46,7 @@ async function runCommand(
   const { chooseTarget } = await import('./target/choose-target.ts');
   const choose = () => chooseTarget(command, options, terminal);
   const call: Call = {
-    argv,
+    ...given,
     command,
     operands,
     options,

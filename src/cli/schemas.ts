@@ -14,7 +14,7 @@ import { routes } from '../server/routes/table.ts';
 import { startSchemas } from './schemas-start.ts';
 
 /** The error of a call, and of an instance among several. */
-export const errorSchema = z.strictObject({
+const errorSchema = z.strictObject({
   exitCode: z.number(),
   code: z.string(),
   message: z.string(),

@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { defaultStore } from '../../src/cli/target/choose-target.ts';
 import { reportOf } from '../../src/cli/exit-codes.ts';
 import { PerdureError, type ErrorCode } from '../../src/model/failures/errors.ts';
 import { migrate, migrations } from '../../src/providers/sqlite/migrations/migrate.ts';
@@ -101,7 +102,7 @@ describe('the choice of a target', () => {
 
   it('./perdure.db is used if it exists', async () => {
     const cwd = folder('default-store');
-    const db = new Database(join(cwd, 'perdure.db'));
+    const db = new Database(join(cwd, defaultStore));
     migrate(db, 1);
     db.close();
     expect(await runCli(count, { cwd })).toMatchObject({ code: 0, stdout: '0\n' });

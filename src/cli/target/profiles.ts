@@ -23,7 +23,7 @@ const keys = ['store', 'schema', 'server', 'tokenFile', 'allowInsecureHttp'] as 
 type Surroundings = Pick<Terminal, 'cwd' | 'home' | 'env'>;
 
 /** The configuration files, the nearest first: that of the project, then that of the user. */
-export function configurationFiles({ cwd, home, env }: Surroundings): readonly string[] {
+function configurationFiles({ cwd, home, env }: Surroundings): readonly string[] {
   const project = join(cwd, 'perdure.config.json');
   const base = env['XDG_CONFIG_HOME'] || (home === undefined ? undefined : join(home, '.config'));
   return base === undefined ? [project] : [project, join(base, 'perdure', 'config.json')];

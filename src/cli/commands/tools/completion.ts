@@ -1,7 +1,6 @@
 import { closestName } from '../../../model/closest-name.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, Command, ExitCode, Option } from '../../command.ts';
-import { commands } from '../../commands.ts';
 import { optionsOf } from '../../shared-options.ts';
 import { writeJson } from '../../text/json.ts';
 
@@ -14,7 +13,7 @@ const scripts = {
 
 /** Prints the completion script of a shell. */
 export async function run(call: Call): Promise<ExitCode> {
-  const { terminal, json } = call;
+  const { terminal, json, commands } = call;
   const [shell = ''] = call.operands;
   if (!Object.hasOwn(scripts, shell)) {
     const names = Object.keys(scripts);
