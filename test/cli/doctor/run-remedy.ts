@@ -21,8 +21,8 @@ export async function runRemedy({ remedy }: Finding, url = ''): Promise<void> {
   const commands = [...remedy.matchAll(/`((?:perdure|psql|sqlite3|chmod) [^`]+)`/g)];
   const [program = '', ...args] = shellWords(commands.at(-1)?.[1] ?? '', url);
   if (program === 'perdure') {
-    const result = await runCli(args);
-    expect({ remedy, ...result }).toMatchObject({ code: 0 });
+    const { code, stderr } = await runCli(args);
+    expect({ remedy, code, stderr }).toMatchObject({ code: 0 });
     return;
   }
   if (program === 'chmod') {
