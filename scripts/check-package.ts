@@ -1,7 +1,8 @@
 /**
  * Tests the packed package in an empty project. Runs the quick start as ESM JavaScript, type-checks it and the type tests with
  * `strict` on the oldest and newest supported compilers, imports every entry point, and checks the error on an old
- * Node.js. Checks the size of the dashboard and serves it. Needs a build.
+ * Node.js. Checks the size of the dashboard and serves it. Creates and
+ * compiles a project of each template. Needs a build.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -18,6 +19,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { templates } from '../src/cli/init/create-project.ts';
 import { nodeVersionProblem } from '../src/require-node.ts';
 import { BROWSER_ENTRIES } from './layer-rules.ts';
 
@@ -174,6 +176,18 @@ console.log(response.status, (await response.text()).includes('<base href="/a/" 
   return `${sizes.first} bytes first, ${sizes.chunks} in all chunks, ${sizes.files} in all files`;
 }
 
+/** Creates a project of each template with the packed command line, compiles it, and runs the first one. */
+function checkTemplates(project: string): void {
+  const program = join(project, 'node_modules', manifest.name, 'dist', 'cli', 'main.js');
+  for (const template of templates) {
+    run(project, process.execPath, program, 'init', template, '--template', template);
+    const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    run(project, process.execPath, compiler, '-p', template);
+  }
+  const printed = run(join(project, 'hello'), process.execPath, 'src/main.ts');
+  expect(printed === 'Hello, World!\n', `The template hello printed ${JSON.stringify(printed)}.`);
+}
+
 /** Finds the first Node.js on the PATH that is too old. */
 function findOldNode(): { readonly path: string; readonly refusal: string } | undefined {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
@@ -236,6 +250,8 @@ try {
   checkReadme(project);
   const sizes = checkDashboard(project);
   await checkTypes(project);
+  // After the types: the consumer's configuration would include these projects.
+  checkTemplates(project);
   console.log(
     `${entryPoints.join(', ')} work as installed; dashboard: ${sizes}; an old Node.js: ${checkOldNode(project)}.`,
   );

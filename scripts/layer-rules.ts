@@ -107,6 +107,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     // Replays an exported history.
     'testing',
     'providers/contract',
+    // Reports on a store that cannot be opened, for `doctor` and `migrate`.
+    'providers/shared',
+    'providers/sqlite',
+    'providers/postgres',
     'model',
   ],
 };
@@ -141,6 +145,7 @@ export function isBundled(path: string): boolean {
 
 /** Modules that may import a computed name: they load users' handlers, or the store in a thread. */
 const LOADS_USER_CODE: readonly string[] = [
+  'cli/running/worker-module.ts',
   'cli/commands/look/replay.ts',
   'runtime/activities/activity-thread.ts',
   'runtime/watchdog/watchdog-thread.ts',

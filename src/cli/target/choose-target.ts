@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { usage } from '../cli-error.ts';
+import { CliError, usage } from '../cli-error.ts';
 import type { Command, ParsedOptions, Terminal } from '../command.ts';
 import { findProfile, isUrl, unknownProfile, type Profile } from './profiles.ts';
 
@@ -67,7 +67,9 @@ export function chooseTarget(
     if (from === '--store') warnAboutPassword(choice.store, terminal);
     return toStore(choice.store, choice.schema, terminal);
   }
-  throw usage(
+  throw new CliError(
+    2,
+    'NO_TARGET',
     'No store and no server is chosen.',
     `Pass --store <path | url>${mayConnect ? ' or --server <url>' : ''}, set PERDURE_STORE${mayConnect ? ' or PERDURE_SERVER' : ''}, or run \`perdure init\` for a new project.`,
   );

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ProviderError } from '../../model/failures/errors.ts';
+import { isPerdureError, ProviderError } from '../../model/failures/errors.ts';
 
 /** One step of a schema. A released migration never changes: every store records its checksum. */
 export interface Migration {
@@ -48,6 +48,44 @@ export function missingMigrations(
     }
   }
   return known.slice(applied.length);
+}
+
+/** How the schema of a store relates to the one of this version. */
+export interface SchemaState {
+  /** `new`: the store has no tables. `older`: migrations are pending. All others but `current` cannot be opened. */
+  readonly kind: 'new' | 'current' | 'older' | 'newer' | 'changed' | 'damaged';
+  /** The number of migrations that the store has recorded. */
+  readonly applied: number;
+  readonly pending: readonly Pick<Migration, 'number' | 'name'>[];
+  /** Why the store cannot be opened, and the fix. */
+  readonly problem?: string;
+}
+
+const schemaKinds = {
+  STORE_TOO_NEW: 'newer',
+  STORE_INCOMPATIBLE: 'changed',
+  STORE_DAMAGED: 'damaged',
+} as const;
+
+/** Compares the applied migrations with the known ones. Changes nothing. */
+export function toSchemaState(
+  readApplied: () => readonly AppliedMigration[],
+  known: readonly Migration[],
+): SchemaState {
+  let applied = 0;
+  try {
+    const rows = readApplied();
+    applied = rows.length;
+    const pending = missingMigrations(rows, known).map(({ number, name }) => ({ number, name }));
+    const kind = applied === 0 ? 'new' : pending.length === 0 ? 'current' : 'older';
+    return { kind, applied, pending };
+  } catch (error) {
+    for (const code of ['STORE_TOO_NEW', 'STORE_INCOMPATIBLE', 'STORE_DAMAGED'] as const) {
+      if (!isPerdureError(error, code)) continue;
+      return { kind: schemaKinds[code], applied, pending: [], problem: error.message };
+    }
+    throw error;
+  }
 }
 
 /** Creates the error of a store that must not be opened. */

@@ -46,7 +46,8 @@ interface ClockReading {
 
 type Target = Pick<ResolvedOptions, 'schema' | 'quotedSchema' | 'migrate'>;
 
-const oldestVersion = 14;
+/** The oldest supported major version of PostgreSQL. */
+export const oldestVersion = 14;
 
 /** Runs all missing migrations. Use a role that may create tables, before other processes open the store. */
 export async function migratePostgres(options: PostgresOptions): Promise<void> {
@@ -150,7 +151,8 @@ async function apply(client: pg.ClientBase, migration: Migration): Promise<void>
   );
 }
 
-async function readApplied(
+/** Reads the recorded migrations. Throws `STORE_DAMAGED` for a schema of another application. */
+export async function readApplied(
   client: pg.ClientBase,
   { schema, quotedSchema }: Target,
 ): Promise<readonly AppliedMigration[]> {

@@ -82,7 +82,8 @@ function apply(db: Database.Database, migration: Migration, nowMs: number): void
   );
 }
 
-function readApplied(db: Database.Database): readonly AppliedMigration[] {
+/** Reads the recorded migrations. Throws `STORE_DAMAGED` for a file of another application. */
+export function readApplied(db: Database.Database): readonly AppliedMigration[] {
   const tables = db
     .prepare<[], string>(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
     .pluck()

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { refused } from '../cli-error.ts';
+
+/** The templates of `perdure init`. */
+export const templates = ['hello', 'service', 'agent', 'flow'] as const;
+
+export type TemplateName = (typeof templates)[number];
+
+// The same path from src/ and from dist/.
+const folder = join(import.meta.dirname, '..', '..', '..', 'templates');
+
+/** npm packs no `.gitignore`, so the templates have it under another name. */
+const renamed: Readonly<Record<string, string>> = { gitignore: '.gitignore' };
+
+/** Copies a template. Writes nothing if one of its files exists. Returns the paths below the directory. */
+export async function createProject(params: {
+  readonly template: TemplateName;
+  readonly directory: string;
+  readonly version: string;
+}): Promise<readonly string[]> {
+  const { template, directory, version } = params;
+  const from = join(folder, template);
+  const sources = (await readdir(from, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name).slice(from.length + 1))
+    .toSorted();
+  const files = sources.map((source) => ({ source, path: renamed[source] ?? source }));
+  const taken = files.filter(({ path }) => existsSync(join(directory, path)));
+  if (taken.length > 0) {
+    throw refused(
+      `${JSON.stringify(directory)} already has ${taken.map(({ path }) => path).join(', ')}. Nothing was written.`,
+      'Pass another directory: `perdure init my-project`.',
+    );
+  }
+  for (const { source, path } of files) {
+    const target = join(directory, path);
+    await mkdir(dirname(target), { recursive: true });
+    if (path === 'package.json') {
+      const manifest = JSON.parse(await readFile(join(from, source), 'utf8')) as Manifest;
+      await writeNew(target, toManifest(manifest, directory, version));
+    } else {
+      await copyFile(join(from, source), target, 1);
+    }
+  }
+  return files.map(({ path }) => path);
+}
+
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+function toManifest(manifest: Manifest, directory: string, version: string): string {
+  const name = basename(directory)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]+/g, '-')
+    .replace(/^[-._]+/, '');
+  const dependencies = { ...manifest.dependencies, perdure: `^${version}` };
+  return `${JSON.stringify({ ...manifest, ...(name !== '' && { name }), dependencies }, null, 2)}\n`;
+}
+
+/** Fails if the file was created meanwhile. */
+function writeNew(path: string, text: string): Promise<void> {
+  return writeFile(path, text, { flag: 'wx' });
+}

@@ -1,0 +1,220 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { event, orchestration, Perdure, silentLogger } from 'perdure';
+import { serve } from 'perdure/server';
+import { LocalClient } from '../../../src/client/local-client.ts';
+import { findProblems, readForDoctor } from '../../../src/cli/doctor/examine.ts';
+import { defaultLimits, type DoctorLimits, type Finding } from '../../../src/cli/doctor/finding.ts';
+import { openPostgres } from '../../../src/providers/postgres/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { newWorker } from '../../../src/testing/conformance/sample-data.ts';
+import { StoreUnderTest } from '../../../src/testing/conformance/store-under-test.ts';
+import { createTask, startTask } from '../../../src/testing/conformance/task-helpers.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
+import { createDatabase } from '../../postgres/helpers/server.ts';
+import { runCli } from '../helpers/run-cli.ts';
+import { parseJson } from './parse-json.ts';
+import { runRemedy } from './run-remedy.ts';
+
+const kinds = ['SQLite', 'PostgreSQL'] as const;
+type Kind = (typeof kinds)[number];
+
+/** Creates the place of a store. Returns its path or URL. */
+async function place(kind: Kind): Promise<string> {
+  if (kind === 'PostgreSQL') {
+    const database = await createDatabase();
+    onTestFinished(() => database.drop());
+    return database.url;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-doctor-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'app.db');
+}
+
+describe.each(kinds)('doctor over the work in a %s store', (kind) => {
+  async function open() {
+    const store = await place(kind);
+    const clock = new FakeClock();
+    const provider =
+      kind === 'SQLite'
+        ? await openSqlite({ path: store, clock })
+        : await openPostgres({ url: store, clock, poolSize: 4 });
+    const client = new LocalClient({ provider, clock });
+    onTestFinished(async () => {
+      await client.close();
+      await provider.close();
+    });
+    const under = new StoreUnderTest({ provider, clock, corrupt: undefined, reopen: undefined });
+    const selector = kind === 'SQLite' ? `--store ${store}` : '--store "$PERDURE_STORE"';
+    const examine = async (
+      limits: Partial<DoctorLimits> = {},
+      now: () => number = () => clock.now(),
+    ): Promise<readonly Finding[]> =>
+      findProblems({
+        nodeVersion: 'v24.0.0',
+        selector,
+        reads: await readForDoctor(client, now),
+        limits: { ...defaultLimits, ...limits },
+      });
+    return { store, clock, provider, client, under, examine };
+  }
+
+  const ids = (findings: readonly Finding[]) => findings.map(({ id, level }) => `${level} ${id}`);
+
+  it('finds nothing in an empty store', async () => {
+    const { examine } = await open();
+    expect(await examine()).toEqual([]);
+  });
+
+  it('no-workers, unclaimed-work and stale-workers go away when a worker has the definition', async () => {
+    const { examine, under, clock, provider } = await open();
+    await provider.registerWorkers([newWorker('lost', { heartbeatMs: 1_000, name: 'w1' })]);
+    await createTask(under, 'f1', { name: 'fax' });
+    await clock.advance('1m');
+    const findings = await examine();
+    expect(ids(findings)).toEqual([
+      'problem no-workers',
+      'problem unclaimed-work',
+      'warning stale-workers',
+    ]);
+    expect(findings[1]?.sentence).toContain('task "fax"');
+    // As `perdure worker` does, and as the restarted process of the lost worker does.
+    const worker = newWorker('live', { heartbeatMs: 86_400_000, tasks: ['fax'] });
+    await provider.registerWorkers([worker]);
+    await provider.unregisterWorkers(['lost']);
+    await startTaskOf(under, 'fax');
+    expect(await examine()).toEqual([]);
+  });
+
+  it('leaked-handlers, queue-age and late-schedules go away with another worker', async () => {
+    const { examine, under, clock, provider, client } = await open();
+    const busy = { heartbeatMs: 86_400_000, tasks: ['resize'] };
+    await provider.registerWorkers([newWorker('busy', { ...busy, name: 'w2', leaked: 2 })]);
+    await createTask(under, 'r1', { name: 'resize' });
+    await client.schedules.put('nightly', { every: '10m', task: 'resize' });
+    await clock.advance('12m');
+    const findings = await examine();
+    expect(ids(findings)).toEqual([
+      'warning leaked-handlers',
+      'warning queue-age',
+      'warning late-schedules',
+    ]);
+    expect(findings[0]?.sentence).toContain('2 on w2');
+    await provider.unregisterWorkers(['busy']);
+    await provider.registerWorkers([newWorker('new', busy)]);
+    await startTaskOf(under, 'resize');
+    await client.schedules.pause('nightly');
+    expect(await examine()).toEqual([]);
+  });
+
+  it('poisoned and paused-definitions: the remedies retry and resume', async () => {
+    const { examine, under, store, client } = await open();
+    const { lockToken } = await startTask(under, 'p 1', { name: 'mail' }, { tasks: ['mail'] });
+    const failure = JSON.stringify({ name: 'E', message: 'claimed too often', code: 'POISON' });
+    await under.ackWork(lockToken, { kind: 'failed', failure });
+    await client.pause({ kind: 'task', name: 'pdf' }, { reason: 'printer' });
+    const findings = await examine();
+    expect(ids(findings)).toEqual(['problem poisoned', 'note paused-definitions']);
+    for (const finding of findings) await runRemedy(finding, store);
+    // The retried run waits for a worker.
+    const after = ids(await examine());
+    expect(after).toContain('problem no-workers');
+    expect(after).not.toContain('problem poisoned');
+    expect(after).not.toContain('note paused-definitions');
+  });
+
+  it('retention-off and retention-paused: reported for a large store only', async () => {
+    const { examine, under, client, store } = await open();
+    const { lockToken } = await startTask(under, 't1', { name: 'mail' }, { tasks: ['mail'] });
+    await under.ackWork(lockToken, { kind: 'completed', payload: '1' });
+    expect(await examine()).toEqual([]);
+    const limits = { largeInstances: 1 };
+    const [off] = await examine(limits);
+    expect(off).toMatchObject({ id: 'retention-off', level: 'warning' });
+    await runRemedy(off!, store);
+    await client.retention.pause();
+    const [paused] = await examine(limits);
+    expect(paused?.id).toBe('retention-paused');
+    await runRemedy(paused!, store);
+    expect(ids(await examine(limits))).toEqual(['warning retention-off']);
+    await client.deleteInstance('t1');
+    expect(await examine(limits)).toEqual([]);
+  });
+
+  it('clock-skew: reports the difference to the clock of this process', async () => {
+    const { examine, clock } = await open();
+    const [ahead] = await examine({}, () => clock.now() - 90_000);
+    expect(ahead).toMatchObject({ id: 'clock-skew', level: 'warning' });
+    expect(ahead?.sentence).toContain('1m 30s ahead of');
+    const [behind] = await examine({}, () => clock.now() + 5_000);
+    expect(behind?.sentence).toContain('5s behind');
+    expect(await examine({}, () => clock.now() + 500)).toEqual([]);
+  });
+
+  it('blocked: goes away after a deploy of the code that agrees with the history', async () => {
+    const store = await place(kind);
+    const perdure = await Perdure.open(store, { logger: silentLogger });
+    onTestFinished(() => perdure.close());
+    const proceed = event('go');
+    const withName = (name: string) =>
+      orchestration('job', async (ctx) => {
+        await ctx.waitFor(name);
+        await ctx.waitFor(proceed);
+        return name;
+      });
+    const first = await perdure.startWorker({ orchestrations: [withName('a')], buildId: 'a' });
+    const handle = await perdure.client.start('job', undefined, { id: 'job-1' });
+    await first.stop();
+    const second = await perdure.startWorker({ orchestrations: [withName('b')], buildId: 'b' });
+    await handle.raiseEvent('a');
+    const doctor = async (): Promise<readonly Finding[]> => {
+      const { stdout } = await runCli(['doctor', '--json'], { env: { PERDURE_STORE: store } });
+      return (parseJson('doctor', stdout) as { readonly findings: readonly Finding[] }).findings;
+    };
+    const found = async () => (await doctor()).find(({ id }) => id === 'blocked');
+    await expect.poll(found).toMatchObject({ level: 'problem' });
+    expect((await found())?.remedy).toContain('perdure why job-1');
+    await second.stop();
+    await perdure.startWorker({ orchestrations: [withName('a')], buildId: 'c' });
+    await expect.poll(found).toBeUndefined();
+  });
+
+  it('reads the work through a server, and says that the store was not checked', async () => {
+    const store = await place(kind);
+    const perdure = await Perdure.open(store, { logger: silentLogger });
+    const server = await serve(perdure, { port: 0 });
+    onTestFinished(async () => {
+      await server.close();
+      await perdure.close();
+    });
+    await perdure.client.runTask('fax', 1);
+    const { code, stdout } = await runCli(['doctor', '--server', server.url]);
+    expect(code).toBe(8);
+    expect(stdout).toContain('problem  no-workers\n  1 instance has not ended');
+    expect(stdout).toContain(`perdure worker <file> --server ${server.url}`);
+    expect(stdout).toContain('settings of the store were not checked');
+    await server.close();
+    const gone = await runCli(['doctor', '--json', '--server', server.url]);
+    expect(gone.code).toBe(8);
+    expect(parseJson('doctor', gone.stdout)).toMatchObject({
+      checked: { process: true, store: false, work: false },
+      findings: [{ id: 'server-unreachable', level: 'problem' }],
+    });
+  });
+});
+
+/** Claims and completes all due tasks of a name, as a worker does. */
+async function startTaskOf(store: StoreUnderTest, name: string): Promise<void> {
+  const items = await store.provider.fetchWorkItems({
+    max: 100,
+    lockMs: 60_000,
+    waitMs: 0,
+    names: [],
+    tasks: [name],
+  });
+  for (const { lockToken } of items) {
+    await store.ackWork(lockToken, { kind: 'completed', payload: '1' });
+  }
+}
