@@ -41,7 +41,15 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
       const [instance] = (await client.list({ idPrefix: 'a' })).items.filter(
         ({ id }) => id === 'a',
       );
-      expect(await client.explain(['nobody', 'a'])).toEqual([{ id: 'a', instance, text: short }]);
+      const [explained, ...others] = await client.explain(['nobody', 'a']);
+      expect(others).toEqual([]);
+      expect(explained).toMatchObject({ id: 'a', instance, text: short });
+      const works = why.waits.filter((wait) => 'attempt' in wait);
+      expect(explained?.retrying).toBe(works.some(({ attempt }) => attempt > 1) || undefined);
+      const running = why.waits.find((wait) => 'worker' in wait && wait.worker !== undefined);
+      expect(explained?.worker).toBe(
+        running !== undefined && 'worker' in running ? running.worker : undefined,
+      );
     },
   );
 
