@@ -167,11 +167,11 @@ describeDashboard(
     test('a row says what is retried, by which worker, and when it last moved', async () => {
       const { retrying, running } = seed().ids;
       const { page, url } = await open({ path: `instances?id=${retrying}` });
-      await rowOf(page, retrying).getByText('Retrying', { exact: true }).waitFor();
+      await rowOf(page, retrying).locator('.st', { hasText: 'Retrying' }).waitFor();
       await page.goto(`${url}instances?id=${running}`);
       const row = rowOf(page, running);
       await row.getByText(/^worker-/).waitFor();
-      expect(await row.getByText('Running', { exact: true }).count()).toBe(1);
+      expect(await row.locator('.st').innerText()).toBe('Running');
       expect(await row.innerText()).toMatch(/\d+ (s|min|h) ago/);
     });
 
