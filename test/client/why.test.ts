@@ -47,10 +47,10 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
       const works = why.waits.filter((wait) => 'attempt' in wait);
       expect(explained?.retrying).toBe(works.some(({ attempt }) => attempt > 1) || undefined);
       // The worker of a blocked instance reported the block, and runs nothing of it.
-      const workers = why.waits.flatMap((wait) =>
+      const running = why.waits.flatMap((wait) =>
         wait.kind === 'turn' || 'attempt' in wait ? (wait.worker ?? []) : [],
       );
-      expect(explained?.worker).toBe(workers[0]);
+      expect(explained?.worker).toBe(running[0]);
     },
   );
 
