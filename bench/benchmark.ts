@@ -5,6 +5,8 @@ export interface BenchmarkSetup {
   readonly quick: boolean;
   /** Numbers of worker processes to measure with, in sequence. Default: 1, 2, 4. */
   readonly workers?: readonly number[];
+  /** Instances in the store of the dashboard. Default: 100,000. */
+  readonly rows?: number;
 }
 
 /** The results of a case, by name; names contain the unit. */

@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --provider postgres] [--quick] [--only <case>] [--rounds <n>] [--workers <n>] [--peers]`: measures
- * the cases and compares them with the goals.
+ * `npm run bench [-- --provider postgres] [--quick] [--only <case>] [--rounds <n>] [--workers <n>] [--rows <n>]
+ * [--peers]`: measures the cases and compares them with the goals.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,12 +15,16 @@ import { caseTable, describeMachine, goalTable, method, notMeasured } from './re
 import { runProgram } from './run-program.ts';
 import { openStores } from './stores.ts';
 
-const { provider, quick, rounds, workers, cases: chosen } = readOptions();
+const { provider, quick, rounds, workers, rows, cases: chosen } = readOptions();
 if (chosen.some((name) => isPeer(cases[name]))) installPeers();
 const stores = await openStores(provider);
 
 function isPeer({ peer = false }: Case): boolean {
   return peer;
+}
+
+function isOnce({ once = false }: Case): boolean {
+  return once;
 }
 
 function isOnFinished({ onFinished = false }: Case): boolean {
@@ -30,7 +34,12 @@ function isOnFinished({ onFinished = false }: Case): boolean {
 /** Runs one case in a separate process on a fresh store. */
 async function runCase(name: CaseName, finished: string | undefined): Promise<Figures> {
   const store = await stores.make(name, isOnFinished(cases[name]) ? finished : undefined);
-  const setup: BenchmarkSetup = { store, quick, ...(workers !== undefined && { workers }) };
+  const setup: BenchmarkSetup = {
+    store,
+    quick,
+    ...(workers !== undefined && { workers }),
+    ...(rows !== undefined && { rows }),
+  };
   const script = join(import.meta.dirname, 'run-case.ts');
   try {
     return await runProgram(`The case ${name}`, [
@@ -61,8 +70,9 @@ try {
   for (let round = 1; round <= rounds; round++) {
     const figures: Partial<Record<CaseName, Figures>> = {};
     for (const name of chosen) {
-      console.error(`round ${round} of ${rounds}: ${name}`);
-      figures[name] = await runCase(name, finished);
+      const known = isOnce(cases[name]) ? results[0]?.[name] : undefined;
+      if (known === undefined) console.error(`round ${round} of ${rounds}: ${name}`);
+      figures[name] = known ?? (await runCase(name, finished));
     }
     results.push(figures);
   }

@@ -9,10 +9,11 @@ export interface BenchOptions {
   readonly peers: boolean;
   readonly rounds: number;
   readonly workers: readonly number[] | undefined;
+  readonly rows: number | undefined;
   readonly cases: readonly CaseName[];
 }
 
-const usage = `Usage: npm run bench [-- --provider ${providerNames.join('|')}] [--quick] [--rounds <n>] [--only <case>] [--workers <n>] [--peers]
+const usage = `Usage: npm run bench [-- --provider ${providerNames.join('|')}] [--quick] [--rounds <n>] [--only <case>] [--workers <n>] [--rows <n>] [--peers]
 Cases: ${caseNames.join(', ')}`;
 
 /** Reads the command line. */
@@ -25,22 +26,24 @@ export function readOptions(): BenchOptions {
       only: { type: 'string', multiple: true },
       rounds: { type: 'string' },
       workers: { type: 'string', multiple: true },
+      rows: { type: 'string' },
     },
   });
   const { provider, quick, only, peers } = values;
   const rounds = Number(values.rounds ?? (quick ? 1 : 3));
   const workers = values.workers?.map(Number);
+  const rows = values.rows === undefined ? undefined : Number(values.rows);
   const unknown = only?.find((name) => !isCaseName(name));
   if (
     unknown !== undefined ||
     !isProviderName(provider) ||
-    ![rounds, ...(workers ?? [])].every(isCount)
+    ![rounds, rows ?? 1, ...(workers ?? [])].every(isCount)
   ) {
     throw new Error(usage);
   }
   const cases = chooseCases({ provider, quick, peers, only });
   if (cases.length === 0) throw new Error(`No selected case runs on ${provider}.\n${usage}`);
-  return { provider, quick, peers, rounds, workers, cases };
+  return { provider, quick, peers, rounds, workers, rows, cases };
 }
 
 function isCount(value: number): boolean {
