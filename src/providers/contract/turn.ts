@@ -67,6 +67,8 @@ export interface NewChild {
   /** Sent to the starting instance if the id is taken, so that it does not wait forever. `null`: send nothing. */
   readonly ifTaken: StoredMessage | null;
   readonly tags?: Tags;
+  /** See `NewInstance.headers`. */
+  readonly headers?: string;
 }
 
 /** An activity that the turn no longer needs. */
