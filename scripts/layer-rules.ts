@@ -94,6 +94,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/app': ['remote', 'server/routes'],
   dashboard: [],
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
+  otel: ['model'],
   cli: ['client', 'providers/contract', 'model'],
 };
 
@@ -103,6 +104,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   pg: ['providers/postgres'],
   croner: ['schedules'],
   zod: ['server/routes', 'server'],
+  '@opentelemetry/api': ['otel'],
   vitest: ['testing'],
   vite: ['dashboard'],
   preact: ['dashboard/app'],

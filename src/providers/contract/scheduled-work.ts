@@ -1,6 +1,7 @@
 import { type ActivityScheduled, type HistoryEvent, type ParentRef } from '../../model/event.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import { encodeMessage } from '../../model/message.ts';
+import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { NewChild, NewWorkItem } from './turn.ts';
@@ -8,13 +9,21 @@ import type { NewChild, NewWorkItem } from './turn.ts';
 /** Converts a scheduled activity to its work item, claimed if `claimMs` is given. */
 export function toWorkItem(
   event: ActivityScheduled,
-  { claimMs, worker }: { readonly claimMs?: number | undefined; readonly worker?: string } = {},
+  {
+    claimMs,
+    worker,
+    trace,
+  }: {
+    readonly claimMs?: number | undefined;
+    readonly worker?: string;
+    readonly trace?: TraceContext | undefined;
+  } = {},
 ): NewWorkItem {
   return {
     operation: event.operation,
     name: event.name,
     payload: event.payload,
-    options: encodeWorkOptions(event),
+    options: encodeWorkOptions(event, trace),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(event.options?.priority !== undefined && { priority: event.options.priority }),
@@ -24,15 +33,23 @@ export function toWorkItem(
 }
 
 /** Encodes the call options that a work item carries to its worker. Opaque to the store. */
-function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
-  if (options === undefined && cancellation === undefined) return null;
-  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
+function encodeWorkOptions(
+  { options, cancellation }: ActivityScheduled,
+  trace: TraceContext | undefined,
+): string | null {
+  if (options === undefined && cancellation === undefined && trace === undefined) return null;
+  return JSON.stringify({
+    ...options,
+    ...(cancellation !== undefined && { cancellation }),
+    ...(trace !== undefined && { trace }),
+  });
 }
 
 /** Converts a started child or detached instance to its row and messages. */
 export function toChild(
   subject: { readonly instanceId: string; readonly executionId: number },
   event: Extract<HistoryEvent, { kind: 'childScheduled' | 'detachedStarted' }>,
+  trace?: TraceContext,
 ): NewChild {
   const { name, version, childId, payload, operation, tags } = event;
   const tagged = tags !== undefined && { tags };
@@ -55,6 +72,7 @@ export function toChild(
       ...tagged,
     }),
     ...tagged,
+    ...(trace !== undefined && { headers: encodeTrace(trace) }),
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
     shielded: event.kind === 'childScheduled' && event.shielded === true,

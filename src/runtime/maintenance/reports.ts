@@ -6,6 +6,8 @@ import {
   type Failure,
 } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
+import type { Telemetry } from '../../model/telemetry.ts';
+import { traceOfOptions } from '../../model/trace-context.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/activity-run.ts';
@@ -95,13 +97,33 @@ export function reportSafely(logger: Logger, report: () => void): void {
   }
 }
 
+function traceTaskEnd(
+  telemetry: Telemetry,
+  { instanceId, name, options, dueAt }: WorkItem,
+  status: TerminalStatus,
+  outcome: Outcome | undefined,
+): void {
+  const trace = traceOfOptions(options);
+  const endedAt = performance.timeOrigin + performance.now();
+  telemetry.ended({
+    kind: 'task',
+    instanceId,
+    name,
+    status,
+    ...(outcome?.kind === 'failed' && { failure: outcome.failure.message }),
+    startedAt: Math.min(trace?.at ?? dueAt, endedAt),
+    endedAt,
+    trace,
+  });
+}
+
 /** Counts, logs and reports the end of a task run that this worker committed. */
 export function reportTaskEnd(
   {
-    options: { logger, hooks },
+    options: { logger, hooks, metrics, telemetry },
     series,
   }: {
-    readonly options: Pick<ResolvedOptions, 'logger' | 'hooks'>;
+    readonly options: Pick<ResolvedOptions, 'logger' | 'hooks' | 'metrics' | 'telemetry'>;
     readonly series: SeriesCounters;
   },
   item: WorkItem,
@@ -110,6 +132,9 @@ export function reportTaskEnd(
 ): void {
   const { instanceId, name: task } = item;
   series.ended(task, status);
+  metrics.ended(task, status);
+  if (telemetry !== undefined)
+    reportSafely(logger, () => traceTaskEnd(telemetry, item, status, outcome));
   if (status === 'failed' && outcome?.kind === 'failed')
     reportFailedTask(logger, item, outcome.failure);
   reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));

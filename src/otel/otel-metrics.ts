@@ -1,0 +1,79 @@
+import type {
+  Attributes,
+  Counter,
+  Histogram,
+  Meter,
+  ObservableGauge,
+  ObservableResult,
+} from '@opentelemetry/api';
+import type { Instrument, MetricLabels, MetricSink } from '../model/telemetry.ts';
+
+/** Sends the metrics of workers to OpenTelemetry, under the names of Prometheus with dots and without units. */
+export class OtelMetrics implements MetricSink {
+  readonly #meter: Meter;
+  readonly #counters = new Map<Instrument, Counter>();
+  readonly #histograms = new Map<Instrument, Histogram>();
+  readonly #gauges = new Map<Instrument, ObservableGauge>();
+
+  constructor(meter: Meter) {
+    this.#meter = meter;
+  }
+
+  add(instrument: Instrument, value: number, labels: MetricLabels): void {
+    let counter = this.#counters.get(instrument);
+    if (counter === undefined) {
+      counter = this.#meter.createCounter(nameOf(instrument), { description: instrument.help });
+      this.#counters.set(instrument, counter);
+    }
+    counter.add(value, attributesOf(labels));
+  }
+
+  record(instrument: Instrument, value: number, labels: MetricLabels): void {
+    let histogram = this.#histograms.get(instrument);
+    if (histogram === undefined) {
+      histogram = this.#meter.createHistogram(nameOf(instrument), {
+        description: instrument.help,
+        unit: 's',
+        advice: { explicitBucketBoundaries: [...(instrument.bounds ?? [])] },
+      });
+      this.#histograms.set(instrument, histogram);
+    }
+    histogram.record(value, attributesOf(labels));
+  }
+
+  observe(
+    instrument: Instrument,
+    read: () => readonly (readonly [MetricLabels, number])[],
+  ): () => void {
+    let gauge = this.#gauges.get(instrument);
+    if (gauge === undefined) {
+      const options = { description: instrument.help };
+      gauge = this.#meter.createObservableGauge(nameOf(instrument), options);
+      this.#gauges.set(instrument, gauge);
+    }
+    const callback = (result: ObservableResult): void => {
+      for (const [labels, value] of read()) result.observe(value, attributesOf(labels));
+    };
+    gauge.addCallback(callback);
+    return () => gauge.removeCallback(callback);
+  }
+}
+
+/** `perdure_turn_duration_seconds` becomes `perdure.turn.duration`, with the unit `s`. */
+function nameOf({ name }: Instrument): string {
+  return name.replace(/_(?:total|seconds)$/, '').replaceAll('_', '.');
+}
+
+const attributesByLabels = new WeakMap<MetricLabels, Attributes>();
+
+/** `name` becomes `perdure.name`. Cached: the labels of a sample are the same object each time. */
+function attributesOf(labels: MetricLabels): Attributes {
+  let attributes = attributesByLabels.get(labels);
+  if (attributes === undefined) {
+    attributes = Object.fromEntries(
+      Object.entries(labels).map(([label, value]) => [`perdure.${label}`, value]),
+    );
+    attributesByLabels.set(labels, attributes);
+  }
+  return attributes;
+}
