@@ -10,6 +10,7 @@ export type {
   Instrument,
   InstrumentKind,
   MetricLabels,
+  MetricSamples,
   MetricSink,
   Telemetry,
   TracedAttempt,

@@ -15,6 +15,7 @@ import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
 import { currentScope } from './replay/cancellation/scope.ts';
+import { observeStore } from './runtime/maintenance/store-gauges.ts';
 import type { WorkerOptions } from './runtime/options.ts';
 import { Worker } from './runtime/worker.ts';
 import type { TaskDefinition } from './tasks/task.ts';
@@ -75,12 +76,15 @@ export class Perdure {
   readonly #options: OpenOptions;
   readonly #workers = new Set<Worker>();
   readonly #metrics: RunMetrics;
+  readonly #endGauges: (() => void) | undefined;
   #closed: Promise<void> | undefined;
 
   private constructor(store: Provider, clock: Clock, options: OpenOptions) {
     this.#metrics = new RunMetrics(options.telemetry?.metrics);
     const provider = timedProvider(store, this.#metrics);
     this.#provider = provider;
+    const sink = options.telemetry?.metrics;
+    this.#endGauges = sink && observeStore(sink, provider, clock);
     this.#clock = clock;
     this.#options = options;
     this.client = new LocalClient({
@@ -163,6 +167,7 @@ export class Perdure {
     // Before the workers stop: a cancel then ends the handlers of attached jobs, and they need not be released.
     await LocalClient.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    this.#endGauges?.();
     await this.client.close();
     await this.#provider.close();
   }

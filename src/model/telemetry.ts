@@ -89,15 +89,15 @@ export interface Instrument {
 /** The labels of a sample. */
 export type MetricLabels = Readonly<Record<string, string>>;
 
+/** Labels and values of a gauge. */
+export type MetricSamples = readonly (readonly [MetricLabels, number])[];
+
 /** Receives the metrics of the workers of a process. */
 export interface MetricSink {
   add(instrument: Instrument, value: number, labels: MetricLabels): void;
   record(instrument: Instrument, value: number, labels: MetricLabels): void;
   /** Registers a gauge that is read when the metrics are collected. Returns a function that removes it. */
-  observe(
-    instrument: Instrument,
-    read: () => readonly (readonly [MetricLabels, number])[],
-  ): () => void;
+  observe(instrument: Instrument, read: () => MetricSamples | Promise<MetricSamples>): () => void;
 }
 
 /**

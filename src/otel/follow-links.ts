@@ -10,8 +10,6 @@ import {
 
 /** A sampler, as the SDK of OpenTelemetry defines it. */
 export interface LinkSampler {
-  // A method with the parameters of the SDK.
-  // oxlint-disable-next-line max-params
   shouldSample(
     context: Context,
     traceId: string,
@@ -29,7 +27,6 @@ export interface LinkSampler {
  */
 export function followLinks(root: LinkSampler): LinkSampler {
   return {
-    // oxlint-disable-next-line max-params
     shouldSample(context, traceId, spanName, spanKind, attributes, links) {
       if (links.length === 0) {
         return root.shouldSample(context, traceId, spanName, spanKind, attributes, links);

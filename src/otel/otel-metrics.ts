@@ -6,7 +6,7 @@ import type {
   ObservableGauge,
   ObservableResult,
 } from '@opentelemetry/api';
-import type { Instrument, MetricLabels, MetricSink } from '../model/telemetry.ts';
+import type { Instrument, MetricLabels, MetricSamples, MetricSink } from '../model/telemetry.ts';
 
 /** Sends the metrics of workers to OpenTelemetry, under the names of Prometheus with dots and without units. */
 export class OtelMetrics implements MetricSink {
@@ -41,18 +41,15 @@ export class OtelMetrics implements MetricSink {
     histogram.record(value, attributesOf(labels));
   }
 
-  observe(
-    instrument: Instrument,
-    read: () => readonly (readonly [MetricLabels, number])[],
-  ): () => void {
+  observe(instrument: Instrument, read: () => MetricSamples | Promise<MetricSamples>): () => void {
     let gauge = this.#gauges.get(instrument);
     if (gauge === undefined) {
       const options = { description: instrument.help };
       gauge = this.#meter.createObservableGauge(nameOf(instrument), options);
       this.#gauges.set(instrument, gauge);
     }
-    const callback = (result: ObservableResult): void => {
-      for (const [labels, value] of read()) result.observe(value, attributesOf(labels));
+    const callback = async (result: ObservableResult): Promise<void> => {
+      for (const [labels, value] of await read()) result.observe(value, attributesOf(labels));
     };
     gauge.addCallback(callback);
     return () => gauge.removeCallback(callback);

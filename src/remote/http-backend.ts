@@ -295,7 +295,8 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { name, payload, hasGeneratedId: _, delayMs, expiresInMs, headers, tags, ...rest } = call;
+  const { name, payload, delayMs, expiresInMs, headers, tags, ...others } = call;
+  const { hasGeneratedId: _, trace: _trace, ...rest } = others;
   return {
     ...rest,
     task: name,

@@ -122,6 +122,28 @@ describe('ctx.log', () => {
   });
 });
 
+it('the hooks of failed instances and task runs get the error', async () => {
+  const errors: unknown[] = [];
+  const perdure = await Perdure.open(':memory:', { logger: new Pino() });
+  cleanups.push(() => perdure.close());
+  const fails = orchestration('fails', () => Promise.reject(new TypeError('no account')));
+  const breaks = task('breaks', () => Promise.reject(new RangeError('no host')));
+  await perdure.startWorker({
+    orchestrations: [fails],
+    tasks: [breaks],
+    hooks: {
+      turnCommitted: ({ status, error }) => errors.push([status, error?.message]),
+      taskEnded: ({ status, error }) => errors.push([status, error?.message]),
+    },
+  });
+  await expect((await perdure.client.start(fails)).result()).rejects.toThrow('no account');
+  await expect((await perdure.client.runTask(breaks)).result()).rejects.toThrow('no host');
+  expect(errors).toEqual([
+    ['failed', 'no account'],
+    ['failed', 'no host'],
+  ]);
+});
+
 it('importing perdure, its server and its remote client loads no module of OpenTelemetry', () => {
   const source = (name: string): string =>
     JSON.stringify(new URL(`../../src/${name}.ts`, import.meta.url).href);

@@ -174,6 +174,8 @@ describe('OpenTelemetry metrics', () => {
       ]),
     );
     expect([...byName.keys()]).toContain('perdure.store.operation.duration');
+    expect(byName.get('perdure.queue.oldest.ready')?.dataPoints).toHaveLength(3);
+    expect(byName.get('perdure.blocked.instances')?.dataPoints).toMatchObject([{ value: 0 }]);
   });
 });
 

@@ -15,7 +15,8 @@ export interface RecordedSpan {
   readonly kind: number;
   readonly traceId: string;
   readonly spanId: string;
-  readonly parentId: string | undefined;
+  /** `null` for the root of a trace. */
+  readonly parentId: string | null;
   /** The ids of the linked spans. */
   readonly links: readonly string[];
   readonly attributes: Readonly<Record<string, unknown>>;
@@ -60,7 +61,7 @@ function toRecorded(span: ReadableSpan): RecordedSpan {
     kind: span.kind,
     traceId,
     spanId,
-    parentId: span.parentSpanContext?.spanId,
+    parentId: span.parentSpanContext?.spanId ?? null,
     links: span.links.map((link) => link.context.spanId),
     attributes: span.attributes,
     status: span.status.code,

@@ -129,7 +129,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     expect(attempts).toEqual(['first 1', 'flaky 1', 'flaky 2', 'flaky 3', 'crashes 1', 'last 1']);
 
     const parented = { parentId: start?.spanId, traceId: start?.traceId, links: [] };
-    const linked = { parentId: undefined, links: [start?.spanId] };
+    const linked = { parentId: null, links: [start?.spanId] };
     const runs = (name: string) => named(all, `run ${name}`);
     expect(runs('first')).toMatchObject([{ ...parented, kind: SpanKind.CONSUMER }]);
     expect(runs('flaky')).toMatchObject([
@@ -178,9 +178,13 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
       });
       const handle = await perdure.client.start(again, 1, { id: 'a' });
       for (let n = 1; n <= 2; n += 1) {
+        // Raised only once the code waits for it, so that both runs record the same order.
         await expect
-          .poll(async () => (await perdure.client.get('a'))?.executionId ?? 0)
-          .toBeGreaterThanOrEqual(n);
+          .poll(async () => {
+            const { executionId, events } = await perdure.client.exportHistory('a');
+            return executionId === n && events.some((event) => event.kind === 'eventAwaited');
+          })
+          .toBe(true);
         await handle.raiseEvent('go');
       }
       expect(await handle.result()).toBe(4);
@@ -198,7 +202,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
       .finished()
       .filter(({ attributes }) => attributes['perdure.execution.id'] === 2);
     expect(later.length).toBeGreaterThan(0);
-    expect(later.every(({ parentId }) => parentId === undefined)).toBe(true);
+    expect(later.every(({ parentId }) => parentId === null)).toBe(true);
     expect(later.every(({ links }) => links.includes(start?.spanId ?? ''))).toBe(true);
   });
 
@@ -307,7 +311,7 @@ describe('sampling and relation', () => {
     const sampled = await run('request', {}, following);
     const [, retry] = named(sampled.spans, 'run first');
     const [start] = named(sampled.spans, 'start hello');
-    expect(retry).toMatchObject({ parentId: undefined, links: [start?.spanId] });
+    expect(retry).toMatchObject({ parentId: null, links: [start?.spanId] });
   });
 
   it('relation: link and parent replace the rule', async () => {
@@ -322,7 +326,7 @@ describe('sampling and relation', () => {
       const later = spans.filter(({ name }) => /^(?:run|turn) /.test(name));
       expect(later.length).toBeGreaterThanOrEqual(4);
       for (const span of later) {
-        expect(span.parentId).toBe(isParent ? start?.spanId : undefined);
+        expect(span.parentId).toBe(isParent ? start?.spanId : null);
         expect(span.links).toEqual(isParent ? [] : [start?.spanId]);
       }
     }

@@ -30,7 +30,7 @@ export function tracedDefinitions(tracers: TracerProvider, onCrash: () => Promis
     const results: unknown[] = [await ctx.call(first, name)];
     results.push(await ctx.call(flaky));
     results.push(await ctx.call(crashes));
-    results.push(await ctx.waitFor<string>('approved'));
+    results.push(await ctx.waitFor('approved'));
     results.push(await ctx.child(child));
     await ctx.sleep(5);
     return results;

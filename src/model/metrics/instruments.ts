@@ -98,3 +98,13 @@ export const instruments = {
   ),
   warmInstances: gauge('perdure_process_warm_instances', 'Instances in the warm cache.'),
 } as const satisfies Readonly<Record<string, Instrument>>;
+
+/** Gauges of the store. A server has them in its text; OpenTelemetry reads them when it collects. */
+export const storeInstruments = {
+  queueDepth: gauge('perdure_queue_depth', 'Queue entries by queue and state.'),
+  queueAge: gauge(
+    'perdure_queue_oldest_ready_seconds',
+    'Age of the oldest claimable entry, in seconds.',
+  ),
+  blocked: gauge('perdure_blocked_instances', 'Blocked instances, counted up to 10,000.'),
+} as const satisfies Readonly<Record<string, Instrument>>;

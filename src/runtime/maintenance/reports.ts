@@ -1,6 +1,7 @@
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import {
   decodeFailure,
+  toError,
   toFailure,
   toLoggedError,
   type Failure,
@@ -137,5 +138,13 @@ export function reportTaskEnd(
     reportSafely(logger, () => traceTaskEnd(telemetry, item, status, outcome));
   if (status === 'failed' && outcome?.kind === 'failed')
     reportFailedTask(logger, item, outcome.failure);
-  reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));
+  const failure = status === 'failed' && outcome?.kind === 'failed' ? outcome.failure : undefined;
+  reportSafely(logger, () =>
+    hooks.taskEnded?.({
+      instanceId,
+      task,
+      status,
+      ...(failure !== undefined && { error: toError(failure) }),
+    }),
+  );
 }

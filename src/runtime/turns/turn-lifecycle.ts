@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { isIncoming, type HistoryEvent } from '../../model/event.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
+import { decodeFailure, toError } from '../../model/failures/failure.ts';
 import { decodeMessage } from '../../model/message.ts';
 import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
@@ -224,6 +225,9 @@ export class TurnLifecycle {
         events: turn.events.length,
         path,
         status: turn.outcome.status,
+        ...(turn.outcome.status === 'failed' && {
+          error: toError(decodeFailure(turn.outcome.failure)),
+        }),
       }),
     );
   }

@@ -1,7 +1,7 @@
 import { decodeFailure } from '../../model/failures/failure.ts';
 import type { Message } from '../../model/message.ts';
 import type { Telemetry } from '../../model/telemetry.ts';
-import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
+import { toTrace, traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { WarmInstance } from './warm-instance.ts';
 
@@ -50,7 +50,8 @@ export function traceTurn(
 
 /** The contexts of the callers who raised these events. */
 export function causesOf(messages: readonly Message[]): readonly TraceContext[] {
-  return messages.flatMap((message) =>
-    message.kind === 'eventRaised' && message.trace !== undefined ? [message.trace] : [],
-  );
+  return messages.flatMap((message) => {
+    const trace = message.kind === 'eventRaised' ? toTrace(message.trace) : undefined;
+    return trace === undefined ? [] : [trace];
+  });
 }
