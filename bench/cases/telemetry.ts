@@ -22,8 +22,8 @@ import { definitions, hello } from '../definitions.ts';
 const lanes = 64;
 
 /**
- * Hellos without telemetry and with spans and metrics of OpenTelemetry, 10 % of the traces sampled, in alternating rounds of
- * one process. The exporter drops the spans.
+ * Hellos without telemetry, with spans, and with spans and metrics of OpenTelemetry, 10 % of the traces sampled, in
+ * alternating rounds of one process. The exporter drops the spans.
  */
 export async function telemetryOverhead({ store, quick }: BenchmarkSetup): Promise<Figures> {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
@@ -43,41 +43,36 @@ export async function telemetryOverhead({ store, quick }: BenchmarkSetup): Promi
     exporter: new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE),
   });
   const meterProvider = new MeterProvider({ readers: [reader] });
-  const telemetry = otel({ tracerProvider, meterProvider });
-  const off: number[] = [];
-  const on: number[] = [];
+  const variants: readonly OpenOptions[] = [
+    {},
+    { telemetry: otel({ tracerProvider, meterProvider: false }) },
+    { telemetry: otel({ tracerProvider, meterProvider }) },
+  ];
+  const seconds: number[][] = variants.map(() => []);
   const rounds = quick ? 3 : 7;
-  const count = quick ? 3_000 : 8_000;
+  const count = quick ? 3_000 : 6_000;
   for (let round = 0; round <= rounds; round += 1) {
-    const [offSeconds, onSeconds] = await inTurn(
-      round % 2 === 0,
-      () => measure(store, count, {}),
-      () => measure(store, count, { telemetry }),
-    );
-    // The first round is a warm-up.
-    if (round === 0) continue;
-    off.push(offSeconds);
-    on.push(onSeconds);
+    for (let step = 0; step < variants.length; step += 1) {
+      // Each variant is first in every third round.
+      const index = (round + step) % variants.length;
+      const taken = await measure(store, count, variants[index] ?? {});
+      // The first round is a warm-up.
+      if (round > 0) seconds[index]?.push(taken);
+    }
   }
   await meterProvider.shutdown();
   check(exported > 0, 'spans were exported');
+  const [off = [], spans = [], all = []] = seconds;
+  const costOf = (on: readonly number[]): number =>
+    median(on.map((taken, index) => taken / (off[index] ?? Number.NaN))) - 1;
   return {
     offPerSecond: count / median(off),
-    onPerSecond: count / median(on),
-    cost: median(on.map((seconds, index) => seconds / (off[index] ?? Number.NaN))) - 1,
+    spansPerSecond: count / median(spans),
+    onPerSecond: count / median(all),
+    spansCost: costOf(spans),
+    cost: costOf(all),
     exportedSpans: exported,
   };
-}
-
-/** Runs both, in either order. Returns their results in the same order. */
-async function inTurn(
-  isFirst: boolean,
-  first: () => Promise<number>,
-  second: () => Promise<number>,
-): Promise<readonly [number, number]> {
-  if (isFirst) return [await first(), await second()];
-  const later = await second();
-  return [await first(), later];
 }
 
 /** Seconds for `count` hellos. */
@@ -89,5 +84,5 @@ async function measure(store: string, count: number, options: OpenOptions): Prom
     check((await handle.result()) === 'Hello, World!', 'hello');
   };
   await runInLanes(count / 4, lanes, run);
-  return runInLanes(count, lanes, run);
+  return await runInLanes(count, lanes, run);
 }

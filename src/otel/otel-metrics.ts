@@ -1,6 +1,5 @@
 import type {
   Attributes,
-  Counter,
   Histogram,
   Meter,
   ObservableGauge,
@@ -11,7 +10,7 @@ import type { Instrument, MetricLabels, MetricSamples, MetricSink } from '../mod
 /** Sends the metrics of workers to OpenTelemetry, under the names of Prometheus with dots and without units. */
 export class OtelMetrics implements MetricSink {
   readonly #meter: Meter;
-  readonly #counters = new Map<Instrument, Counter>();
+  readonly #counts = new Map<Instrument, Map<MetricLabels, number>>();
   readonly #histograms = new Map<Instrument, Histogram>();
   readonly #gauges = new Map<Instrument, ObservableGauge>();
 
@@ -19,13 +18,31 @@ export class OtelMetrics implements MetricSink {
     this.#meter = meter;
   }
 
+  /** Counts in memory: the SDK hashes the attributes in each call. */
   add(instrument: Instrument, value: number, labels: MetricLabels): void {
-    let counter = this.#counters.get(instrument);
-    if (counter === undefined) {
-      counter = this.#meter.createCounter(nameOf(instrument), { description: instrument.help });
-      this.#counters.set(instrument, counter);
+    let counts = this.#counts.get(instrument);
+    if (counts === undefined) {
+      counts = new Map<MetricLabels, number>();
+      this.#counts.set(instrument, counts);
+      this.#observeCounts(instrument, counts);
     }
-    counter.add(value, attributesOf(labels));
+    counts.set(labels, (counts.get(labels) ?? 0) + value);
+  }
+
+  #observeCounts(instrument: Instrument, counts: ReadonlyMap<MetricLabels, number>): void {
+    const options = { description: instrument.help };
+    const counter = this.#meter.createObservableCounter(nameOf(instrument), options);
+    counter.addCallback((result) => {
+      // Several `Perdure` objects may share this object: their labels are equal, not identical.
+      const sums = new Map<string, { readonly labels: MetricLabels; value: number }>();
+      for (const [labels, value] of counts) {
+        const key = JSON.stringify(labels);
+        const sum = sums.get(key);
+        if (sum === undefined) sums.set(key, { labels, value });
+        else sum.value += value;
+      }
+      for (const { labels, value } of sums.values()) result.observe(value, attributesOf(labels));
+    });
   }
 
   record(instrument: Instrument, value: number, labels: MetricLabels): void {

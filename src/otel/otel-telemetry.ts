@@ -53,20 +53,25 @@ export class OtelTelemetry implements Telemetry {
 
   call({ kind, name, instanceId, count }: TracedCall): CallSpan {
     if (this.#tracer === undefined) return noSpan;
+    const startTime = nowMs();
     const span = this.#tracer.startSpan(name === undefined ? kind : `${kind} ${name}`, {
       kind: SpanKind.PRODUCER,
-      attributes: {
+      startTime,
+    });
+    // Most spans are not sampled: their attributes would be copied and dropped.
+    if (span.isRecording()) {
+      span.setAttributes({
         'perdure.operation': kind,
         ...(instanceId !== undefined && { 'perdure.instance.id': instanceId }),
         ...(name !== undefined && { [kind === 'event' ? 'perdure.event' : 'perdure.name']: name }),
         ...(count !== undefined && { 'perdure.count': count }),
-      },
-    });
+      });
+    }
     return {
-      trace: toTraceContext(span.spanContext(), Date.now()),
+      trace: toTraceContext(span.spanContext(), Math.floor(startTime)),
       end: (error) => {
         if (error !== undefined) fail(span, error);
-        span.end();
+        span.end(nowMs());
       },
     };
   }
@@ -77,7 +82,12 @@ export class OtelTelemetry implements Telemetry {
     if (this.#tracer === undefined || isDropped) return withoutSpan(parent, trace);
     const span = this.#tracer.startSpan(
       `run ${attempt.name}`,
-      { kind: SpanKind.CONSUMER, links: [...links], attributes: attemptAttributes(attempt) },
+      {
+        kind: SpanKind.CONSUMER,
+        links: [...links],
+        attributes: attemptAttributes(attempt),
+        startTime: nowMs(),
+      },
       parent,
     );
     const active = traceApi.setSpan(parent, span);
@@ -88,7 +98,7 @@ export class OtelTelemetry implements Telemetry {
       end: (outcome, error) => {
         span.setAttribute('perdure.outcome', outcome);
         if (error !== undefined) fail(span, error);
-        span.end();
+        span.end(nowMs());
       },
     };
   }
@@ -148,17 +158,21 @@ export class OtelTelemetry implements Telemetry {
     { parent, links, isDropped, attributes }: Placement & { readonly attributes: Attributes },
   ): void {
     if (isDropped || this.#tracer === undefined) return;
-    const startTime = new Date(startedAt);
     const span = this.#tracer.startSpan(
       name,
-      { kind: SpanKind.INTERNAL, links: [...links], attributes, startTime },
+      { kind: SpanKind.INTERNAL, links: [...links], attributes, startTime: startedAt },
       parent,
     );
     if (failure !== undefined) {
       span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     }
-    span.end(new Date(Math.max(startedAt, endedAt)));
+    span.end(Math.max(startedAt, endedAt));
   }
+}
+
+/** The time in milliseconds since the epoch. Given to spans, because the SDK takes longer to read the clock itself. */
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
 }
 
 /** The cause was not sampled: spans of the handler follow it. */

@@ -222,8 +222,12 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     const paths = ['/', '/v1/instances', '/v1/instances/a', '/v1/instances/a/history'];
     const more = ['/v1/instances/a/timeline', '/v1/instances/a/why', '/v1/metrics', '/v1/queues'];
     for (const path of [...paths, ...more]) {
-      const headers = { traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01` };
-      expect((await fetch(server.url + path, { headers })).status).toBe(200);
+      const headers = {
+        traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`,
+        ...(path === '/' && { accept: 'text/html' }),
+      };
+      const { status } = await fetch(server.url + path, { headers });
+      expect({ path, status }).toEqual({ path, status: 200 });
     }
     await client.get('a');
     await client.list();

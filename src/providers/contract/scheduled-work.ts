@@ -19,30 +19,31 @@ export function toWorkItem(
     readonly trace?: TraceContext | undefined;
   } = {},
 ): NewWorkItem {
+  const options = encodeWorkOptions(event);
   return {
     operation: event.operation,
     name: event.name,
     payload: event.payload,
-    options: encodeWorkOptions(event, trace),
+    options: trace === undefined ? options : withTrace(options, trace),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(event.options?.priority !== undefined && { priority: event.options.priority }),
     ...(claimMs !== undefined && { claimMs }),
     ...(claimMs !== undefined && worker !== undefined && { claimedBy: worker }),
+    ...(trace !== undefined && { untraced: { options, trace } }),
   };
 }
 
+/** Adds the trace context to encoded options. */
+function withTrace(options: string | null, trace: TraceContext): string {
+  const own = `"trace":${encodeTrace(trace)}}`;
+  return options === null || options === '{}' ? `{${own}` : `${options.slice(0, -1)},${own}`;
+}
+
 /** Encodes the call options that a work item carries to its worker. Opaque to the store. */
-function encodeWorkOptions(
-  { options, cancellation }: ActivityScheduled,
-  trace: TraceContext | undefined,
-): string | null {
-  if (options === undefined && cancellation === undefined && trace === undefined) return null;
-  return JSON.stringify({
-    ...options,
-    ...(cancellation !== undefined && { cancellation }),
-    ...(trace !== undefined && { trace }),
-  });
+function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
+  if (options === undefined && cancellation === undefined) return null;
+  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
 }
 
 /** Converts a started child or detached instance to its row and messages. */

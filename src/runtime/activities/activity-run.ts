@@ -140,7 +140,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
   #toTraced(): TracedAttempt {
     const { kind, name, instanceId, executionId, operation, orchestration } = this.item;
-    const { failures, claims, nowMs, dueAt, options } = this.item;
+    const { failures, claims, nowMs, dueAt, options, trace } = this.item;
     return {
       kind,
       name,
@@ -152,7 +152,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
       isRetry: failures > 0 || claims > 1,
       waitedMs: Math.max(0, nowMs - dueAt),
       worker: this.#environment.options.name,
-      trace: traceOfOptions(options),
+      trace: trace ?? traceOfOptions(options),
     };
   }
 

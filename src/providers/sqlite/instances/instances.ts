@@ -167,7 +167,6 @@ function createStarted(
   const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
-  store.instanceHeaders.add(instanceKey, instance.headers);
   const { instanceId, incarnation } = instance;
   const target: TurnTarget = {
     instanceKey,
