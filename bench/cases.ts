@@ -17,6 +17,7 @@ import { rawHello, rawSteps } from './cases/raw.ts';
 import { startsAfterCancel } from './cases/starts-after-cancel.ts';
 import { sequentialSteps } from './cases/steps.ts';
 import { taskThroughput } from './cases/tasks.ts';
+import { telemetryOverhead } from './cases/telemetry.ts';
 import { timerLateness } from './cases/timers.ts';
 import { warmMemory } from './cases/warm-memory.ts';
 import { onDbos, onPeer } from './peers.ts';
@@ -133,6 +134,10 @@ export const cases = {
   lists: {
     title: 'pages of every filter and pair of filters, 1,000,000 instances',
     run: listPages,
+  },
+  telemetry: {
+    title: 'hello without telemetry, and with 10 % of the traces sampled',
+    run: telemetryOverhead,
   },
   dashboard: {
     title: 'the dashboard in Chromium, 100,000 instances',

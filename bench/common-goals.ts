@@ -3,6 +3,12 @@ import { ratio, type Goal } from './goal.ts';
 /** The goals of both stores. */
 export const commonGoals: readonly Goal[] = [
   {
+    what: 'telemetry with 10 % of the traces sampled: cost of a hello, against none',
+    figure: ({ telemetry }) => telemetry?.['cost'],
+    unit: '',
+    atMost: 0.1,
+  },
+  {
     what: 'cancel across processes: call to signal, p99',
     figure: ({ cancelAcross }) => cancelAcross?.['signalP99Ms'],
     unit: 'ms',

@@ -65,6 +65,8 @@ function installInto(project: string): void {
   const dependencies = {
     [manifest.name]: `file:./${archive?.filename}`,
     '@types/node': manifest.devDependencies['@types/node'],
+    // The optional peer of `perdure/otel`.
+    '@opentelemetry/api': manifest.devDependencies['@opentelemetry/api'],
   };
   const consumer = { name: 'consumer', private: true, type: 'module', dependencies };
   writeFileSync(join(project, 'package.json'), JSON.stringify(consumer));

@@ -94,6 +94,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/app': ['remote', 'server/routes'],
   dashboard: [],
   'dashboard/server': ['server', 'server/routes', 'client', 'model'],
+  otel: ['model'],
   // The command line uses the package as an application does. It also composes a client of a store without the workers,
   // because a command must start fast.
   cli: [
@@ -121,6 +122,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   pg: ['providers/postgres'],
   croner: ['schedules'],
   zod: ['server/routes', 'server', 'cli'],
+  '@opentelemetry/api': ['otel'],
   vitest: ['testing'],
   vite: ['dashboard'],
   preact: ['dashboard/app'],

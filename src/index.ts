@@ -211,6 +211,7 @@ export type { Failure } from './model/failures/failure.ts';
 // Durations, logs, time
 export type { Duration } from './model/values/duration.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
+export type { Telemetry } from './model/telemetry.ts';
 export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`

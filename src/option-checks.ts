@@ -1,6 +1,7 @@
 import { toMs } from './model/values/duration.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
+import { isTelemetry } from './model/telemetry.ts';
 import { unknownOption, invalidOption } from './model/option-fields.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { Provider } from './providers/contract/provider.ts';
@@ -19,6 +20,7 @@ const openOptions = [
   'heartbeat',
   'logger',
   'clock',
+  'telemetry',
 ];
 
 const workerOptions = [
@@ -54,6 +56,9 @@ export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   checkKeys(options, 'Perdure.open', openOptions);
   checkFit(store, options);
   checkLogger(options.logger);
+  if (options.telemetry !== undefined && !isTelemetry(options.telemetry)) {
+    throw invalidOption('telemetry', options.telemetry, 'the result of otel() from perdure/otel');
+  }
   if (options.pollInterval !== undefined) toMs(options.pollInterval, 'pollInterval');
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];

@@ -3,15 +3,19 @@ import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
+import { RunMetrics } from './model/metrics/run-metrics.ts';
+import type { Telemetry } from './model/telemetry.ts';
 import { toMs, type Duration } from './model/values/duration.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/contract/provider.ts';
+import { timedProvider } from './providers/shared/timed-provider.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
 import { currentScope } from './replay/cancellation/scope.ts';
+import { observeStore } from './runtime/maintenance/store-gauges.ts';
 import type { WorkerOptions } from './runtime/options.ts';
 import { Worker } from './runtime/worker.ts';
 import type { TaskDefinition } from './tasks/task.ts';
@@ -43,6 +47,8 @@ export interface OpenOptions {
   readonly logger?: Logger;
   /** Clock for visibility and expiry. Tests inject their own. */
   readonly clock?: Clock;
+  /** Spans and metrics: `otel()` of `perdure/otel`. Default: none. */
+  readonly telemetry?: Telemetry;
 }
 
 /** Definitions and options of a worker. */
@@ -69,10 +75,16 @@ export class Perdure {
   readonly #clock: Clock;
   readonly #options: OpenOptions;
   readonly #workers = new Set<Worker>();
+  readonly #metrics: RunMetrics;
+  readonly #endGauges: (() => void) | undefined;
   #closed: Promise<void> | undefined;
 
-  private constructor(provider: Provider, clock: Clock, options: OpenOptions) {
+  private constructor(store: Provider, clock: Clock, options: OpenOptions) {
+    this.#metrics = new RunMetrics(options.telemetry?.metrics);
+    const provider = timedProvider(store, this.#metrics);
     this.#provider = provider;
+    const sink = options.telemetry?.metrics;
+    this.#endGauges = sink && observeStore(sink, provider, clock);
     this.#clock = clock;
     this.#options = options;
     this.client = new LocalClient({
@@ -83,6 +95,8 @@ export class Perdure {
       recheckMs:
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       guard: assertOutsideOrchestration,
+      telemetry: options.telemetry,
+      metrics: () => this.#metrics.text(),
       starter: () => this.#starter,
       onScheduleChanged: () => {
         for (const worker of this.#workers) worker.scheduleChanged();
@@ -130,6 +144,8 @@ export class Perdure {
       },
       options: { ...shared(this.#options), ...workerOptions },
       client: this.client,
+      telemetry: this.#options.telemetry,
+      metrics: this.#metrics,
       onStopped: () => this.#workers.delete(worker),
     });
     this.#workers.add(worker);
@@ -151,6 +167,7 @@ export class Perdure {
     // Before the workers stop: a cancel then ends the handlers of attached jobs, and they need not be released.
     await LocalClient.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    this.#endGauges?.();
     await this.client.close();
     await this.#provider.close();
   }

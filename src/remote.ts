@@ -3,6 +3,7 @@ export { connect } from './remote/connection.ts';
 export type { Connection } from './remote/connection.ts';
 export type { ConnectOptions } from './remote/connect-options.ts';
 export type { RemoteClient } from './remote/connection.ts';
+export type { Telemetry } from './model/telemetry.ts';
 export type { Job } from './jobs/job.ts';
 export type { Session } from './jobs/sessions.ts';
 export type { Handle } from './client/handle.ts';

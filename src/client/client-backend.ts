@@ -19,6 +19,7 @@ import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import type { Tags } from '../model/values/tags.ts';
 import type {
   CancelInstance,
@@ -68,6 +69,8 @@ export interface StartCall {
   readonly version: string | null;
   readonly payload: Payload | null;
   readonly tags?: Tags | undefined;
+  /** The context of the caller's span. */
+  readonly trace?: TraceContext | undefined;
 }
 
 /** A task run, checked and encoded. */
@@ -77,6 +80,8 @@ export interface TaskCall extends TaskSettings {
   readonly hasGeneratedId: boolean;
   readonly name: string;
   readonly payload: Payload | null;
+  /** The context of the caller's span. */
+  readonly trace?: TraceContext | undefined;
 }
 
 /** The run of a task call. */
@@ -136,6 +141,7 @@ export interface ClientBackend {
     readonly id: string;
     readonly name: string;
     readonly payload: Payload | null;
+    readonly trace?: TraceContext | undefined;
   }): Promise<void>;
   cancel(call: CancelInstance): Promise<StopResult>;
   terminate(call: TerminateInstance): Promise<StopResult>;

@@ -15,6 +15,7 @@ import type { BulkPruneOptions, PruneOptions } from '../management/prune-executi
 import type { RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
+import type { TracedCall } from '../model/telemetry.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
@@ -109,6 +110,7 @@ import {
   type TaskHandles,
   type TaskRequest,
 } from './starting/task-request.ts';
+import { traced, type CallTelemetry } from './starting/traced-call.ts';
 import type { ApplicationTransaction, TransactionClient } from './transaction-client.ts';
 import { clientClosed } from './waiting/instance-errors.ts';
 import {
@@ -123,6 +125,7 @@ export interface ClientParams {
   readonly payloadLimitBytes?: number | undefined;
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
+  readonly telemetry?: CallTelemetry | undefined;
 }
 
 /** The public members of a client, local or remote. */
@@ -152,13 +155,20 @@ export abstract class Client implements Submitter {
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
   readonly #guard: () => void;
+  readonly #telemetry: CallTelemetry | undefined;
   readonly #access: InstanceAccess;
   #closed: Promise<void> | undefined;
 
-  constructor({ backend, guard, payloadLimitBytes = defaultPayloadLimitBytes }: ClientParams) {
+  constructor({
+    backend,
+    guard,
+    telemetry,
+    payloadLimitBytes = defaultPayloadLimitBytes,
+  }: ClientParams) {
     const assertOpen = () => this.assertOpen();
     this.#backend = backend;
     this.#guard = guard ?? (() => undefined);
+    this.#telemetry = telemetry;
     this.payloadLimitBytes = checkLimit(payloadLimitBytes);
     this.#access = {
       result: (id, options) => this.#result(id, options),
@@ -171,7 +181,12 @@ export abstract class Client implements Submitter {
       resume: (id, options) => this.resume(id, options),
       delete: (id, options) => this.deleteInstance(id, options),
     };
-    this.attached = new AttachedWork({ backend: backend.jobs, payloadLimitBytes, assertOpen });
+    this.attached = new AttachedWork({
+      backend: backend.jobs,
+      payloadLimitBytes,
+      assertOpen,
+      telemetry,
+    });
     this.sessions = this.attached.sessions;
     this.submit = (definition: unknown, ...args: readonly unknown[]) =>
       this.attached.submit(definition, ...args);
@@ -214,7 +229,10 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const start = await readStart(definition, input, options, this.payloadLimitBytes);
     const id = start.id ?? timeOrderedId(this.#backend.clock.now());
-    await this.#backend.start({ ...start, id });
+    const { name } = start;
+    await traced(this.#telemetry, { kind: 'start', name, instanceId: id }, (trace) =>
+      this.#backend.start({ ...start, id, trace }),
+    );
     return new Handle(id, this.#access);
   }
 
@@ -233,9 +251,12 @@ export abstract class Client implements Submitter {
     options?: RunTaskOptions,
   ): Promise<TaskHandle> {
     this.assertOpen();
-    return this.taskHandle(
-      await this.#backend.runTask(await this.#taskCall({ task, input, options })),
+    const call = await this.#taskCall({ task, input, options });
+    const { name, id: instanceId } = call;
+    const run = await traced(this.#telemetry, { kind: 'start', name, instanceId }, (trace) =>
+      this.#backend.runTask({ ...call, trace }),
     );
+    return this.taskHandle(run);
   }
 
   /**
@@ -248,7 +269,9 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const calls: TaskCall[] = [];
     for (const request of readTaskRequests(requests)) calls.push(await this.#taskCall(request));
-    const runs = await this.#backend.runTasks(calls);
+    const runs = await traced(this.#telemetry, toBatchCall(calls), (trace) =>
+      this.#backend.runTasks(calls.map((call) => ({ ...call, trace }))),
+    );
     return runs.map((run) => this.taskHandle(run)) as unknown as TaskHandles<Tasks>;
   }
 
@@ -298,7 +321,10 @@ export abstract class Client implements Submitter {
   async cancel(id: string, options?: CancelOptions): Promise<StopResult> {
     this.assertOpen();
     const { wait, ...stop } = readCancelOptions(options);
-    const result = await this.#backend.cancel({ instanceId: checkInstanceId(id), ...stop });
+    const instanceId = checkInstanceId(id);
+    const result = await traced(this.#telemetry, { kind: 'cancel', instanceId }, () =>
+      this.#backend.cancel({ instanceId, ...stop }),
+    );
     if (!result.found || !wait) return result;
     try {
       const { status } = await this.#backend.wait(id, undefined);
@@ -632,10 +658,10 @@ export abstract class Client implements Submitter {
   async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {
     this.assertOpen();
     const instanceId = checkInstanceId(id);
-    await this.#backend.raise({
-      id: instanceId,
-      ...readEventCall(event, value, this.payloadLimitBytes),
-    });
+    const call = readEventCall(event, value, this.payloadLimitBytes);
+    await traced(this.#telemetry, { kind: 'event', name: call.name, instanceId }, (trace) =>
+      this.#backend.raise({ id: instanceId, ...call, trace }),
+    );
   }
 
   async #status(id: string): Promise<InstanceInfo> {
@@ -648,6 +674,13 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     return this.#backend.result(checkInstanceId(id), readWaitOptions(options, 'result()'));
   }
+}
+
+/** One span for a batch: named after its task, if all runs have the same one. */
+function toBatchCall(calls: readonly TaskCall[]): TracedCall {
+  const names = new Set(calls.map(({ name }) => name));
+  const [name = 'tasks'] = names;
+  return { kind: 'start', name: names.size > 1 ? 'tasks' : name, count: calls.length };
 }
 
 function checkLimit(bytes: unknown): number {

@@ -10,6 +10,7 @@ import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
 import { encodeMessage, type StartMessage } from '../model/message.ts';
+import { encodeTrace } from '../model/trace-context.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
@@ -167,7 +168,7 @@ export class LocalBackend implements ClientBackend {
     return new RetentionControl(this.provider, this.clock, assertOpen);
   }
 
-  async start({ id: instanceId, name, version, payload, tags }: StartCall): Promise<void> {
+  async start({ id: instanceId, name, version, payload, tags, trace }: StartCall): Promise<void> {
     const start: StartMessage = { kind: 'start', name, version, payload };
     const untagged: NewInstance = {
       instanceId,
@@ -177,7 +178,8 @@ export class LocalBackend implements ClientBackend {
       inputHash: inputHash(payload),
       start: encodeMessage(tags === undefined ? start : { ...start, tags }),
     };
-    const instance = tags === undefined ? untagged : { ...untagged, tags };
+    const tagged = tags === undefined ? untagged : { ...untagged, tags };
+    const instance = trace === undefined ? tagged : { ...tagged, headers: encodeTrace(trace) };
     const result = await this.completions.recentStarts.during(instance, () =>
       this.#create(instance),
     );
@@ -203,8 +205,9 @@ export class LocalBackend implements ClientBackend {
     return tasks.map((task, index) => toTaskRun(task, results[index]));
   }
 
-  async raise({ id, name, payload }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
-    const message = encodeMessage({ kind: 'eventRaised', name, payload });
+  async raise({ id, name, payload, trace }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+    const traced = trace !== undefined && { trace };
+    const message = encodeMessage({ kind: 'eventRaised', name, payload, ...traced });
     const maxPending = this.#maxPendingEvents;
     const [result] = await this.provider.enqueueMessages([{ instanceId: id, message, maxPending }]);
     if (result === 'enqueued' || result === 'repeated') return;

@@ -1,8 +1,10 @@
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import type { AttachedWork } from '../jobs/attached-work.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { Client } from './client.ts';
 import { LocalBackend, type LocalBackendOptions } from './local-backend.ts';
+import { passOn, type CallTelemetry } from './starting/traced-call.ts';
 import { readCancelOptions } from './managing/stop-request.ts';
 import type { RunFlowOptions, StartableFlow, StartArguments } from './starting/start-request.ts';
 import type { TaskRequest } from './starting/task-request.ts';
@@ -17,6 +19,9 @@ export interface LocalClientOptions extends LocalBackendOptions {
   readonly payloadLimitBytes?: number | undefined;
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
+  readonly telemetry?: CallTelemetry | undefined;
+  /** Returns the metrics of the workers of this process, in the text format of Prometheus. */
+  readonly metrics?: (() => string) | undefined;
 }
 
 /** A client of a store that is open in this process. It needs no worker. */
@@ -36,9 +41,16 @@ export class LocalClient extends Client {
     /** The jobs and sessions that this client holds itself. */
     readonly attached: AttachedWork;
     readonly payloadLimitBytes: number;
+    readonly metrics: () => string;
   } {
     const { attached, payloadLimitBytes } = client;
-    return { backend: client.#backend, attached, payloadLimitBytes };
+    const metrics = client.#options.metrics ?? (() => '');
+    return { backend: client.#backend, attached, payloadLimitBytes, metrics };
+  }
+
+  /** Returns a client for the call of a server's caller, who has made the span of the call. */
+  static onBehalfOf(client: LocalClient, trace: TraceContext): LocalClient {
+    return new LocalClient({ ...client.#options, telemetry: passOn(trace) }, client.#backend);
   }
 
   withTransaction(transaction: ApplicationTransaction): TransactionClient {

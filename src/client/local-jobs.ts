@@ -23,6 +23,7 @@ import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
 import { encodeMessage } from '../model/message.ts';
+import { encodeTrace } from '../model/trace-context.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
@@ -299,17 +300,27 @@ function theOnly(result: StopResult | undefined): StopResult {
 }
 
 function toNewJob(request: JobRequest, nowMs: number): NewJob {
-  const { key, name, version, payload, disposable, task, tags } = request;
+  const { key, name, version, payload, disposable, task, tags, trace } = request;
   const { sessionId, instanceId, incarnation } = key;
   const job = { sessionId, disposable };
   if (task !== null) {
-    const run = { ...task, id: instanceId, incarnation, name, payload };
+    const run = { ...task, id: instanceId, incarnation, name, payload, trace };
     return { ...job, kind: 'task', task: toNewTask(run, nowMs) };
   }
   const tagged = tags !== undefined && { tags };
   const start = encodeMessage({ kind: 'start', name, version, payload, ...tagged });
   const hash = inputHash(payload);
-  const instance = { instanceId, incarnation, name, inputHash: hash, version, start, ...tagged };
+  const headers = trace !== undefined && { headers: encodeTrace(trace) };
+  const instance = {
+    instanceId,
+    incarnation,
+    name,
+    inputHash: hash,
+    version,
+    start,
+    ...tagged,
+    ...headers,
+  };
   return { ...job, kind: 'orchestration', instance };
 }
 
@@ -319,7 +330,7 @@ export function toNewTask(
   nowMs: number,
 ): NewTask {
   const { id, incarnation = randomToken(), name, payload, priority, dedupeKey, onFail, tags } = run;
-  const options = encodeTaskOptions(run.headers);
+  const options = encodeTaskOptions(run.headers, run.trace);
   return {
     instanceId: id,
     incarnation,

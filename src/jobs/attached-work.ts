@@ -1,4 +1,5 @@
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
+import type { CallTelemetry } from '../client/starting/traced-call.ts';
 import type { JobBackend } from './backend.ts';
 import { Job } from './job.ts';
 import { readJob, type Submitter } from './job-request.ts';
@@ -11,6 +12,7 @@ export interface AttachedWorkParams {
   readonly payloadLimitBytes: number;
   /** Throws if the client must not be used. */
   readonly assertOpen: () => void;
+  readonly telemetry?: CallTelemetry | undefined;
 }
 
 /** The jobs and sessions of a client. */
@@ -63,7 +65,13 @@ export class AttachedWork implements Submitter {
     const { backend, payloadLimitBytes } = this.#params;
     const context = { sessionId: live.id, nowMs: backend.clock.now(), payloadLimitBytes };
     const { request, checked } = readJob(definition, args, context);
-    return new Job(live.add(request, checked), live);
+    const { telemetry } = this.#params;
+    if (telemetry === undefined) return new Job(live.add(request, checked), live);
+    const { name, key } = request;
+    const span = telemetry.call({ kind: 'start', name, instanceId: key.instanceId });
+    const run = live.add({ ...request, trace: span.trace }, checked);
+    void run.stored().then(() => span.end());
+    return new Job(run, live);
   }
 
   #ownSession(): LiveSession {

@@ -13,6 +13,7 @@ import type { TaskSettings } from '../client/starting/task-request.ts';
 import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import type { Tags } from '../model/values/tags.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
@@ -32,6 +33,8 @@ export interface JobRequest {
   readonly task: TaskSettings | null;
   /** Tags of an orchestration. Those of a task are in `task`. */
   readonly tags?: Tags;
+  /** The context of the caller's span. */
+  readonly trace?: TraceContext | undefined;
 }
 
 /** The reply of a job: its output, or a typed error for every other end. */

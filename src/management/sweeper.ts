@@ -12,6 +12,8 @@ export interface SweeperParams {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly retention: ResolvedRetention;
+  /** Called after each sweep of this process. */
+  readonly onSwept?: (report: RetentionReport) => void;
 }
 
 /**
@@ -86,6 +88,7 @@ export class Sweeper {
       signal: this.#stop.signal,
       interrupted: () => this.#lease.check(true),
     });
+    this.#params.onSwept?.(report);
     // After a lost lease, its new holder writes the report.
     if (report.outcome !== 'lostLease') await writeRetention(store, 'lastReport', report);
     if (report.outcome === 'failed') logger.error({ report }, 'retention sweep failed');

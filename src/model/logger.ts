@@ -22,6 +22,15 @@ export const consoleLogger: Logger = {
   error: (fields, message) => console.error(formatLine('error', fields, message)),
 };
 
+/** Returns a logger that adds fields to each line. Fields of the line itself win. */
+export function withFields(logger: Logger, fields: () => object): Logger {
+  const write =
+    (level: keyof Logger) =>
+    (own: object, message: string): void =>
+      logger[level]({ ...fields(), ...own }, message);
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+}
+
 const maxCauses = 8;
 
 /** Formats one line with the fields, followed by the stack frames of the `error` field. */

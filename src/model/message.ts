@@ -3,6 +3,7 @@ import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { TraceContext } from './trace-context.ts';
 import type { Tags } from './values/tags.ts';
 import {
   brokenField,
@@ -108,6 +109,8 @@ interface EventRaisedMessage {
   readonly kind: 'eventRaised';
   readonly name: string;
   readonly payload: Payload | null;
+  /** The context of the caller, for the span of the turn. Never recorded in the history. */
+  readonly trace?: TraceContext;
 }
 
 /** Requests a turn. `broken`: the code broke after the turn `turnId`, and the instance fails with `failure`. */

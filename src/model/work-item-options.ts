@@ -1,6 +1,7 @@
 import type { CancellationType } from './cancel.ts';
 import { PerdureError } from './failures/errors.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
+import type { TraceContext } from './trace-context.ts';
 import { parseJson } from './values/payload.ts';
 
 /** Options of a call that are stored with the work item, for the worker. */
@@ -73,10 +74,13 @@ export type Headers = Readonly<Record<string, string>>;
 const noHeaders: Headers = Object.freeze({});
 
 /** Encodes the options of a task run; `null` if there are none. */
-export function encodeTaskOptions(headers: Headers | undefined): string | null {
-  return headers === undefined || Object.keys(headers).length === 0
-    ? null
-    : JSON.stringify({ headers });
+export function encodeTaskOptions(
+  headers: Headers | undefined,
+  trace?: TraceContext,
+): string | null {
+  const hasHeaders = headers !== undefined && Object.keys(headers).length > 0;
+  if (!hasHeaders && trace === undefined) return null;
+  return JSON.stringify({ ...(hasHeaders && { headers }), ...(trace !== undefined && { trace }) });
 }
 
 /** Decodes the headers of a task run. Throws `UNDECODABLE` for invalid ones. */
@@ -98,7 +102,10 @@ export function isHeaders(value: unknown): value is Headers {
 
 function parseHeaders(stored: string): unknown {
   try {
-    return (parseJson(stored) as { readonly headers?: unknown } | null)?.headers;
+    const options = parseJson(stored) as { readonly headers?: unknown; readonly trace?: unknown };
+    return options.headers === undefined && options.trace !== undefined
+      ? noHeaders
+      : options.headers;
   } catch {
     return undefined;
   }

@@ -36,18 +36,21 @@ export class LiveContext implements OrchestrationContext {
   readonly #started: ExecutionStarted;
   readonly #sink: Logger;
   readonly #scheduleDefaults: (activity: string) => ScheduleDefaults | undefined;
+  readonly #logFields: object | undefined;
   #log: Logger | undefined;
 
   constructor(options: {
     readonly code: LiveCode;
     readonly started: ExecutionStarted;
     readonly log: Logger;
+    readonly logFields?: object | undefined;
     /** Returns the defaults of an activity that is called by name. */
     readonly scheduleDefaults?: ((activity: string) => ScheduleDefaults | undefined) | undefined;
   }) {
     this.#code = options.code;
     this.#started = options.started;
     this.#sink = options.log;
+    this.#logFields = options.logFields;
     this.#scheduleDefaults = options.scheduleDefaults ?? none;
   }
 
@@ -85,7 +88,7 @@ export class LiveContext implements OrchestrationContext {
     const { name } = this;
     this.#log ??= contextLogger({
       sink: this.#sink,
-      fields: { instanceId, executionId, orchestration: name },
+      fields: { instanceId, executionId, orchestration: name, ...this.#logFields },
       isSilent: () => this.isReplaying,
     });
     return this.#log;

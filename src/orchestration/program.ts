@@ -12,6 +12,8 @@ export function createProgram(
   definition: OrchestrationDefinition,
   environment: {
     readonly log: Logger;
+    /** Further fields of the lines of `ctx.log`: the ids of the trace. */
+    readonly logFields?: object | undefined;
     /** Returns the defaults of an activity that is called by name. Default: none. */
     readonly scheduleDefaults?: (activity: string) => ScheduleDefaults | undefined;
   },

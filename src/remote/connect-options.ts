@@ -1,6 +1,7 @@
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
+import { isTelemetry, type Telemetry } from '../model/telemetry.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 
 /** Options of a connection to a server. */
@@ -21,6 +22,8 @@ export interface ConnectOptions {
   readonly allowInsecureHttp?: boolean | undefined;
   /** Sends the requests. Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined;
+  /** Spans for the calls of this client: `otel()` of `perdure/otel`. Default: none. */
+  readonly telemetry?: Telemetry | undefined;
 }
 
 /** Connection options, checked. */
@@ -33,6 +36,7 @@ export interface CheckedConnect {
   readonly payloadLimitBytes: number;
   readonly answerLimitBytes: number;
   readonly fetch: typeof globalThis.fetch;
+  readonly telemetry: Telemetry | undefined;
 }
 
 const keys = [
@@ -43,6 +47,7 @@ const keys = [
   'answerLimitBytes',
   'allowInsecureHttp',
   'fetch',
+  'telemetry',
 ] as const;
 
 const defaultAnswerLimitBytes = 64 * 1024 * 1024;
@@ -50,7 +55,10 @@ const defaultAnswerLimitBytes = 64 * 1024 * 1024;
 /** Checks the arguments of `connect`. Throws `INVALID_OPTION`. */
 export function readConnect(url: unknown, options: unknown): CheckedConnect {
   const given = readFields(options, 'connect()', keys);
-  const { token, allowInsecureHttp = false, fetch } = given;
+  const { token, allowInsecureHttp = false, fetch, telemetry } = given;
+  if (telemetry !== undefined && !isTelemetry(telemetry)) {
+    throw invalidOption('telemetry', telemetry, 'the result of otel() from perdure/otel');
+  }
   // Otherwise the first request would fail with an error about headers.
   if (token !== undefined && !(typeof token === 'string' && /^[\x21-\x7e]+$/.test(token))) {
     throw new PerdureError(
@@ -69,6 +77,7 @@ export function readConnect(url: unknown, options: unknown): CheckedConnect {
   return {
     baseUrl,
     token,
+    telemetry,
     requestTimeoutMs: toMs((given.requestTimeout ?? '30s') as Duration, 'requestTimeout'),
     retryForMs: toMs((given.retryFor ?? '30s') as Duration, 'retryFor'),
     payloadLimitBytes: readBytes(

@@ -88,7 +88,7 @@ export class HttpBackend implements ClientBackend {
     return new HttpRetention(this.#transport, assertOpen);
   }
 
-  async start({ id, name, version, payload, tags }: StartCall): Promise<void> {
+  async start({ id, name, version, payload, tags, trace }: StartCall): Promise<void> {
     const body = {
       id,
       name,
@@ -96,11 +96,12 @@ export class HttpBackend implements ClientBackend {
       ...(version !== null && { version }),
       ...(tags !== undefined && { tags: { ...tags } }),
     };
-    await this.#transport.call('startInstance', { body }, repeatable);
+    await this.#transport.call('startInstance', { body }, { ...repeatable, trace });
   }
 
   async runTask(call: TaskCall): Promise<TaskRun> {
-    const run = await this.#transport.call('runTask', { body: toWireTask(call) }, repeatable);
+    const options = { ...repeatable, trace: call.trace };
+    const run = await this.#transport.call('runTask', { body: toWireTask(call) }, options);
     return toTaskRun(call, run);
   }
 
@@ -108,7 +109,8 @@ export class HttpBackend implements ClientBackend {
     const all: TaskRun[] = [];
     for (const batch of inBatches(calls)) {
       const body = { requests: batch.map(toWireTask) };
-      const { runs } = await this.#transport.call('runTasks', { body }, repeatable);
+      const options = { ...repeatable, trace: batch[0]?.trace };
+      const { runs } = await this.#transport.call('runTasks', { body }, options);
       assertEach('runTasks', runs, batch);
       for (const [index, call] of batch.entries()) all.push(toTaskRun(call, runs[index]));
     }
@@ -116,9 +118,9 @@ export class HttpBackend implements ClientBackend {
   }
 
   /** Not repeatable: the event would be raised twice. */
-  async raise({ id, name, payload }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+  async raise({ id, name, payload, trace }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
     const body = { name, ...(payload !== null && { payload: decodePayload(payload) }) };
-    await this.#transport.call('raiseEvent', { params: { id }, body });
+    await this.#transport.call('raiseEvent', { params: { id }, body }, { trace });
   }
 
   cancel({ instanceId, reason, actor, cleanupMs }: CancelInstance): Promise<StopResult> {
@@ -293,7 +295,8 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { name, payload, hasGeneratedId: _, delayMs, expiresInMs, headers, tags, ...rest } = call;
+  const { name, payload, delayMs, expiresInMs, headers, tags, ...others } = call;
+  const { hasGeneratedId: _, trace: _trace, ...rest } = others;
   return {
     ...rest,
     task: name,

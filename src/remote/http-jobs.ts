@@ -222,7 +222,7 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
-  const { key, kind, name, version, payload, disposable, task, tags } = request;
+  const { key, kind, name, version, payload, disposable, task, tags, trace } = request;
   return {
     id: key.instanceId,
     incarnation: key.incarnation,
@@ -233,6 +233,10 @@ function toWireJob(request: JobRequest): NewJob {
     disposable,
     ...(task !== null && { task: toTask(task) }),
     ...(tags !== undefined && { tags: { ...tags } }),
+    ...(trace !== undefined && {
+      traceparent: trace.traceparent,
+      ...(trace.tracestate !== undefined && { tracestate: trace.tracestate }),
+    }),
   };
 }
 

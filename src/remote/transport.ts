@@ -1,4 +1,5 @@
 import { clientClosed } from '../client/waiting/instance-errors.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { writePath, type PathParams } from '../server/routes/route.ts';
 import type { CheckedConnect } from './connect-options.ts';
@@ -18,6 +19,8 @@ export interface CallOptions {
   /** Added to the timeout: how long the server may hold the request. */
   readonly waitMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Sent as the W3C headers of the request. */
+  readonly trace?: TraceContext | undefined;
 }
 
 interface Parts {
@@ -165,7 +168,7 @@ export class Transport {
     const { timeoutMs = this.#options.requestTimeoutMs, waitMs = 0 } = options;
     const isRead = method === 'GET';
     const exchange = async (signal: AbortSignal): Promise<unknown> => {
-      const init = { ...this.#init(method, parts.body), signal };
+      const init = { ...this.#init(method, parts.body, undefined, options.trace), signal };
       const response = await fetch(url, init);
       this.#wasReached = true;
       return readResponse(response, await readText(response, name, answerLimitBytes), name);
@@ -185,7 +188,14 @@ export class Transport {
     }
   }
 
-  #init(method: string, body: unknown, accept = 'application/json'): RequestInit {
+  #init(
+    ...[method, body, accept = 'application/json', trace]: readonly [
+      method: string,
+      body: unknown,
+      accept?: string,
+      trace?: TraceContext,
+    ]
+  ): RequestInit {
     const { token } = this.#options;
     return {
       method,
@@ -193,6 +203,8 @@ export class Transport {
         accept,
         ...(method === 'POST' && { 'content-type': 'application/json' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(trace !== undefined && { traceparent: trace.traceparent }),
+        ...(trace?.tracestate !== undefined && { tracestate: trace.tracestate }),
       },
       ...(method === 'POST' && { body: JSON.stringify(body ?? {}) }),
       redirect: 'error',

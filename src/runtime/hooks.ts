@@ -9,6 +9,8 @@ export interface TurnCommitted {
   /** `fast`: committed in one transaction with its cause. */
   readonly path: 'fast' | 'slow';
   readonly status: 'running' | 'completed' | 'failed' | 'canceled' | 'continuedAsNew';
+  /** With `failed`: the error of the instance. */
+  readonly error?: Error;
 }
 
 /** One finished attempt of an activity, a task or a task's `onFail` handler. */
@@ -33,6 +35,8 @@ export interface TaskEnded {
   readonly task: string;
   /** The committed status. `canceled` also if the handler returned after the cancel. */
   readonly status: TerminalStatus;
+  /** With `failed`: the error of the run. */
+  readonly error?: Error;
 }
 
 /** An instance whose code and history disagree, or whose data cannot be decoded. */

@@ -8,6 +8,8 @@ import {
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
+import { RunMetrics } from '../model/metrics/run-metrics.ts';
+import type { Telemetry } from '../model/telemetry.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import { defaultKeepSeriesMs } from '../providers/rules/series.ts';
@@ -104,10 +106,19 @@ export interface ResolvedOptions {
   readonly hooks: RuntimeHooks;
   readonly retention: ResolvedRetention | undefined;
   readonly keepSeriesMs: number;
+  readonly telemetry: Telemetry | undefined;
+  readonly metrics: RunMetrics;
 }
 
 /** Applies the defaults. Throws `INVALID_OPTION` or `INVALID_DURATION` for an invalid value. */
-export function resolveOptions(options: WorkerOptions, defaultBuildId: string): ResolvedOptions {
+export function resolveOptions(
+  options: WorkerOptions,
+  defaultBuildId: string,
+  {
+    telemetry,
+    metrics = new RunMetrics(),
+  }: { readonly telemetry?: Telemetry | undefined; readonly metrics?: RunMetrics | undefined } = {},
+): ResolvedOptions {
   const onNondeterminism = options.onNondeterminism ?? 'block';
   if (onNondeterminism !== 'block' && onNondeterminism !== 'fail') {
     throw invalidOption('onNondeterminism', onNondeterminism, "'block' or 'fail'");
@@ -149,6 +160,8 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     hooks: options.hooks ?? {},
     retention: options.retention === undefined ? undefined : resolveRetention(options.retention),
     keepSeriesMs: readKeepSeries(options.retention) ?? defaultKeepSeriesMs,
+    telemetry,
+    metrics,
   };
 }
 

@@ -9,12 +9,16 @@
  * A task run passes only work-fetcher, activity-dispatcher, activity-run and completions.
  */
 import { hostname } from 'node:os';
+import type { RetentionReport } from '../management/retention-records.ts';
 import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import type { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import { instruments } from '../model/metrics/instruments.ts';
+import type { RunMetrics } from '../model/metrics/run-metrics.ts';
 import { encodeMessage } from '../model/message.ts';
 import type { ResolvedRetryPolicy } from '../model/retry-policy.ts';
+import type { Telemetry } from '../model/telemetry.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import { toAttemptDefaults } from '../orchestration/call-options.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
@@ -57,6 +61,9 @@ export interface WorkerParams {
   readonly client: TaskClient;
   /** Called after the worker has stopped. */
   readonly onStopped: () => void;
+  readonly telemetry?: Telemetry | undefined;
+  /** Counts the work of all workers of this process. */
+  readonly metrics?: RunMetrics | undefined;
 }
 
 /** Dependencies that most parts of a worker share. */
@@ -93,6 +100,7 @@ export class Worker {
   readonly #seriesWriter: SeriesWriter;
   readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
+  readonly #endGauges: () => void;
   #stopped: Promise<void> | undefined;
 
   constructor(params: WorkerParams) {
@@ -120,7 +128,30 @@ export class Worker {
     this.#seriesWriter = new SeriesWriter({ ...this.#context, keepMs: options.keepSeriesMs });
     this.#sweeper = createSweeper(this.#context);
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
+    this.#endGauges = this.#observeGauges(slots);
     if (options.deterministicGlobals) installDeterministicGlobals();
+  }
+
+  #observeGauges(slots: Slots): () => void {
+    const { metrics } = this.#options;
+    const ends = [
+      metrics.observe(instruments.slots, () => [
+        [{ state: 'used' }, slots.taken],
+        [{ state: 'free' }, slots.free],
+      ]),
+      metrics.observe(instruments.warmInstances, () => [[{}, this.#cache.size]]),
+    ];
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+
+  /**
+   * The metrics of this process in the text format of Prometheus, for processes without a server. Counts the work of all
+   * workers of the same `Perdure` object, since it was opened.
+   */
+  get metrics(): string {
+    return this.#options.metrics.text();
   }
 
   /** The parts that run and commit turns, on every path. */
@@ -258,6 +289,7 @@ export class Worker {
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
+    this.#endGauges();
     this.#watchdog.stop();
     this.#cache.clear();
     this.#onStopped();
@@ -323,9 +355,9 @@ export class Worker {
 }
 
 function createContext(params: WorkerParams): WorkerContext {
-  const { provider, clock, client, definitions, options } = params;
+  const { provider, clock, client, definitions, options, telemetry, metrics } = params;
   const registry = new Registry(definitions);
-  const resolved = resolveOptions(options, registry.buildId);
+  const resolved = resolveOptions(options, registry.buildId, { telemetry, metrics });
   const tasks = new TaskRegistry(definitions.tasks ?? []);
   const { logger } = resolved;
   const series = new SeriesCounters();
@@ -375,7 +407,12 @@ function attemptLimitsOf({ registry, tasks }: WorkerContext): readonly AttemptLi
 
 /** Hints and due ticks wake the scheduler. `recheckMs` finds schedules of other processes whose hint was lost. */
 function createScheduler(context: WorkerContext): Scheduler {
-  return new Scheduler({ ...context, recheckMs: 5 * context.options.pollIntervalMs });
+  const { metrics, pollIntervalMs } = context.options;
+  return new Scheduler({
+    ...context,
+    recheckMs: 5 * pollIntervalMs,
+    onFired: (lateMs) => metrics.ticked(lateMs),
+  });
 }
 
 function createSessionReaper(context: WorkerContext): SessionReaper {
@@ -421,6 +458,8 @@ function createRegistration(
 }
 
 function createSweeper(context: WorkerContext): Sweeper | undefined {
-  const { retention } = context.options;
-  return retention && new Sweeper({ ...context, retention });
+  const { retention, metrics } = context.options;
+  const onSwept = ({ outcome, deleted }: RetentionReport): void =>
+    metrics.swept(outcome, deleted.instancesDeleted);
+  return retention && new Sweeper({ ...context, retention, onSwept });
 }

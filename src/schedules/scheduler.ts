@@ -14,6 +14,8 @@ export interface SchedulerParams {
   readonly logger: Logger;
   /** Maximum time between queries, in case a hint was lost, in milliseconds. */
   readonly recheckMs: number;
+  /** Called for each schedule that this process fired, with the delay since it was due, in milliseconds. */
+  readonly onFired?: (lateMs: number) => void;
 }
 
 const minDueLimit = 100;
@@ -89,6 +91,10 @@ export class Scheduler {
       const fired: boolean[] = [];
       for (let done = 0; done < ticks.length; done += maxTicks) {
         fired.push(...(await provider.tickSchedules(ticks.slice(done, done + maxTicks))));
+      }
+      for (const [index, { nextAt: dueAt }] of due.entries()) {
+        if (fired[index] === true && dueAt !== null && dueAt <= nowMs)
+          this.#params.onFired?.(nowMs - dueAt);
       }
       for (const { name, error } of ticks) {
         if (error !== null)

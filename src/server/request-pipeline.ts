@@ -1,3 +1,5 @@
+import { LocalClient } from '../client/local-client.ts';
+import { readTraceHeaders } from '../model/trace-context.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { Admission } from './limits/admission.ts';
 import {
@@ -412,7 +414,16 @@ export class RequestPipeline {
     const table = caller.definitions === undefined ? handlers : restrictedHandlers;
     const handler = table[match.name] as unknown as AnyHandler;
     const lastEventId = context.request.headers.get('last-event-id') ?? undefined;
-    return handler({ ...input, caller, signal, lastEventId }, this.#params.serverContext);
+    return handler({ ...input, caller, signal, lastEventId }, this.#contextOf(match, context));
+  }
+
+  /** Passes on the trace context of a write. */
+  #contextOf({ shape }: Match, { request: { headers } }: RequestContext): ServerContext {
+    const { serverContext } = this.#params;
+    if (shape.method !== 'POST' || !headers.has('traceparent')) return serverContext;
+    const trace = readTraceHeaders(headers, serverContext.clock.now());
+    if (trace === undefined) return serverContext;
+    return { ...serverContext, client: LocalClient.onBehalfOf(serverContext.client, trace) };
   }
 
   /** Re-authenticates an open stream or wait periodically, and aborts it when access is lost. */

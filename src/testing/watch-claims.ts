@@ -103,6 +103,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listExecutions: (params) => follow(store.listExecutions(params)),
     inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
     inspectInstances: (params) => follow(store.inspectInstances(params)),
+    readHeaders: (instanceKeys) => follow(store.readHeaders(instanceKeys)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),
     terminate: (requests) => follow(store.terminate(requests)),

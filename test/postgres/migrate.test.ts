@@ -137,6 +137,7 @@ describe('migrate()', () => {
       ['pause', '89e1b1f519fceaf2'],
       ['series', 'ce241d91ce4b39bb'],
       ['ends', 'de11ebe8ff039442'],
+      ['headers', 'aab85a3d67507ef1'],
     ]);
   });
 });

@@ -34,6 +34,8 @@ interface PlanNode {
 
 // Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
+  'headers/are-kept-with-the-instance',
+  'headers/of-children-and-detached-starts',
   'series/batches-add-up',
   'series/reads-one-name-in-a-time',
   'series/counts-stops',

@@ -53,7 +53,7 @@ describe('roles and routes', () => {
 
   it('only health is public, and every changing route requires operate or admin', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
-    expect(open).toEqual(['health']);
+    expect(open).toEqual(['health', 'live', 'ready']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
     // They only read, and are a POST because many ids do not fit into a URL.
     expect(reading.map(([name]) => name)).toEqual([
@@ -188,6 +188,8 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   readChunks: 'session',
   streamJob: 'session',
   health: 'open',
+  live: 'open',
+  ready: 'open',
   listWorkers: 'denied',
   listUnclaimedWork: 'denied',
   getSeries: 'names',

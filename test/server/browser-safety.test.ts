@@ -61,7 +61,7 @@ describe('cross-origin requests', () => {
     });
     expect(preflight.status).toBe(204);
     expect(preflight.headers.get('access-control-allow-headers')).toBe(
-      'authorization, content-type',
+      'authorization, content-type, traceparent, tracestate',
     );
     const other = await send('health', {}, { headers: { origin: 'https://evil.example' } });
     expect([other.status, other.headers.get('access-control-allow-origin')]).toEqual([403, null]);

@@ -391,6 +391,8 @@ describeServer('routes', (open) => {
   it('health, queue, metrics and OpenAPI routes return their documents', async () => {
     const { ask, fetch, send } = await openServer();
     expect(await ask('health', {})).toEqual({ status: 'ok' });
+    expect(await ask('live', {})).toEqual({ status: 'ok' });
+    expect(await ask('ready', {})).toEqual({ status: 'ok' });
     expect(await ask('queueDepths', {})).toMatchObject({ messages: 0 });
     expect(await ask('getSeries', { query: { name: 'hello' } })).toMatchObject({ items: [] });
     expect(await ask('systemMetrics', {})).toMatchObject({ instances: { completed: 0 } });
@@ -400,7 +402,7 @@ describeServer('routes', (open) => {
     expect(text).toContain('perdure_server_answers_total{route="getInstance",status="404"} 1\n');
     for (const line of text.trimEnd().split('\n')) {
       expect(line).toMatch(
-        /^(# (HELP|TYPE) perdure_\w+ .+|perdure_\w+(\{\w+="[\w-]+"(,\w+="[\w-]+")*\})? [\d.e+]+)$/,
+        /^(# (HELP|TYPE) perdure_\w+ .+|perdure_\w+(\{\w+="[\w.+-]+"(,\w+="[\w.+-]+")*\})? [\d.e+-]+)$/,
       );
     }
     expect(await ask('me', {})).toMatchObject({

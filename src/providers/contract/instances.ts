@@ -21,6 +21,8 @@ export interface NewInstance {
   readonly start: StoredMessage;
   /** Not part of the input hash. */
   readonly tags?: Tags;
+  /** The trace context of the start, as JSON text. Opaque to the store; not part of the input hash and the history. */
+  readonly headers?: string;
   /** The first turn, already run. Its events replace the start message (fast path). */
   readonly firstTurn?: Turn;
 }
@@ -347,6 +349,15 @@ export interface InstanceStore {
    * - list executions after an id, at most `limit` (read/executions-come-in-pages)
    */
   listExecutions(params: ListExecutionsParams): Promise<readonly ExecutionRecord[]>;
+
+  /**
+   * Reads the headers of instances by key. Called only by workers with telemetry.
+   *
+   * A provider must:
+   * - return them in the order of the keys, `null` for an instance without headers and for an unknown key
+   *   (headers/are-kept-with-the-instance, headers/of-children-and-detached-starts)
+   */
+  readHeaders(instanceKeys: readonly number[]): Promise<readonly (string | null)[]>;
 
   /**
    * Reads a history by instance id, for inspection.

@@ -1,6 +1,7 @@
 import { type ActivityScheduled, type HistoryEvent, type ParentRef } from '../../model/event.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import { encodeMessage } from '../../model/message.ts';
+import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { NewChild, NewWorkItem } from './turn.ts';
@@ -8,19 +9,35 @@ import type { NewChild, NewWorkItem } from './turn.ts';
 /** Converts a scheduled activity to its work item, claimed if `claimMs` is given. */
 export function toWorkItem(
   event: ActivityScheduled,
-  { claimMs, worker }: { readonly claimMs?: number | undefined; readonly worker?: string } = {},
+  {
+    claimMs,
+    worker,
+    trace,
+  }: {
+    readonly claimMs?: number | undefined;
+    readonly worker?: string;
+    readonly trace?: TraceContext | undefined;
+  } = {},
 ): NewWorkItem {
+  const options = encodeWorkOptions(event);
   return {
     operation: event.operation,
     name: event.name,
     payload: event.payload,
-    options: encodeWorkOptions(event),
+    options: trace === undefined ? options : withTrace(options, trace),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(event.options?.priority !== undefined && { priority: event.options.priority }),
     ...(claimMs !== undefined && { claimMs }),
     ...(claimMs !== undefined && worker !== undefined && { claimedBy: worker }),
+    ...(trace !== undefined && { untraced: { options, trace } }),
   };
+}
+
+/** Adds the trace context to encoded options. */
+function withTrace(options: string | null, trace: TraceContext): string {
+  const own = `"trace":${encodeTrace(trace)}}`;
+  return options === null || options === '{}' ? `{${own}` : `${options.slice(0, -1)},${own}`;
 }
 
 /** Encodes the call options that a work item carries to its worker. Opaque to the store. */
@@ -33,6 +50,7 @@ function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string
 export function toChild(
   subject: { readonly instanceId: string; readonly executionId: number },
   event: Extract<HistoryEvent, { kind: 'childScheduled' | 'detachedStarted' }>,
+  trace?: TraceContext,
 ): NewChild {
   const { name, version, childId, payload, operation, tags } = event;
   const tagged = tags !== undefined && { tags };
@@ -55,6 +73,7 @@ export function toChild(
       ...tagged,
     }),
     ...tagged,
+    ...(trace !== undefined && { headers: encodeTrace(trace) }),
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
     shielded: event.kind === 'childScheduled' && event.shielded === true,

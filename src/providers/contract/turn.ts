@@ -2,6 +2,7 @@ import type { CancellationType } from '../../model/cancel.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
+import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
@@ -24,6 +25,8 @@ export interface NewWorkItem {
   readonly claimMs?: number;
   /** With `claimMs`: the name of the worker, for operators. */
   readonly claimedBy?: string;
+  /** With a trace context: the options without it. For the process that claims the item; a store ignores it. */
+  readonly untraced?: { readonly options: string | null; readonly trace: TraceContext };
 }
 
 /** A timer. Its message becomes visible at `fireAt`, or `delayMs` after the commit. */
@@ -67,6 +70,8 @@ export interface NewChild {
   /** Sent to the starting instance if the id is taken, so that it does not wait forever. `null`: send nothing. */
   readonly ifTaken: StoredMessage | null;
   readonly tags?: Tags;
+  /** See `NewInstance.headers`. */
+  readonly headers?: string;
 }
 
 /** An activity that the turn no longer needs. */

@@ -1,5 +1,6 @@
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { Ran } from '../../model/event.ts';
+import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { CommitResult, Turn } from './turn.ts';
@@ -51,6 +52,8 @@ export interface WorkItem {
   readonly nowMs: number;
   /** Since when a worker could claim it, at most `nowMs`. */
   readonly dueAt: number;
+  /** The trace context, if it is already decoded. Absent: it is in `options`. */
+  readonly trace?: TraceContext;
   /** For `onFail`: the `Failure` of the run as JSON text. */
   readonly failure?: string;
 }

@@ -19,6 +19,7 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows } from './tables/instance-rows.ts';
@@ -79,6 +80,7 @@ export class Store implements QueueAccess {
   readonly history: History;
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
+  readonly instanceHeaders: InstanceHeaders;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -144,6 +146,7 @@ export class Store implements QueueAccess {
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
+    this.instanceHeaders = new InstanceHeaders(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.instanceList = new InstanceList(schema, this.unclaimedWork);
     this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);

@@ -17,6 +17,7 @@ import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
@@ -66,6 +67,7 @@ export class Store implements StoreAccess {
   readonly instances: InstanceRows;
   readonly outcomeUpdates: OutcomeUpdates;
   readonly instanceTags: InstanceTags;
+  readonly instanceHeaders: InstanceHeaders;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -130,6 +132,7 @@ export class Store implements StoreAccess {
     this.instances = new InstanceRows(db);
     this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceTags = new InstanceTags(db);
+    this.instanceHeaders = new InstanceHeaders(db);
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);

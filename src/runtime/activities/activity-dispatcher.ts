@@ -237,9 +237,13 @@ export class ActivityDispatcher {
 
   #start({ run, handler }: AcceptedRun): void {
     const { kind, name, claims, failures, nowMs, dueAt } = run.item;
-    const { series } = this.#params;
+    const { series, options } = this.#params;
     series.waited(name, nowMs, nowMs - dueAt);
-    if (kind === 'task' && claims === 1 && failures === 0) series.started(name, nowMs);
+    options.metrics.waited(kind, nowMs - dueAt);
+    if (kind === 'task' && claims === 1 && failures === 0) {
+      series.started(name, nowMs);
+      options.metrics.started(name);
+    }
     this.#running.add(run);
     void this.#follow(run, handler);
   }
@@ -328,6 +332,8 @@ export class ActivityDispatcher {
   #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
     const { options, series } = this.#params;
     series.attempted(run.item.name, run.item.nowMs + durationMs, durationMs);
+    options.metrics.attempt(outcomeNames[result.kind], durationMs);
+    run.endSpan(outcomeNames[result.kind], result);
     if (result.kind !== 'retry') reportFailedAttempt(options.logger, run.item, result);
     const { attemptEnded } = options.hooks;
     if (attemptEnded === undefined) return;

@@ -9,6 +9,8 @@ import {
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import { nextRetryDelayMs } from '../../model/retry-policy.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
+import type { AttemptSpan, TracedAttempt } from '../../model/telemetry.ts';
+import { traceOfOptions, type TraceIds } from '../../model/trace-context.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
@@ -84,6 +86,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #isDeleted = false;
   #isDisposed = false;
   #isLeaked = false;
+  #span: AttemptSpan | undefined;
 
   constructor(item: WorkItem, handler: WorkHandler, environment: RunEnvironment) {
     this.item = item;
@@ -120,6 +123,49 @@ export class ActivityRun implements LoopHolder, RunOperations {
   /** Whether user code was called: the condition of a task, or the handler. */
   get hasBegun(): boolean {
     return this.#hasBegun;
+  }
+
+  /** The ids of the span of the attempt, for log lines. */
+  get traceIds(): TraceIds | undefined {
+    return this.#span?.ids;
+  }
+
+  /** Marks the call of user code, and begins the span of the attempt: one that never begins has none. */
+  #markBegun(): void {
+    this.#hasBegun = true;
+    const { telemetry, logger } = this.#environment.options;
+    if (telemetry === undefined || this.#span !== undefined) return;
+    reportSafely(logger, () => (this.#span = telemetry.attempt(this.#toTraced())));
+  }
+
+  #toTraced(): TracedAttempt {
+    const { kind, name, instanceId, executionId, operation, orchestration } = this.item;
+    const { failures, claims, nowMs, dueAt, options, trace } = this.item;
+    return {
+      kind,
+      name,
+      instanceId,
+      executionId,
+      operation,
+      orchestration,
+      attempt: failures + 1,
+      isRetry: failures > 0 || claims > 1,
+      waitedMs: Math.max(0, nowMs - dueAt),
+      worker: this.#environment.options.name,
+      trace: trace ?? traceOfOptions(options),
+    };
+  }
+
+  /** Ends the span of the attempt. */
+  endSpan(outcome: string, result: AttemptResult): void {
+    const span = this.#span;
+    if (span === undefined) return;
+    const failure = 'failure' in result ? result.failure : undefined;
+    reportSafely(this.#environment.options.logger, () => span.end(outcome, failure));
+  }
+
+  #inSpan<Result>(call: () => Result): Result {
+    return this.#span === undefined ? call() : this.#span.run(call);
   }
 
   /** Returns the heartbeat since the last renewal, for the next one. */
@@ -216,8 +262,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const handler = this.#handler;
       if (handler.isSkipped !== undefined) {
         const skipped = await this.#begin(() => {
-          this.#hasBegun = true;
-          return handler.isSkipped?.(this.#context, input.value, this.item);
+          this.#markBegun();
+          return this.#inSpan(() => handler.isSkipped?.(this.#context, input.value, this.item));
         });
         if (skipped?.value === true) this.#end({ kind: 'skipped' });
         if (skipped?.value !== false) return;
@@ -269,11 +315,11 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const { options } = this.#environment;
     const { isolated } = handler;
     if (isolated === undefined) {
-      this.#hasBegun = true;
+      this.#markBegun();
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        return runAsHolder(this, () => handler.run(this.#context, input, item));
+        return runAsHolder(this, () => this.#inSpan(() => handler.run(this.#context, input, item)));
       } finally {
         const ms = performance.now() - begunAt;
         if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
@@ -290,7 +336,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
       payloadLimitBytes: options.payloadLimitBytes,
       begin: async (call) => {
         await this.#begin(() => {
-          this.#hasBegun = true;
+          this.#markBegun();
           call();
         });
       },
@@ -412,6 +458,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const { instanceId, name } = this.item;
     const result = this.#toResult(this.#stopping);
     this.#isLeaked = true;
+    options.metrics.leaked();
     leaked.add();
     this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
     reportSafely(options.logger, () => {

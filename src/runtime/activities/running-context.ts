@@ -1,5 +1,6 @@
 import { PerdureError, isPerdureError, type CanceledError } from '../../model/failures/errors.ts';
-import type { Logger } from '../../model/logger.ts';
+import { withFields, type Logger } from '../../model/logger.ts';
+import type { TraceIds } from '../../model/trace-context.ts';
 import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
@@ -10,6 +11,8 @@ import type { ResolvedOptions } from '../options.ts';
 /** The operations of a run that its context offers to the handler. */
 export interface RunOperations {
   readonly item: WorkItem;
+  /** The ids of the span of the attempt. */
+  readonly traceIds?: TraceIds | undefined;
   pointOfNoReturn(): Promise<void>;
   emit(payload: Payload): Promise<boolean>;
   /** Cancels the run of the item. Tasks only. */
@@ -32,6 +35,7 @@ export class RunningActivityContext implements ActivityContext {
   #reason: CanceledError | undefined;
   #heartbeat: { readonly heartbeat?: Payload | null } = {};
   #ended = false;
+  #log: Logger | undefined;
 
   constructor(run: RunOperations, { options, client }: RunningContextParams) {
     this.#run = run;
@@ -70,8 +74,22 @@ export class RunningActivityContext implements ActivityContext {
     return decodePayload(this.#item.heartbeat);
   }
 
+  /** The logger of the worker, with fields that identify the attempt. */
   get log(): Logger {
-    return this.#options.logger;
+    this.#log ??= withFields(this.#options.logger, () => this.#logFields());
+    return this.#log;
+  }
+
+  #logFields(): object {
+    const { instanceId, executionId, operation, name, kind, orchestration } = this.#item;
+    return {
+      instanceId,
+      ...(kind === 'activity'
+        ? { executionId, orchestration, activity: name, operation }
+        : { task: name }),
+      attempt: this.attempt,
+      ...this.#run.traceIds,
+    };
   }
 
   get signal(): AbortSignal {

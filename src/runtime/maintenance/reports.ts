@@ -2,11 +2,14 @@ import type { Clock } from '../../model/clock.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import {
   decodeFailure,
+  toError,
   toFailure,
   toLoggedError,
   type Failure,
 } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
+import type { Telemetry } from '../../model/telemetry.ts';
+import { traceOfOptions } from '../../model/trace-context.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/activity-run.ts';
@@ -96,15 +99,35 @@ export function reportSafely(logger: Logger, report: () => void): void {
   }
 }
 
+function traceTaskEnd(
+  telemetry: Telemetry,
+  { instanceId, name, options, dueAt }: WorkItem,
+  status: TerminalStatus,
+  outcome: Outcome | undefined,
+): void {
+  const trace = traceOfOptions(options);
+  const endedAt = performance.timeOrigin + performance.now();
+  telemetry.ended({
+    kind: 'task',
+    instanceId,
+    name,
+    status,
+    ...(outcome?.kind === 'failed' && { failure: outcome.failure.message }),
+    startedAt: Math.min(trace?.at ?? dueAt, endedAt),
+    endedAt,
+    trace,
+  });
+}
+
 /** Counts, logs and reports the end of a task run that this worker committed. */
 export function reportTaskEnd(
   {
     clock,
-    options: { logger, hooks },
+    options: { logger, hooks, metrics, telemetry },
     series,
   }: {
     readonly clock: Clock;
-    readonly options: Pick<ResolvedOptions, 'logger' | 'hooks'>;
+    readonly options: Pick<ResolvedOptions, 'logger' | 'hooks' | 'metrics' | 'telemetry'>;
     readonly series: SeriesCounters;
   },
   item: WorkItem,
@@ -113,7 +136,18 @@ export function reportTaskEnd(
 ): void {
   const { instanceId, name: task } = item;
   series.ended(task, clock.now(), status);
+  metrics.ended(task, status);
+  if (telemetry !== undefined)
+    reportSafely(logger, () => traceTaskEnd(telemetry, item, status, outcome));
   if (status === 'failed' && outcome?.kind === 'failed')
     reportFailedTask(logger, item, outcome.failure);
-  reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));
+  const failure = status === 'failed' && outcome?.kind === 'failed' ? outcome.failure : undefined;
+  reportSafely(logger, () =>
+    hooks.taskEnded?.({
+      instanceId,
+      task,
+      status,
+      ...(failure !== undefined && { error: toError(failure) }),
+    }),
+  );
 }

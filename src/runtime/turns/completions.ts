@@ -81,6 +81,7 @@ export class Completions {
       settled.outcome.kind !== 'canceled' &&
       instance.executionId === executionId &&
       instance.incarnation === incarnation;
+    if (options.fastPaths) options.metrics.lookedUp(instance !== undefined);
     if (!fits) {
       this.#track(this.#ack([settled]));
       return;
@@ -142,6 +143,7 @@ export class Completions {
 
   async #runTurn(instance: WarmInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
+    const beganAt = performance.now();
     const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
     const { nowMs } = time;
     const messages = batch
@@ -176,7 +178,7 @@ export class Completions {
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
-        turns.committed(instance, turn, { ...time, claimed: commit.claimed, sentAt });
+        turns.committed(instance, turn, { ...time, claimed: commit.claimed, sentAt, beganAt });
         return;
       }
     } catch (error) {

@@ -199,7 +199,7 @@ export class OrchestrationDispatcher {
       (error: unknown) => claimed.map(() => ({ ok: false as const, error })),
     );
     const rejected: RejectedTurn[] = [];
-    for (const [index, { item, instance, turn }] of claimed.entries()) {
+    for (const [index, { item, instance, turn, beganAt, causes, lateMs }] of claimed.entries()) {
       const result = results[index];
       if (result?.ok === true) {
         const commit = {
@@ -207,8 +207,11 @@ export class OrchestrationDispatcher {
           path: 'slow',
           nowMs: item.nowMs,
           sentAt,
+          beganAt,
+          causes,
         } as const;
         turns.committed(instance, turn, commit);
+        for (const ms of lateMs ?? []) options.metrics.timerFired(ms);
       } else {
         turns.rejected(instance, turn);
         rejected.push({ instance, error: result?.error });

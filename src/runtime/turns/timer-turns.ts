@@ -25,6 +25,8 @@ interface RanTurn {
   readonly lastTurn: string;
   readonly operations: readonly number[];
   readonly turn: Turn;
+  readonly beganAt: number;
+  readonly dueAts: readonly number[];
 }
 
 // Pause after a rejected turn: another process probably runs the same timers, and most turns would be rejected.
@@ -75,10 +77,12 @@ export class TimerTurns {
     const { cache, turns, options, release } = this.#params;
     const { executionId, lastTurn, version } = instance;
     const operations = dueTimers(instance, nowMs);
+    const dueAts = operations.map((operation) => instance.timers.get(operation) ?? nowMs);
     if (lastTurn === null || operations.length === 0) {
       release(instance);
       return undefined;
     }
+    const beganAt = performance.now();
     const messages = operations.map((operation): Message => {
       return { kind: 'timerFired', executionId, operation };
     });
@@ -89,6 +93,8 @@ export class TimerTurns {
         instance,
         lastTurn,
         operations,
+        dueAts,
+        beganAt,
         turn: turns.plan(instance, result, { path: 'fast', nowMs }),
       };
     } catch (error) {
@@ -115,11 +121,12 @@ export class TimerTurns {
       options.logger.debug({ error }, 'committing turns in memory failed, using the slow path');
       return [];
     });
-    for (const [index, { instance, turn }] of ran.entries()) {
+    for (const [index, { instance, turn, beganAt, dueAts }] of ran.entries()) {
       const result = results[index];
       if (result?.ok === true) {
         const { claimed } = result;
-        turns.committed(instance, turn, { claimed, path: 'fast', nowMs, sentAt });
+        turns.committed(instance, turn, { claimed, path: 'fast', nowMs, sentAt, beganAt });
+        for (const dueAt of dueAts) options.metrics.timerFired(nowMs - dueAt);
       } else {
         turns.rejected(instance, turn);
         this.#pausedUntil = clock.monotonic() + contentionPauseMs;

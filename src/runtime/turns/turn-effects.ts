@@ -8,6 +8,7 @@ import {
   type TimerCreated,
 } from '../../model/event.ts';
 import { encodeMessage, type Message } from '../../model/message.ts';
+import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
 import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
@@ -29,6 +30,8 @@ export interface TurnSubject {
   readonly name: string;
   readonly version: string;
   readonly parent: ParentRef | null;
+  /** The context of the start, if telemetry is on. */
+  readonly trace?: TraceContext | undefined;
 }
 
 export interface TurnEffectsParams {
@@ -113,7 +116,11 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     case 'activityScheduled':
       if (neverNeeded(effects, event)) break;
       effects.workItems.push(
-        toWorkItem(event, { claimMs: params.claimMs(event.name), worker: params.worker }),
+        toWorkItem(event, {
+          claimMs: params.claimMs(event.name),
+          worker: params.worker,
+          trace: traceOf(params.subject),
+        }),
       );
       break;
     case 'timerCreated':
@@ -122,10 +129,10 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       break;
     case 'childScheduled':
       if (neverNeeded(effects, event)) break;
-      effects.children.push(toChild(params.subject, event));
+      effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
       break;
     case 'detachedStarted':
-      effects.children.push(toChild(params.subject, event));
+      effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
       break;
     case 'customStatusSet':
       effects.customStatus = event.payload;
@@ -142,6 +149,10 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     default:
       break;
   }
+}
+
+function traceOf({ trace, executionId }: TurnSubject): TraceContext | undefined {
+  return traceOfExecution(trace, executionId);
 }
 
 // An operation that was scheduled and withdrawn in the same turn never reaches the store, unless the code awaits its

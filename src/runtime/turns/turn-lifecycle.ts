@@ -1,7 +1,9 @@
 import type { Clock } from '../../model/clock.ts';
 import { isIncoming, type HistoryEvent } from '../../model/event.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
+import { decodeFailure, toError } from '../../model/failures/failure.ts';
 import { decodeMessage } from '../../model/message.ts';
+import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
@@ -15,6 +17,7 @@ import type { ResolvedOptions } from '../options.ts';
 import type { FreshReplays } from './fresh-replays.ts';
 import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
+import { traceTurn } from './turn-trace.ts';
 import type { WarmCache } from './warm-cache.ts';
 import type { WarmTimers } from './timer-turns.ts';
 
@@ -89,6 +92,10 @@ export class TurnLifecycle {
       readonly claimed: readonly ClaimedAtInsert[];
       /** Monotonic time before the commit was sent. Leases of the claimed items start here. */
       readonly sentAt: number;
+      /** When the turn began, by `performance.now()`. */
+      readonly beganAt: number;
+      /** The contexts of the events that the turn received. */
+      readonly causes?: readonly TraceContext[] | undefined;
     },
   ): void {
     const { cache, options } = this.#params;
@@ -100,6 +107,7 @@ export class TurnLifecycle {
       instance.timers.set(operation, Math.ceil(fireAt));
     instance.code.faults.committed(turn.turnId);
     this.#count(instance, turn, commit.nowMs);
+    this.#measure(instance, turn, commit);
     this.#report(instance, turn, commit.path);
     if (turn.outcome.status === 'failed')
       reportFailedInstance(options.logger, instance, turn.outcome.failure);
@@ -151,7 +159,8 @@ export class TurnLifecycle {
         name: item.name,
         orchestration: instance.name,
         payload: item.payload,
-        options: item.options,
+        options: item.untraced === undefined ? item.options : item.untraced.options,
+        ...(item.untraced !== undefined && { trace: item.untraced.trace }),
         claims: 1,
         failures: 0,
         heartbeat: null,
@@ -176,12 +185,32 @@ export class TurnLifecycle {
   }
 
   #count({ name, executionId, execution }: WarmInstance, turn: Turn, nowMs: number): void {
-    const { series } = this.#params;
+    const { series, options } = this.#params;
     const { status } = turn.outcome;
-    if (executionId === 1 && turn.firstEventId === 1) series.started(name, nowMs);
-    if (status !== 'running' && status !== 'continuedAsNew') {
-      series.ended(name, nowMs, status, nowMs - execution.startedAt);
+    if (executionId === 1 && turn.firstEventId === 1) {
+      series.started(name, nowMs);
+      options.metrics.started(name);
     }
+    if (status !== 'running' && status !== 'continuedAsNew') {
+      const durationMs = nowMs - execution.startedAt;
+      series.ended(name, nowMs, status, durationMs);
+      options.metrics.ended(name, status, durationMs);
+    }
+  }
+
+  #measure(
+    instance: WarmInstance,
+    turn: Turn,
+    commit: Parameters<TurnLifecycle['committed']>[2],
+  ): void {
+    const { metrics, telemetry, logger } = this.#params.options;
+    const endedAt = performance.now();
+    metrics.turn(commit.path, endedAt - commit.beganAt);
+    if (telemetry === undefined) return;
+    const { path, beganAt, causes } = commit;
+    reportSafely(logger, () =>
+      traceTurn(telemetry, instance, turn, { path, beganAt, endedAt, causes }),
+    );
   }
 
   #report(instance: WarmInstance, turn: Turn, path: 'fast' | 'slow'): void {
@@ -196,6 +225,9 @@ export class TurnLifecycle {
         events: turn.events.length,
         path,
         status: turn.outcome.status,
+        ...(turn.outcome.status === 'failed' && {
+          error: toError(decodeFailure(turn.outcome.failure)),
+        }),
       }),
     );
   }
@@ -242,8 +274,10 @@ export class FirstTurns {
 
   async #create(newInstance: NewInstance, version: string): Promise<CreateResult> {
     const { provider, clock, programs, turns, options, replays } = this.#params;
-    const { instanceId, incarnation, name } = newInstance;
-    const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null };
+    const { instanceId, incarnation, name, headers } = newInstance;
+    const trace = options.telemetry === undefined ? undefined : decodeTrace(headers);
+    const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null, trace };
+    const beganAt = performance.now();
     let code = programs.create({ ...subject, incarnation });
     const { execution } = code;
     const nowMs = Math.floor(clock.now());
@@ -280,7 +314,7 @@ export class FirstTurns {
         code,
         lastTurn: null,
       });
-      turns.committed(instance, firstTurn, { ...time, claimed, sentAt });
+      turns.committed(instance, firstTurn, { ...time, claimed, sentAt, beganAt });
     }
     return result as CreateResult;
   }

@@ -2,6 +2,7 @@ import { isPerdureError, NondeterminismError } from '../../model/failures/errors
 import { decodeEvent, type StoredEvent, type TerminalEvent } from '../../model/event.ts';
 import { platformFailure, type Failure } from '../../model/failures/failure.ts';
 import { decodeMessage, type Message, type StoredMessage } from '../../model/message.ts';
+import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type {
   OrchestrationAbandon,
@@ -15,6 +16,7 @@ import type { ResolvedOptions } from '../options.ts';
 import { toBlocked } from './blocked-turn.ts';
 import { reportBlocked, reportSafely } from '../maintenance/reports.ts';
 import { toTurn } from './turn-effects.ts';
+import { causesOf } from './turn-trace.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
@@ -24,6 +26,12 @@ export interface ClaimedTurn {
   readonly item: OrchestrationItem;
   readonly instance: WarmInstance;
   readonly turn: Turn;
+  /** When the turn began, by `performance.now()`. */
+  readonly beganAt: number;
+  /** The contexts of the events that the turn received. */
+  readonly causes?: readonly TraceContext[];
+  /** How late its timers fired, in milliseconds. */
+  readonly lateMs?: readonly number[];
 }
 
 /** A claim to release. */
@@ -74,9 +82,12 @@ export class TurnRunner {
     isHeld: (lockToken: string) => boolean,
   ): Promise<readonly ClaimResult[]> {
     const warm = await Promise.all(items.map((item) => this.#acquireWarm(item)));
+    const cold = items.filter((_, index) => warm[index] === undefined);
+    for (const instance of warm) this.#params.options.metrics.lookedUp(instance !== undefined);
+    const traces = await this.#readTraces(cold);
     let histories: ReadonlyMap<number, readonly StoredEvent[]>;
     try {
-      histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
+      histories = await this.#readHistories(cold);
     } catch (error) {
       this.#params.options.logger.warn({ error }, 'reading histories failed, will retry');
       for (const instance of warm) if (instance !== undefined) this.#params.release(instance);
@@ -86,7 +97,9 @@ export class TurnRunner {
     for (const [index, item] of items.entries()) {
       const instance = warm[index];
       if (isHeld(item.lockToken)) {
-        results.push(await this.#runOne(item, instance, histories.get(item.instanceKey) ?? []));
+        const history = histories.get(item.instanceKey) ?? [];
+        const trace = traces?.get(item.instanceKey);
+        results.push(await this.#runOne(item, instance, { history, trace }));
       } else {
         if (instance !== undefined) this.#params.release(instance);
         results.push(releaseExpired(item.lockToken));
@@ -111,6 +124,23 @@ export class TurnRunner {
     return undefined;
   }
 
+  /** Reads the trace contexts of instances that are not warm. Only with telemetry, which must not fail a turn. */
+  async #readTraces(
+    items: readonly OrchestrationItem[],
+  ): Promise<ReadonlyMap<number, TraceContext | undefined> | undefined> {
+    const { provider, options } = this.#params;
+    if (options.telemetry === undefined || items.length === 0) return undefined;
+    try {
+      const headers = await provider.readHeaders(items.map(({ instanceKey }) => instanceKey));
+      return new Map(
+        items.map(({ instanceKey }, index) => [instanceKey, decodeTrace(headers[index])]),
+      );
+    } catch (error) {
+      options.logger.debug({ error }, 'reading trace contexts failed');
+      return undefined;
+    }
+  }
+
   async #readHistories(
     items: readonly OrchestrationItem[],
   ): Promise<ReadonlyMap<number, readonly StoredEvent[]>> {
@@ -125,9 +155,10 @@ export class TurnRunner {
   async #runOne(
     item: OrchestrationItem,
     warm: WarmInstance | undefined,
-    history: readonly StoredEvent[],
+    stored: StoredParts,
   ): Promise<ClaimResult> {
     const { options, turns, replays } = this.#params;
+    const beganAt = performance.now();
     let instance = warm;
     try {
       const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
@@ -140,7 +171,8 @@ export class TurnRunner {
         });
       }
       const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
-      instance ??= await this.#rebuild(item, messages, history);
+      instance ??= await this.#rebuild(item, messages, stored);
+      const lateMs = latenessOf(messages, instance.timers, { ...stored, nowMs: item.nowMs });
       instance.claim = item.lockToken;
       const { version } = instance;
       const result = await instance.execution.turn({ messages, nowMs: item.nowMs, version });
@@ -151,6 +183,9 @@ export class TurnRunner {
         kind: 'turn',
         item,
         instance,
+        beganAt,
+        ...(options.telemetry !== undefined && { causes: causesOf(messages) }),
+        ...(lateMs.length > 0 && { lateMs }),
         turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
       };
     } catch (error) {
@@ -197,9 +232,10 @@ export class TurnRunner {
   async #rebuild(
     item: OrchestrationItem,
     messages: readonly Message[],
-    history: readonly StoredEvent[],
+    { history, trace }: StoredParts,
   ): Promise<WarmInstance> {
-    const instance = this.#createInstance(item, this.#pickVersion(item, messages), 'create');
+    const version = this.#pickVersion(item, messages);
+    const instance = this.#createInstance(item, { version, trace }, 'create');
     await instance.acquire();
     instance.claim = item.lockToken;
     try {
@@ -219,11 +255,11 @@ export class TurnRunner {
 
   #createInstance(
     item: OrchestrationItem,
-    version: string,
+    { version, trace }: { readonly version: string; readonly trace?: TraceContext | undefined },
     kind: 'create' | 'createInert',
   ): WarmInstance {
     const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
-    const subject = { instanceId, executionId, name, version, parent };
+    const subject = { instanceId, executionId, name, version, parent, trace };
     const { programs } = this.#params;
     const code = programs[kind]({ ...subject, incarnation });
     return new WarmInstance({ instanceKey, subject, incarnation, code, lastTurn });
@@ -247,7 +283,8 @@ export class TurnRunner {
 
   /** Ends an instance without running its code. */
   #end(item: OrchestrationItem, warm: WarmInstance | undefined, event: TerminalEvent): ClaimedTurn {
-    const instance = warm ?? this.#createInstance(item, this.#pickVersion(item, []), 'createInert');
+    const version = this.#pickVersion(item, []);
+    const instance = warm ?? this.#createInstance(item, { version }, 'createInert');
     if (warm === undefined) instance.tryAcquire();
     const turn = toTurn({
       subject: instance,
@@ -257,7 +294,7 @@ export class TurnRunner {
       cleanupMs: this.#params.options.cleanupTimeoutMs,
       worker: this.#params.options.name,
     });
-    return { kind: 'turn', item, instance, turn };
+    return { kind: 'turn', item, instance, turn, beganAt: performance.now() };
   }
 
   // Blocks instead of failing: a bad deploy must not end instances. A build that agrees unblocks it.
@@ -268,6 +305,7 @@ export class TurnRunner {
     if (this.#backoffMs.size >= maxBackoffEntries) this.#backoffMs.clear();
     this.#backoffMs.set(instanceId, Math.min(delayMs * 2, maxBackoffMs));
     const reason = error instanceof Error ? error.message : String(error);
+    options.metrics.blocked();
     reportSafely(options.logger, () =>
       reportBlocked(options.logger, { instanceId, orchestration: name, retryInMs: delayMs }, error),
     );
@@ -290,6 +328,30 @@ export class TurnRunner {
       },
     };
   }
+}
+
+/** What the store has of an instance that is not warm. */
+interface StoredParts {
+  readonly history: readonly StoredEvent[];
+  readonly trace: TraceContext | undefined;
+}
+
+/** Returns how late timers fire, in milliseconds. Reads the due time from the history if this process did not set it. */
+function latenessOf(
+  messages: readonly Message[],
+  timers: ReadonlyMap<number, number>,
+  { history, nowMs }: Pick<StoredParts, 'history'> & { readonly nowMs: number },
+): readonly number[] {
+  const fired = messages.flatMap((message) =>
+    message.kind === 'timerFired' ? [message.operation] : [],
+  );
+  if (fired.length === 0) return fired;
+  const created = history.filter(({ kind }) => kind === 'timerCreated').map(decodeEvent);
+  return fired.flatMap((operation) => {
+    const timer = created.find((event) => 'operation' in event && event.operation === operation);
+    const dueAt = timer?.kind === 'timerCreated' ? timer.fireAt : timers.get(operation);
+    return dueAt === undefined ? [] : [nowMs - dueAt];
+  });
 }
 
 /** Ignores a reported fault unless the instance is still at the turn after which its code failed. */

@@ -1,6 +1,7 @@
 import type { ParentRef } from '../../model/event.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import type { Failure } from '../../model/failures/failure.ts';
+import { traceIdsOf, type TraceContext } from '../../model/trace-context.ts';
 import { createProgram } from '../../orchestration/program.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import { Execution } from '../../replay/execution.ts';
@@ -18,6 +19,7 @@ export class WarmInstance implements TurnSubject, LoopHolder {
   readonly name: string;
   readonly version: string;
   readonly parent: ParentRef | null;
+  readonly trace: TraceContext | undefined;
   /** Replaced only by an equal copy that was replayed from the store. */
   code: InstanceCode;
   /** Outcomes of this process that wait for a turn. */
@@ -51,6 +53,7 @@ export class WarmInstance implements TurnSubject, LoopHolder {
     this.name = fields.subject.name;
     this.version = fields.subject.version;
     this.parent = fields.subject.parent;
+    this.trace = fields.subject.trace;
     this.code = fields.code;
     this.lastTurn = fields.lastTurn;
     fields.code.execution.holder = this;
@@ -117,6 +120,7 @@ export interface ProgramSubject {
   readonly executionId: number;
   readonly name: string;
   readonly version: string;
+  readonly trace?: TraceContext | undefined;
 }
 
 /** The code of an instance in memory. */
@@ -159,7 +163,7 @@ export class ProgramFactory {
 
   /** Creates an execution. `'replay'`: for a replay directly after the same code ran. Throws `UNREGISTERED`. */
   create(subject: ProgramSubject, purpose: 'run' | 'replay' = 'run'): InstanceCode {
-    const { instanceId, incarnation, executionId, name, version } = subject;
+    const { instanceId, incarnation, executionId, name, version, trace } = subject;
     const definition = this.#registry.find(name, version);
     if (definition === undefined) {
       throw new PerdureError(
@@ -174,6 +178,7 @@ export class ProgramFactory {
       executionId,
       program: createProgram(definition, {
         log: this.#options.logger,
+        ...(trace !== undefined && { logFields: traceIdsOf(trace) }),
         scheduleDefaults: (activity) => this.#registry.scheduleDefaults(activity),
       }),
       payloadLimitBytes: this.#options.payloadLimitBytes,

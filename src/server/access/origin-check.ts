@@ -67,7 +67,7 @@ export class OriginCheck {
     return {
       ...cors,
       'access-control-allow-methods': 'GET, POST',
-      'access-control-allow-headers': 'authorization, content-type',
+      'access-control-allow-headers': 'authorization, content-type, traceparent, tracestate',
       'access-control-max-age': '600',
     };
   }

@@ -238,6 +238,8 @@ export const restrictedHandlers: Handlers<Routes> = {
 
   // These return nothing about definitions.
   health: handlers.health,
+  live: handlers.live,
+  ready: handlers.ready,
   openApi: handlers.openApi,
   listWorkers: rejectRestricted,
   listUnclaimedWork: rejectRestricted,

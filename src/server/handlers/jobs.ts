@@ -5,6 +5,7 @@ import type { ChunkPage, JobReply, JobRequest, JobStop } from '../../jobs/backen
 import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
+import { toTrace } from '../../model/trace-context.ts';
 import { checkTags } from '../../model/values/tags.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
@@ -39,12 +40,12 @@ const streamPageSize = 16;
 
 export const jobHandlers: Handlers<typeof jobRoutes> = {
   async submitJobs({ params, body, caller }, context) {
-    const { jobs, owners, bindings, payloadLimitBytes, showStacks } = context;
+    const { jobs, owners, bindings, payloadLimitBytes, showStacks, clock } = context;
     await owners.check(params.id, caller);
     const results = await Promise.allSettled(
       body.jobs.map(async (job) => {
         if (!allows(caller, job.name)) throw forbiddenDefinition(job.name);
-        const request = toRequest(params.id, job, payloadLimitBytes);
+        const request = toRequest(params.id, job, { payloadLimitBytes, nowMs: clock.now() });
         const created = await hideDefinitionName(
           caller,
           request.key.instanceId,
@@ -221,10 +222,11 @@ function noReply(id: string): JobReply {
 function toRequest(
   sessionId: string,
   job: z.output<typeof newJob>,
-  payloadLimitBytes: number,
+  { payloadLimitBytes, nowMs }: { readonly payloadLimitBytes: number; readonly nowMs: number },
 ): JobRequest {
   const { kind, version, input, disposable = false } = job;
   const tags = checkTags(job.tags);
+  const trace = toTrace({ traceparent: job.traceparent, tracestate: job.tracestate, at: nowMs });
   const name = checkName(job.name, `${kind === 'task' ? 'Task' : 'Orchestration'} name`);
   return {
     key: { sessionId, instanceId: checkInstanceId(job.id), incarnation: job.incarnation },
@@ -236,6 +238,7 @@ function toRequest(
     disposable,
     task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
     ...(tags !== undefined && { tags }),
+    ...(trace !== undefined && { trace }),
   };
 }
 

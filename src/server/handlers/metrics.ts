@@ -1,3 +1,4 @@
+import { LocalClient } from '../../client/local-client.ts';
 import { findAttention } from '../../client/explaining/find-attention.ts';
 import { allows } from '../access/allowed-definitions.ts';
 import type { Handlers } from '../server-context.ts';
@@ -5,8 +6,18 @@ import { toPrometheus } from '../monitoring/prometheus.ts';
 import type { metricRoutes } from '../routes/metrics.ts';
 import { watchInstances } from './views.ts';
 
+/** The store counts blocked instances up to this number. */
+const maxBlocked = 10_000;
+
 export const metricHandlers: Handlers<typeof metricRoutes> = {
   async health(_, { checkHealth }) {
+    await checkHealth();
+    return { status: 'ok' };
+  },
+  async live() {
+    return { status: 'ok' };
+  },
+  async ready(_, { checkHealth }) {
     await checkHealth();
     return { status: 'ok' };
   },
@@ -27,14 +38,17 @@ export const metricHandlers: Handlers<typeof metricRoutes> = {
     return client.systemMetrics();
   },
   async prometheus(_, { client, clock, metrics: figures }) {
-    const [system, queues, workers, unclaimed] = await Promise.all([
+    const [system, queues, workers, unclaimed, blocked, retention] = await Promise.all([
       client.systemMetrics(),
       client.queueDepths(),
       client.workers(),
       client.unclaimedWork(),
+      client.count({ blocked: true }, { cap: maxBlocked }),
+      client.retention.status(),
     ]);
-    const nowMs = clock.now();
-    return toPrometheus({ system, queues, workers, unclaimed, server: figures, nowMs });
+    const store = { system, queues, workers, unclaimed, blocked: blocked.count, retention };
+    const { metrics } = LocalClient.internals(client);
+    return toPrometheus({ ...store, server: figures, nowMs: clock.now() }) + metrics();
   },
   async openApi(_, { openApi }) {
     return openApi();

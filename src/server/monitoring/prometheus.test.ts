@@ -45,6 +45,8 @@ it('toPrometheus() counts workers and escapes the names of unclaimed definitions
     },
     queues: { orchestrations: depth, activities: depth, tasks: depth, messages: 0 },
     workers: [worker, { ...worker, id: 'b', status: 'stale' }],
+    blocked: 0,
+    retention: { paused: null, lastReport: null, policies: null, fullWalkAt: null },
     unclaimed: [
       { kind: 'orchestration', name: 'order', version: '2', dueForMs: 12_500 },
       { kind: 'task', name: 'a"} 1\nevil{x="\\', dueForMs: 10_000 },

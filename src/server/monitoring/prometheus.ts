@@ -3,37 +3,39 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
+import type { RetentionStatus } from '../../management/retention-records.ts';
+import { formatMetric, type TextSample } from '../../model/metrics/prometheus-text.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../../client/reading/workers.ts';
 import type { ServerMetrics } from './server-metrics.ts';
-
-type Labels = Readonly<Record<string, string | number>>;
-type Sample = readonly [labels: Labels, value: number];
 
 export function toPrometheus(params: {
   readonly system: SystemMetrics;
   readonly queues: QueueDepths;
   readonly workers: readonly WorkerInfo[];
   readonly unclaimed: readonly UnclaimedWorkInfo[];
+  /** The number of blocked instances, up to 10,000. */
+  readonly blocked: number;
+  readonly retention: RetentionStatus;
   readonly server: ServerMetrics;
   readonly nowMs: number;
 }): string {
-  const { system, queues, workers, unclaimed, server, nowMs } = params;
+  const { system, queues, workers, unclaimed, blocked, retention, server, nowMs } = params;
   const depths = (['orchestrations', 'activities', 'tasks'] as const).map(
     (queue) => [queue, queues[queue]] as const,
   );
-  const byState = depths.flatMap(([queue, depth]): readonly Sample[] =>
+  const byState = depths.flatMap(([queue, depth]): readonly TextSample[] =>
     (['ready', 'delayed', 'claimed', 'paused'] as const).map((state) => [
       { queue, state },
       depth[state],
     ]),
   );
-  const ages = depths.map(([queue, depth]): Sample => [{ queue }, ageOf(depth, nowMs)]);
-  const load = server.gauges.map(([what, value]): Sample => [{ what }, value]);
-  const responses = server.responses.map(({ route, status, count }): Sample => [
+  const ages = depths.map(([queue, depth]): TextSample => [{ queue }, ageOf(depth, nowMs)]);
+  const load = server.gauges.map(([what, value]): TextSample => [{ what }, value]);
+  const responses = server.responses.map(({ route, status, count }): TextSample => [
     { route, status },
     count,
   ]);
-  const rejections = server.rejections.map(({ status, reason, count }): Sample => [
+  const rejections = server.rejections.map(({ status, reason, count }): TextSample => [
     { status, reason },
     count,
   ]);
@@ -47,6 +49,18 @@ export function toPrometheus(params: {
     ),
     gauge('perdure_paused_instances', 'Paused instances.', system.pausedInstances),
     gauge('perdure_paused_definitions', 'Paused definitions.', system.pausedDefinitions),
+    gauge('perdure_blocked_instances', 'Blocked instances, counted up to 10,000.', blocked),
+    gauge('perdure_retention_paused', 'Whether retention is paused.', retention.paused ? 1 : 0),
+    gauge(
+      'perdure_retention_last_sweep_timestamp_seconds',
+      'When the last retention sweep ended, in seconds since the epoch; 0 for none.',
+      (retention.lastReport?.endedAt ?? 0) / 1_000,
+    ),
+    gauge(
+      'perdure_retention_last_sweep_left',
+      'Due roots that the last retention sweep skipped.',
+      retention.lastReport?.left ?? 0,
+    ),
     gauge('perdure_storage_bytes', 'Size of the store, in bytes.', storageBytes),
     gauge('perdure_reclaimable_bytes', 'Bytes that a vacuum could reclaim.', reclaimableBytes),
     gauge(
@@ -80,7 +94,7 @@ export function toPrometheus(params: {
     gauge(
       'perdure_unclaimed_work_seconds',
       'Time that the oldest entry of such a definition has been due, in seconds.',
-      unclaimed.map(({ kind, name, version, dueForMs }): Sample => [
+      unclaimed.map(({ kind, name, version, dueForMs }): TextSample => [
         { kind, name, ...(version !== undefined && { version }) },
         dueForMs / 1_000,
       ]),
@@ -99,18 +113,18 @@ export function toPrometheus(params: {
   ].join('');
 }
 
-function bySubject(name: string, counts: Readonly<Record<string, number>>): readonly Sample[] {
+function bySubject(name: string, counts: Readonly<Record<string, number>>): readonly TextSample[] {
   return Object.entries(counts).map(([subject, count]) => [{ [name]: subject }, count]);
 }
 
-function byStatus(workers: readonly WorkerInfo[]): readonly Sample[] {
-  return (['live', 'stale'] as const).map((status): Sample => [
+function byStatus(workers: readonly WorkerInfo[]): readonly TextSample[] {
+  return (['live', 'stale'] as const).map((status): TextSample => [
     { status },
     workers.filter((worker) => worker.status === status).length,
   ]);
 }
 
-function slotsOf(workers: readonly WorkerInfo[]): readonly Sample[] {
+function slotsOf(workers: readonly WorkerInfo[]): readonly TextSample[] {
   const used = sum(workers, ({ slots }) => slots.inUse);
   const free = sum(workers, ({ slots }) => Math.max(0, slots.activities - slots.inUse));
   return [
@@ -131,27 +145,10 @@ function ageOf({ oldestReadyAt }: QueueDepth, nowMs: number): number {
   return oldestReadyAt === null ? 0 : Math.max(0, nowMs - oldestReadyAt) / 1_000;
 }
 
-function gauge(name: string, help: string, value: number | readonly Sample[]): string {
-  return metric(name, 'gauge', help, typeof value === 'number' ? [[{}, value]] : value);
+function gauge(name: string, help: string, value: number | readonly TextSample[]): string {
+  return formatMetric(name, 'gauge', help, typeof value === 'number' ? [[{}, value]] : value);
 }
 
-function counter(name: string, help: string, samples: readonly Sample[]): string {
-  return metric(name, 'counter', help, samples);
-}
-
-function metric(
-  ...[name, type, help, samples]: readonly [string, 'gauge' | 'counter', string, readonly Sample[]]
-): string {
-  const lines = samples.map(([labels, value]) => `${name}${formatLabels(labels)} ${value}\n`);
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
-}
-
-function formatLabels(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
-  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
-}
-
-/** Escapes a label value as the text format of Prometheus requires: names of definitions may contain any character. */
-function escapeLabel(value: string | number): string {
-  return String(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+function counter(name: string, help: string, samples: readonly TextSample[]): string {
+  return formatMetric(name, 'counter', help, samples);
 }

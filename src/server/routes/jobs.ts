@@ -43,6 +43,10 @@ export const newJob = z.strictObject({
   disposable: z.boolean().optional().meta({
     description: 'Whether the definition has a hook for results that the caller gave up.',
   }),
+  traceparent: z.string().max(55).optional().meta({
+    description: 'W3C trace context of the caller. An invalid one is ignored.',
+  }),
+  tracestate: z.string().max(512).optional(),
   task: z
     .strictObject({
       priority: z.number().optional(),

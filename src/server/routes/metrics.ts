@@ -96,6 +96,20 @@ export const metricRoutes = {
     summary: 'Checks that the server and its store are available.',
     response: z.strictObject({ status: z.literal('ok') }),
   }),
+  live: route({
+    method: 'GET',
+    path: '/v1/health/live',
+    role: 'public',
+    summary: 'Checks that the process responds. Reads nothing. For liveness probes.',
+    response: z.strictObject({ status: z.literal('ok') }),
+  }),
+  ready: route({
+    method: 'GET',
+    path: '/v1/health/ready',
+    role: 'public',
+    summary: 'Checks that the server accepts requests and reaches its store. For readiness probes.',
+    response: z.strictObject({ status: z.literal('ok') }),
+  }),
   queueDepths: route({
     method: 'GET',
     path: '/v1/queues',
@@ -130,7 +144,8 @@ export const metricRoutes = {
     method: 'GET',
     path: '/v1/metrics',
     role: 'read',
-    summary: 'Returns the metrics of the store and the server in the format of Prometheus.',
+    summary:
+      'Returns the metrics of the store, the server and the workers of its process in the format of Prometheus.',
     as: 'text',
   }),
   openApi: route({

@@ -24,6 +24,7 @@ import { expiries } from './cases/tasks/expiries.ts';
 import { fencing } from './cases/queues/fencing.ts';
 import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
+import { headersCases } from './cases/instances/headers.ts';
 import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
@@ -128,6 +129,7 @@ export const capabilities: readonly Capability[] = [
   undecodableData,
   filters,
   waits,
+  headersCases,
   hints,
   reads,
   lists,

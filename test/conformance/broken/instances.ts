@@ -239,6 +239,36 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a first turn drops the headers of its start',
+    rejectedBy: 'headers/are-kept-with-the-instance',
+    override: ({ provider }) => ({
+      createInstances: (instances) =>
+        provider.createInstances(
+          instances.map(({ headers, ...instance }) =>
+            instance.firstTurn === undefined && headers !== undefined
+              ? { ...instance, headers }
+              : instance,
+          ),
+        ),
+    }),
+  },
+  {
+    fault: 'children have no headers',
+    rejectedBy: 'headers/of-children-and-detached-starts',
+    override: ({ provider }) => ({
+      ackOrchestrationItems: (acks) =>
+        provider.ackOrchestrationItems(
+          acks.map((ack) => ({
+            ...ack,
+            turn: {
+              ...ack.turn,
+              children: ack.turn.children.map(({ headers: _, ...child }) => child),
+            },
+          })),
+        ),
+    }),
+  },
+  {
     fault: 'readInstanceHistory() ignores maxBytes',
     rejectedBy: 'read/history-ends-at-its-bytes',
     override: ({ provider }) => ({

@@ -205,7 +205,7 @@ describe('limits per token', () => {
     for (const events of streams) events.close();
   });
 
-  it('/v1/health responds when all request capacity is used', async () => {
+  it('the health routes respond when all request capacity is used', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
     const { send } = server;
     holdAuditRequests(server);
@@ -214,7 +214,9 @@ describe('limits per token', () => {
     const full = [1, 2].map(() => send('listAudit', {}, { signal }).catch(() => undefined));
     await expect.poll(async () => (await send('systemMetrics', {})).status, longPoll).toBe(503);
     for (let n = 0; n < 5; n += 1) {
-      expect((await send('health', {}, { token: '' })).status).toBe(200);
+      for (const route of ['health', 'live', 'ready'] as const) {
+        expect((await send(route, {}, { token: '' })).status).toBe(200);
+      }
     }
     controller.abort();
     await Promise.all(full);

@@ -64,6 +64,9 @@ export function createInstanceStore(store: Store): InstanceStore {
     listExecutions: (params) =>
       store.read('listExecutions', (tx) => store.instanceRecords.listExecutions(tx, params)),
 
+    readHeaders: (instanceKeys) =>
+      store.read('readHeaders', (tx) => store.instanceHeaders.read(tx, instanceKeys)),
+
     readInstanceHistory: ({ instanceId, maxBytes, ...range }) =>
       store.read('readInstanceHistory', async (tx) => {
         const instanceKey = await store.instanceRecords.keyOf(tx, instanceId);
@@ -105,6 +108,13 @@ export async function create(
     Array.from(starts.values(), ({ instance: { tags }, row: { instanceKey } }) => ({
       instanceKey,
       tags,
+    })),
+  );
+  await store.instanceHeaders.add(
+    scope.tx,
+    Array.from(starts.values(), ({ instance: { headers }, row: { instanceKey } }) => ({
+      instanceKey,
+      headers,
     })),
   );
   const claimed = await commitStarts(store, batch, [...starts.values()]);

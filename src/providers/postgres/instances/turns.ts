@@ -21,6 +21,7 @@ import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
+import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
@@ -46,6 +47,7 @@ interface Parts {
   readonly pauseRows: PauseRows;
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
+  readonly instanceHeaders: InstanceHeaders;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -169,6 +171,7 @@ export class Turns {
         instanceKey === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
+    await this.#addHeaders(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
     const treePauses = new Map(
       (
@@ -202,6 +205,24 @@ export class Turns {
       }
     }
     return late;
+  }
+
+  async #addHeaders(
+    { scope }: Batch,
+    children: readonly { readonly child: NewChild }[],
+    inserted: ReadonlyMap<string, Pick<InstanceRow, 'instanceKey'>>,
+  ): Promise<void> {
+    if (children.every(({ child }) => child.headers === undefined)) return;
+    // Reversed: the first child with an id takes it.
+    const byKey = new Map(
+      children
+        .toReversed()
+        .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child.headers]),
+    );
+    const rows = [...byKey].flatMap(([instanceKey, headers]) =>
+      instanceKey === undefined ? [] : [{ instanceKey, headers }],
+    );
+    await this.#parts.instanceHeaders.add(scope.tx, rows);
   }
 
   /** Returns a function that tests whether a detached start repeats the start that took its id. */

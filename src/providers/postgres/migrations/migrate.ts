@@ -19,6 +19,7 @@ import { schedules } from './0008-schedules.ts';
 import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
+import { headers } from './0012-headers.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -36,6 +37,7 @@ export const migrations: readonly Migration[] = [
   pause,
   series,
   ends,
+  headers,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

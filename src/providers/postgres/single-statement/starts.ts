@@ -44,12 +44,14 @@ export class SingleStatementStarts {
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
   readonly #start: PauseChecks<ReturnType<typeof startStatement>>;
+  readonly #startWithHeaders: PauseChecks<ReturnType<typeof startStatement>>;
 
   constructor({ connections, definitions, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
     this.#secrets = secrets;
     this.#start = new PauseChecks((check) => startStatement(schema, check));
+    this.#startWithHeaders = new PauseChecks((check) => startStatement(schema, check, true));
   }
 
   /** Creates the instances, or returns `undefined` if the caller has to use the general path. */
@@ -67,7 +69,9 @@ export class SingleStatementStarts {
       ),
       items: starts.flatMap(({ items }, index) => items.map((item) => ({ index, ...item }))),
     };
-    const created = await this.#start.run(async (start) => {
+    const hasHeaders = starts.some(({ instance }) => instance.headers !== undefined);
+    const statement = hasHeaders ? this.#startWithHeaders : this.#start;
+    const created = await statement.run(async (start) => {
       const sent = this.#connections.statement<Created>('createInstances', ...start(rows));
       return (await undefinedIfRefused(sent))?.[0];
     });
@@ -126,13 +130,20 @@ function toResult(
   return { results, effects };
 }
 
-const startRows = rowsOf<Start>()({
-  instance_id: ['text', ({ instance }) => instance.instanceId],
-  incarnation: ['text', ({ instance }) => instance.incarnation],
-  definition_key: ['int', ({ definitionKey }) => definitionKey],
-  history_length: ['int', ({ turn }) => turn.events.length],
-  turn_id: ['text', ({ turn }) => turn.turnId],
-  input_hash: ['text', ({ instance }) => instance.inputHash],
+const startColumns = {
+  instance_id: ['text', ({ instance }: Start) => instance.instanceId],
+  incarnation: ['text', ({ instance }: Start) => instance.incarnation],
+  definition_key: ['int', ({ definitionKey }: Start) => definitionKey],
+  history_length: ['int', ({ turn }: Start) => turn.events.length],
+  turn_id: ['text', ({ turn }: Start) => turn.turnId],
+  input_hash: ['text', ({ instance }: Start) => instance.inputHash],
+} as const;
+
+const startRows = rowsOf<Start>()(startColumns);
+// Sent only for starts with headers, so that other starts do not pay for the column.
+const startRowsWithHeaders = rowsOf<Start>()({
+  ...startColumns,
+  headers: ['text', ({ instance }) => instance.headers ?? null],
 });
 
 interface FirstEvent {
@@ -158,7 +169,9 @@ const itemRows = rowsOf<NewItem & { readonly index: number }>()({
 
 // Draws all keys first, so that no join is needed to find them. Reads the clock once, because reading it per row costs as
 // much as an index entry.
-function startStatement(schema: string, check: PauseCheck) {
+function startStatement(schema: string, check: PauseCheck, withHeaders = false) {
+  const name = check === 'any' ? 'perdure_start_plainly' : 'perdure_start_beside_pauses';
+  const headers = withHeaders ? ', headers' : '';
   const now = '(SELECT now FROM drawn)';
   const ifOk = 'WHERE (SELECT ok FROM drawn)';
   const instanceKey = '(SELECT instance_keys FROM drawn)[instance]';
@@ -166,8 +179,13 @@ function startStatement(schema: string, check: PauseCheck) {
   const drawKeys = (sequence: string, column: string) =>
     `ARRAY(SELECT nextval('${schema}.${sequence}') FROM generate_series(1, cardinality(${column})))`;
   return prepare(
-    check === 'any' ? 'perdure_start_plainly' : 'perdure_start_beside_pauses',
-    { now: clock, starts: startRows, events: eventRows, items: itemRows },
+    withHeaders ? `${name}_with_headers` : name,
+    {
+      now: clock,
+      starts: withHeaders ? startRowsWithHeaders : startRows,
+      events: eventRows,
+      items: itemRows,
+    },
     ({ starts, events, items }) => `WITH drawn AS MATERIALIZED (
           SELECT ${nowSql} AS now, NOT ${
             check === 'any'
@@ -181,10 +199,10 @@ function startStatement(schema: string, check: PauseCheck) {
             ${drawKeys('worker_queue_item_key_seq', items.column('instance'))} AS item_keys
         ), created AS (
           INSERT INTO ${schema}.instances (instance_key, instance_id, incarnation, definition_key, status, execution_id,
-            history_length, last_turn, input_hash, created_at, started_at, execution_started_at)
+            history_length, last_turn, input_hash, created_at, started_at, execution_started_at${headers})
           OVERRIDING SYSTEM VALUE
           SELECT (SELECT instance_keys FROM drawn)[place], instance_id, incarnation, definition_key, 'running', 1,
-            history_length, turn_id, input_hash, ${now}, ${now}, ${now}
+            history_length, turn_id, input_hash, ${now}, ${now}, ${now}${headers}
           FROM ${starts.withPlace('new')} ${ifOk}
         ), recorded AS (
           INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)

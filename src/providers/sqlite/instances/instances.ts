@@ -25,6 +25,7 @@ import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions } from '../tables/pause-rows.ts';
@@ -41,6 +42,7 @@ export interface InstanceParts extends StoreAccess {
   readonly pausedDefinitions: PausedDefinitions;
   readonly turns: Turns;
   readonly instanceTags: InstanceTags;
+  readonly instanceHeaders: InstanceHeaders;
   readonly instanceList: {
     countSlice(
       filter: InstanceConditions,
@@ -79,6 +81,9 @@ export function createInstanceStore(store: InstanceParts): InstanceStore {
 
     listExecutions: (params) =>
       store.read('listExecutions', () => store.instanceRecords.listExecutions(params)),
+
+    readHeaders: (instanceKeys) =>
+      store.read('readHeaders', () => store.instanceHeaders.read(instanceKeys)),
 
     readInstanceHistory: ({ instanceId, ...range }) =>
       store.read('readInstanceHistory', () => {
@@ -136,6 +141,7 @@ function createPending(
   const instanceKey = store.instances.insertPending({ instance, definitionKey, parent: null, now });
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
+  store.instanceHeaders.add(instanceKey, instance.headers);
   store.messages.insert(instanceKey, instance.start, now);
   store.locks.touch(instanceKey, definitionKey, now);
   effects.due('orchestrations', now);

@@ -18,6 +18,7 @@ import {
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
@@ -41,6 +42,7 @@ export class Turns {
   readonly #stopRows: StopRows;
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
+  readonly #headers: InstanceHeaders;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -56,6 +58,7 @@ export class Turns {
     readonly stopRows: StopRows;
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
+    readonly instanceHeaders: InstanceHeaders;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -70,6 +73,7 @@ export class Turns {
     this.#stopRows = parts.stopRows;
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
+    this.#headers = parts.instanceHeaders;
   }
 
   /** Writes a turn and releases the instance. */
@@ -209,6 +213,7 @@ export class Turns {
     }
     if (instanceKey !== undefined) {
       this.#tags.add(instanceKey, child.tags);
+      this.#headers.add(instanceKey, child.headers);
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);

@@ -118,6 +118,7 @@ describe('migrate', () => {
       ['pause', '4e2ea48e65c82de8'],
       ['series', 'fa02fcb5b5b31e0f'],
       ['ends', '5a9b5cc7b4c8e551'],
+      ['headers', 'd7ee79dc327d76c3'],
     ]);
   });
 });

@@ -17,6 +17,7 @@ import { schedules } from './0008-schedules.ts';
 import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
+import { headers } from './0012-headers.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -31,6 +32,7 @@ export const migrations: readonly Migration[] = [
   pause,
   series,
   ends,
+  headers,
 ];
 
 /**

@@ -54,12 +54,14 @@ interface NewRow {
   readonly incarnation: string;
   readonly inputHash: string;
   readonly cancellation?: CancellationType;
+  readonly headers?: string;
 }
 
 /** The rows of `instances`. No statement changes an ended instance. */
 export class InstanceRows {
   readonly #insert;
   readonly #insertStarted;
+  readonly #insertStartedWithHeaders;
   readonly #select;
   readonly #selectHeld;
   readonly #selectFull;
@@ -99,6 +101,15 @@ export class InstanceRows {
       `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
                               last_turn, input_hash, created_at, started_at, execution_started_at)
        VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (instance_id) DO NOTHING`,
+    );
+    // Apart, so that starts without headers do not pay for the column.
+    this.#insertStartedWithHeaders = db.prepare<
+      [string, string, number, number, string, string, number, number, number, string]
+    >(
+      `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
+                              last_turn, input_hash, created_at, started_at, execution_started_at, headers)
+       VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (instance_id) DO NOTHING`,
     );
     const columns = `instance_key AS instanceKey, instance_id AS instanceId, incarnation,
@@ -223,7 +234,7 @@ export class InstanceRows {
     readonly now: number;
   }): number | undefined {
     const { instance, definitionKey, turn, now } = options;
-    const { changes, lastInsertRowid } = this.#insertStarted.run(
+    const values = [
       instance.instanceId,
       instance.incarnation,
       definitionKey,
@@ -233,7 +244,11 @@ export class InstanceRows {
       now,
       now,
       now,
-    );
+    ] as const;
+    const { changes, lastInsertRowid } =
+      instance.headers === undefined
+        ? this.#insertStarted.run(...values)
+        : this.#insertStartedWithHeaders.run(...values, instance.headers);
     return changes === 0 ? undefined : Number(lastInsertRowid);
   }
 

@@ -69,6 +69,7 @@ export const close: Capability = {
           countInstances: () => provider.countInstances({ filter: {}, cap: 1 }),
           listDefinitions: () => provider.listDefinitions({ afterKey: 0, limit: 1, cap: 1 }),
           listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
+          readHeaders: () => provider.readHeaders([1]),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),

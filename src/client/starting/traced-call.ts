@@ -1,0 +1,35 @@
+import type { Telemetry, TracedCall } from '../../model/telemetry.ts';
+import type { TraceContext } from '../../model/trace-context.ts';
+
+/** The part of telemetry that clients use. */
+export type CallTelemetry = Pick<Telemetry, 'call'>;
+
+/** Sends a call in a span. Without telemetry, only sends it. */
+export function traced<Result>(
+  telemetry: CallTelemetry | undefined,
+  call: TracedCall,
+  send: (trace: TraceContext | undefined) => Promise<Result>,
+): Promise<Result> {
+  return telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
+}
+
+async function sendInSpan<Result>(
+  telemetry: CallTelemetry,
+  call: TracedCall,
+  send: (trace: TraceContext | undefined) => Promise<Result>,
+): Promise<Result> {
+  const span = telemetry.call(call);
+  try {
+    const result = await send(span.trace);
+    span.end();
+    return result;
+  } catch (error) {
+    span.end(error);
+    throw error;
+  }
+}
+
+/** Passes on the context of a caller that has made the span itself. */
+export function passOn(trace: TraceContext): CallTelemetry {
+  return { call: () => ({ trace, end: () => undefined }) };
+}

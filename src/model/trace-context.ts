@@ -1,0 +1,100 @@
+import { parseJson } from './values/payload.ts';
+
+/** The trace context that travels with instances, work items and messages. Never part of a history or an input hash. */
+export interface TraceContext {
+  /** W3C trace context, version 00. */
+  readonly traceparent: string;
+  readonly tracestate?: string;
+  /** When the caller made the call, in milliseconds since the epoch. */
+  readonly at: number;
+  /** Spans link to this context instead of being its children. */
+  readonly link?: true;
+}
+
+const traceparentPattern = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
+// The limit that W3C recommends to propagate at least.
+const maxTracestateLength = 512;
+
+/** The ids of a trace context, for log lines. */
+export interface TraceIds {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+/** Returns the ids and flags of a `traceparent`, or `undefined` for an invalid one. */
+export function parseTraceparent(
+  traceparent: string,
+): (TraceIds & { readonly flags: number }) | undefined {
+  const [, traceId, spanId, flags] = traceparentPattern.exec(traceparent) ?? [];
+  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
+  return { traceId, spanId, flags: Number.parseInt(flags, 16) };
+}
+
+/** Returns the ids of a trace context, for log lines. */
+export function traceIdsOf({ traceparent }: TraceContext): TraceIds | undefined {
+  const parsed = parseTraceparent(traceparent);
+  return parsed && { traceId: parsed.traceId, spanId: parsed.spanId };
+}
+
+/** Returns a trace context from request headers. Invalid values are dropped, as W3C requires. */
+export function readTraceHeaders(
+  headers: { get(name: string): string | null },
+  at: number,
+): TraceContext | undefined {
+  const traceparent = headers.get('traceparent');
+  if (traceparent === null || parseTraceparent(traceparent) === undefined) return undefined;
+  const tracestate = headers.get('tracestate');
+  const keepsState = tracestate !== null && isTracestate(tracestate);
+  return { traceparent, ...(keepsState && { tracestate }), at };
+}
+
+/** Encodes a trace context for a store. */
+export function encodeTrace(trace: TraceContext): string {
+  return JSON.stringify(trace);
+}
+
+/** Decodes a stored trace context. Returns `undefined` for an invalid one: telemetry must not fail work. */
+export function decodeTrace(stored: string | null | undefined): TraceContext | undefined {
+  if (stored === null || stored === undefined) return undefined;
+  try {
+    return toTrace(parseJson(stored));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads the trace context from the stored options of a work item. */
+export function traceOfOptions(options: string | null): TraceContext | undefined {
+  if (options === null || !options.includes('"trace"')) return undefined;
+  try {
+    return toTrace((parseJson(options) as { readonly trace?: unknown } | null)?.trace);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the context for work of the given execution: later executions link to it. */
+export function traceOfExecution(
+  trace: TraceContext | undefined,
+  executionId: number,
+): TraceContext | undefined {
+  return trace === undefined || executionId === 1 ? trace : { ...trace, link: true };
+}
+
+/** Checks a trace context of unknown origin. */
+export function toTrace(value: unknown): TraceContext | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { traceparent, tracestate, at, link } = value as Partial<Record<string, unknown>>;
+  if (typeof traceparent !== 'string' || parseTraceparent(traceparent) === undefined)
+    return undefined;
+  return {
+    traceparent,
+    ...(typeof tracestate === 'string' && isTracestate(tracestate) && { tracestate }),
+    at: typeof at === 'number' ? at : 0,
+    ...(link === true && { link }),
+  };
+}
+
+function isTracestate(text: string): boolean {
+  return text.length <= maxTracestateLength && /^[\x20-\x7e]+$/.test(text);
+}

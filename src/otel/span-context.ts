@@ -1,0 +1,80 @@
+import {
+  createTraceState,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  trace as traceApi,
+  TraceFlags,
+  type Context,
+  type Link,
+  type SpanContext,
+} from '@opentelemetry/api';
+import { parseTraceparent, type TraceContext } from '../model/trace-context.ts';
+
+/** How spans of later work relate to the span of the start. */
+export type Relation = 'link' | 'parent';
+
+// Later work links to its cause: a trace does not grow for days.
+const parentForMs = 60_000;
+
+/** Formats the context of a span for the store. `undefined` without an SDK. */
+export function toTraceContext(context: SpanContext, at: number): TraceContext | undefined {
+  if (!isSpanContextValid(context)) return undefined;
+  const { traceId, spanId, traceFlags, traceState } = context;
+  const flags = traceFlags.toString(16).padStart(2, '0');
+  const tracestate = traceState?.serialize();
+  return {
+    traceparent: `00-${traceId}-${spanId}-${flags}`,
+    ...(tracestate !== undefined && tracestate !== '' && { tracestate }),
+    at,
+  };
+}
+
+/** Returns the span context of a stored trace context. */
+export function toSpanContext(trace: TraceContext): SpanContext | undefined {
+  const parsed = parseTraceparent(trace.traceparent);
+  if (parsed === undefined) return undefined;
+  const { traceId, spanId, flags } = parsed;
+  return {
+    traceId,
+    spanId,
+    traceFlags: flags & TraceFlags.SAMPLED,
+    isRemote: true,
+    ...(trace.tracestate !== undefined && { traceState: createTraceState(trace.tracestate) }),
+  };
+}
+
+/** Where a span belongs: below a parent, or as the root of a trace with links. */
+export interface Placement {
+  readonly parent: Context;
+  readonly links: readonly Link[];
+  /** Whether the cause was not sampled, so that no span is made. */
+  readonly isDropped: boolean;
+}
+
+/** Places a span by the context of its cause. */
+export function place(
+  cause: TraceContext | undefined,
+  {
+    relation,
+    isLater,
+    nowMs,
+  }: {
+    readonly relation: Relation | undefined;
+    /** Whether it is a retry, or of a later execution. */
+    readonly isLater: boolean;
+    readonly nowMs: number;
+  },
+): Placement {
+  const context = cause && toSpanContext(cause);
+  if (cause === undefined || context === undefined) {
+    return { parent: ROOT_CONTEXT, links: [], isDropped: false };
+  }
+  const below = traceApi.setSpanContext(ROOT_CONTEXT, context);
+  if ((context.traceFlags & TraceFlags.SAMPLED) === 0) {
+    return { parent: below, links: [], isDropped: true };
+  }
+  const isOld = isLater || cause.link === true || nowMs - cause.at > parentForMs;
+  return (relation ?? (isOld ? 'link' : 'parent')) === 'parent'
+    ? { parent: below, links: [], isDropped: false }
+    : { parent: ROOT_CONTEXT, links: [{ context }], isDropped: false };
+}

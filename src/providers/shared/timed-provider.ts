@@ -1,0 +1,88 @@
+import type { RunMetrics } from '../../model/metrics/run-metrics.ts';
+import type { Provider } from '../contract/provider.ts';
+
+/** Fetches wait for work: their duration says nothing about the store. */
+const waits: ReadonlySet<string> = new Set(['fetchOrchestrationItems', 'fetchWorkItems']);
+
+/** Operations of workers and clients with a label of their own. The others are reads and operator actions. */
+const named: ReadonlySet<string> = new Set([
+  ...waits,
+  'ackOrchestrationItems',
+  'ackTurns',
+  'ackWorkItems',
+  'abandonWorkItems',
+  'createInstances',
+  'createTasks',
+  'enqueueMessages',
+  'readHistory',
+  'renewOrchestrationLocks',
+  'renewWorkItemLocks',
+  'requestCancel',
+  'retryWorkItems',
+  'tickSchedules',
+]);
+
+/** Methods that are no operation on the data. */
+const untimed: ReadonlySet<string> = new Set(['close', 'hints', 'within']);
+
+/** Measures the operations of a store. Calls pass straight through until the metrics are read. */
+export function timedProvider(provider: Provider, metrics: RunMetrics): Provider {
+  const timed: Record<string, unknown> = {};
+  for (const key of keysOf(provider)) {
+    const value: unknown = Reflect.get(provider, key);
+    if (typeof value !== 'function') {
+      Object.defineProperty(timed, key, {
+        get: () => Reflect.get(provider, key),
+        enumerable: true,
+      });
+    } else if (untimed.has(key)) {
+      timed[key] = (...args: readonly unknown[]) => callOf(provider, key, args);
+    } else {
+      const operation = named.has(key) ? key : 'other';
+      timed[key] = (...args: readonly unknown[]): unknown => {
+        const result = callOf(provider, key, args);
+        return metrics.timesStore && result instanceof Promise
+          ? follow(result, { metrics, operation, isTimed: !waits.has(key) })
+          : result;
+      };
+    }
+  }
+  return timed as unknown as Provider;
+}
+
+/** Returns the same promise, so that the caller waits no longer for its result. */
+function follow(
+  result: Promise<unknown>,
+  {
+    metrics,
+    operation,
+    isTimed,
+  }: { readonly metrics: RunMetrics; readonly operation: string; readonly isTimed: boolean },
+): Promise<unknown> {
+  const startedAt = performance.now();
+  result.then(
+    () => {
+      if (isTimed) metrics.storeCalled(operation, performance.now() - startedAt);
+    },
+    () => metrics.storeFailed(operation),
+  );
+  return result;
+}
+
+function callOf(provider: Provider, key: string, args: readonly unknown[]): unknown {
+  // Looked up for each call: tests replace methods.
+  const method = Reflect.get(provider, key) as (...args: readonly unknown[]) => unknown;
+  return Reflect.apply(method, provider, args);
+}
+
+function keysOf(provider: Provider): ReadonlySet<string> {
+  const keys = new Set<string>();
+  for (
+    let level: object | null = provider;
+    level !== null && level !== Object.prototype;
+    level = Object.getPrototypeOf(level) as object | null
+  ) {
+    for (const key of Object.getOwnPropertyNames(level)) if (key !== 'constructor') keys.add(key);
+  }
+  return keys;
+}

@@ -1,0 +1,57 @@
+import { decodeFailure } from '../../model/failures/failure.ts';
+import type { Message } from '../../model/message.ts';
+import type { Telemetry } from '../../model/telemetry.ts';
+import { toTrace, traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
+import type { Turn } from '../../providers/contract/turn.ts';
+import type { WarmInstance } from './warm-instance.ts';
+
+/** Converts a monotonic time of this process to milliseconds since the epoch. */
+export function toEpochMs(monotonicMs: number): number {
+  return performance.timeOrigin + monotonicMs;
+}
+
+/** Reports a committed turn, and the end of its instance. Times are those of `performance.now()`. */
+export function traceTurn(
+  telemetry: Telemetry,
+  instance: WarmInstance,
+  turn: Turn,
+  commit: {
+    readonly path: 'fast' | 'slow';
+    readonly beganAt: number;
+    readonly endedAt: number;
+    readonly causes?: readonly TraceContext[] | undefined;
+  },
+): void {
+  const { instanceId, executionId, name, version } = instance;
+  const { outcome } = turn;
+  const { status } = outcome;
+  const trace = traceOfExecution(instance.trace, executionId);
+  const failure = status === 'failed' && { failure: decodeFailure(outcome.failure).message };
+  const endedAt = toEpochMs(commit.endedAt);
+  telemetry.turn({
+    instanceId,
+    executionId,
+    orchestration: name,
+    version,
+    events: turn.events.length,
+    path: commit.path,
+    status,
+    ...failure,
+    startedAt: toEpochMs(commit.beganAt),
+    endedAt,
+    trace,
+    causes: commit.causes ?? [],
+  });
+  if (status === 'running' || status === 'continuedAsNew') return;
+  const startedAt = instance.trace?.at ?? instance.execution.startedAt;
+  const ended = { kind: 'orchestration', instanceId, name, status, ...failure, trace } as const;
+  telemetry.ended({ ...ended, startedAt: Math.min(startedAt, endedAt), endedAt });
+}
+
+/** The contexts of the callers who raised these events. */
+export function causesOf(messages: readonly Message[]): readonly TraceContext[] {
+  return messages.flatMap((message) => {
+    const trace = message.kind === 'eventRaised' ? toTrace(message.trace) : undefined;
+    return trace === undefined ? [] : [trace];
+  });
+}

@@ -1,0 +1,219 @@
+import { readFileSync } from 'node:fs';
+import {
+  MeterProvider,
+  InMemoryMetricExporter,
+  AggregationTemporality,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import { afterEach, describe, expect, it } from 'vitest';
+import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
+import { otel } from '../../src/otel.ts';
+import { instruments } from '../../src/model/metrics/instruments.ts';
+import { RunMetrics } from '../../src/model/metrics/run-metrics.ts';
+import { serve } from '../../src/server.ts';
+import { metricsOf, parsePrometheus, type ParsedMetric } from './parse-prometheus.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+
+const file = (path: string): string =>
+  readFileSync(new URL(`../../grafana/${path}`, import.meta.url), 'utf8');
+
+const fails = activity('fails', () => Promise.reject(new Error('broken')));
+const works = activity(
+  'works',
+  (ctx) => (ctx.attempt < 2 ? Promise.reject(new Error('again')) : Promise.resolve('done')),
+  { retry: { maxAttempts: 2, backoff: 'fixed', initialDelay: 1 } },
+);
+const ok = orchestration('ok', async (ctx) => {
+  await ctx.call(works);
+  await ctx.sleep(1);
+});
+const bad = orchestration('bad "quoted" \\', (ctx) => ctx.call(fails));
+const job = task('job', () => Promise.resolve('done'));
+
+async function openWorker(options: Parameters<typeof Perdure.open>[1] = {}) {
+  const perdure = await Perdure.open(':memory:', { logger: silentLogger, ...options });
+  cleanups.push(() => perdure.close());
+  const worker = await perdure.startWorker({
+    orchestrations: [ok, bad],
+    activities: [fails, works],
+    tasks: [job],
+    activityConcurrency: 7,
+  });
+  return { perdure, worker };
+}
+
+async function runAll({ client }: Perdure): Promise<void> {
+  await (await client.start(ok)).result();
+  await expect((await client.start(bad)).result()).rejects.toThrow('broken');
+  await (await client.runTask(job)).result();
+}
+
+const sample = (
+  metrics: ReadonlyMap<string, ParsedMetric>,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): number | undefined => {
+  const family = [...metrics.values()].find((one) =>
+    one.samples.some((each) => each.name === name),
+  );
+  return family?.samples.find(
+    (each) => each.name === name && JSON.stringify(each.labels) === JSON.stringify(labels),
+  )?.value;
+};
+
+describe('worker.metrics', () => {
+  it('counts starts, ends, attempts, waits, turns, timers and operations of the store', async () => {
+    const { perdure, worker } = await openWorker();
+    // Operations of the store are timed from the first read on.
+    parsePrometheus(worker.metrics);
+    await runAll(perdure);
+    const metrics = parsePrometheus(worker.metrics);
+    const of = (name: string, labels?: Readonly<Record<string, string>>) =>
+      sample(metrics, name, labels);
+    expect(of('perdure_instances_started_total', { name: 'ok' })).toBe(1);
+    expect(of('perdure_instances_started_total', { name: bad.name })).toBe(1);
+    expect(of('perdure_instances_started_total', { name: 'job' })).toBe(1);
+    expect(of('perdure_instances_ended_total', { name: 'ok', status: 'completed' })).toBe(1);
+    expect(of('perdure_instances_ended_total', { name: bad.name, status: 'failed' })).toBe(1);
+    expect(of('perdure_instances_ended_total', { name: 'job', status: 'completed' })).toBe(1);
+    expect(of('perdure_instance_duration_seconds_count', { status: 'completed' })).toBe(1);
+    expect(of('perdure_attempt_duration_seconds_count', { outcome: 'completed' })).toBe(2);
+    expect(of('perdure_attempt_duration_seconds_count', { outcome: 'retried' })).toBe(1);
+    expect(of('perdure_attempt_duration_seconds_count', { outcome: 'failed' })).toBe(1);
+    expect(of('perdure_schedule_to_start_seconds_count', { kind: 'activity' })).toBe(3);
+    expect(of('perdure_schedule_to_start_seconds_count', { kind: 'task' })).toBe(1);
+    expect(of('perdure_turn_duration_seconds_count', { path: 'fast' })).toBeGreaterThanOrEqual(3);
+    expect(of('perdure_timer_lateness_seconds_count')).toBe(1);
+    expect(of('perdure_warm_cache_lookups_total', { result: 'hit' })).toBeGreaterThan(0);
+    expect(of('perdure_process_slots', { state: 'free' })).toBe(7);
+    const created = { operation: 'createInstances' };
+    expect(of('perdure_store_operation_duration_seconds_count', created)).toBe(2);
+  });
+
+  it('has at most 2,000 samples for 200 names, and counts further names as other', () => {
+    const metrics = new RunMetrics();
+    const statuses = ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired'];
+    for (let n = 0; n < 300; n += 1) {
+      metrics.started(`name-${n}`);
+      for (const status of statuses) metrics.ended(`name-${n}`, status, n);
+    }
+    for (const outcome of [
+      'completed',
+      'failed',
+      'skipped',
+      'retried',
+      'canceled',
+      'lost',
+      'deleted',
+    ])
+      metrics.attempt(outcome, 1);
+    for (const kind of ['activity', 'task', 'onFail']) metrics.waited(kind, 1);
+    for (const path of ['fast', 'slow'] as const) metrics.turn(path, 1);
+    for (const isWarm of [true, false]) metrics.lookedUp(isWarm);
+    for (let n = 0; n < 16; n += 1) {
+      metrics.storeCalled(`operation-${n}`, 1);
+      metrics.storeFailed(`operation-${n}`);
+    }
+    const parsed = parsePrometheus(metrics.text());
+    const count = [...parsed.values()].reduce((sum, { samples }) => sum + samples.length, 0);
+    expect(count).toBeLessThanOrEqual(2_000);
+    expect(sample(parsed, 'perdure_instances_started_total', { name: 'other' })).toBe(100);
+  });
+
+  it('the text of a server has the metrics of the store, the server and the workers, without duplicates', async () => {
+    const { perdure } = await openWorker();
+    await runAll(perdure);
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const parsed = parsePrometheus(await (await fetch(`${server.url}/v1/metrics`)).text());
+    expect(sample(parsed, 'perdure_instances_started_total', { name: 'ok' })).toBe(1);
+    expect(sample(parsed, 'perdure_blocked_instances')).toBe(0);
+    expect([...parsed.keys()]).toEqual(
+      expect.arrayContaining(Object.values(instruments).map(({ name }) => name)),
+    );
+  });
+});
+
+describe('OpenTelemetry metrics', () => {
+  it('have the values of the text, with units and bounds', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    cleanups.push(() => meterProvider.shutdown());
+    const telemetry = otel({ meterProvider, tracerProvider: false });
+    const { perdure } = await openWorker({ telemetry });
+    await runAll(perdure);
+    await meterProvider.forceFlush();
+    const metrics = exporter
+      .getMetrics()
+      .at(-1)
+      ?.scopeMetrics.flatMap((scope) => scope.metrics);
+    const byName = new Map(metrics?.map((metric) => [metric.descriptor.name, metric]));
+    expect(byName.get('perdure.instances.started')?.dataPoints).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ attributes: { 'perdure.name': 'ok' }, value: 1 }),
+      ]),
+    );
+    const attempts = byName.get('perdure.attempt.duration');
+    expect(attempts?.descriptor).toMatchObject({ unit: 's' });
+    expect(attempts?.dataPoints).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({
+          attributes: { 'perdure.outcome': 'completed' },
+          value: expect.objectContaining({ count: 2 }) as object,
+        }),
+      ]),
+    );
+    expect(byName.get('perdure.process.slots')?.dataPoints).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ attributes: { 'perdure.state': 'free' }, value: 7 }),
+      ]),
+    );
+    expect([...byName.keys()]).toContain('perdure.store.operation.duration');
+    expect(byName.get('perdure.queue.oldest.ready')?.dataPoints).toHaveLength(3);
+    expect(byName.get('perdure.blocked.instances')?.dataPoints).toMatchObject([{ value: 0 }]);
+  });
+});
+
+describe('grafana', () => {
+  async function names(): Promise<ReadonlySet<string>> {
+    const { perdure } = await openWorker();
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const parsed = parsePrometheus(await (await fetch(`${server.url}/v1/metrics`)).text());
+    const known = new Set<string>();
+    for (const { name, type } of parsed.values()) {
+      if (type !== 'histogram') known.add(name);
+      else for (const suffix of ['bucket', 'sum', 'count']) known.add(`${name}_${suffix}`);
+    }
+    return known;
+  }
+
+  it('every name in the dashboard and in the alert rules is a metric of the server', async () => {
+    const known = await names();
+    const { panels } = JSON.parse(file('perdure.json')) as {
+      readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+    };
+    const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+    const alerts = file('alerts.yaml');
+    const rules = alerts.match(/^ +expr: .*(?:\n {10}.*)*/gm) ?? [];
+    expect(expressions.length).toBeGreaterThan(20);
+    expect(rules).toHaveLength(alerts.match(/- alert:/g)?.length ?? 0);
+    const used = [...expressions, ...rules].flatMap(metricsOf);
+    expect(used.filter((name) => !known.has(name))).toEqual([]);
+    // A wrong name would be found.
+    expect(
+      metricsOf('rate(perdure_turn_duration_bucket[5m])').filter((one) => known.has(one)),
+    ).toEqual([]);
+    // Every metric of workers is shown.
+    const shown = new Set(expressions.flatMap(metricsOf));
+    const missing = Object.values(instruments).filter(
+      ({ name }) => ![name, `${name}_bucket`, `${name}_count`].some((one) => shown.has(one)),
+    );
+    expect(missing).toEqual([]);
+  });
+});

@@ -1,0 +1,370 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { on, once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { context, SpanKind, trace, TraceFlags } from '@opentelemetry/api';
+import { ParentBasedSampler, type Sampler } from '@opentelemetry/sdk-trace-base';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
+import { followLinks, otel } from '../../src/otel.ts';
+import { serve } from '../../src/server.ts';
+import { createDatabase } from '../postgres/helpers/server.ts';
+import { recordSpans, useAsyncContext, type RecordedSpan } from './span-recorder.ts';
+
+const program = new URL('./traced-worker-program.ts', import.meta.url);
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+let undoContext: () => void;
+beforeAll(() => (undoContext = useAsyncContext()));
+afterAll(() => undoContext());
+
+type StoreKind = 'SQLite' | 'PostgreSQL';
+
+async function newStore(kind: StoreKind): Promise<string> {
+  if (kind === 'PostgreSQL') {
+    const database = await createDatabase();
+    cleanups.push(() => database.drop());
+    return database.url;
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-telemetry-'));
+  cleanups.push(() => rm(folder, { recursive: true, force: true }));
+  return join(folder, 'store.db');
+}
+
+interface Reply {
+  readonly kind: string;
+  readonly finished: readonly RecordedSpan[];
+  readonly open: number;
+}
+
+async function next(child: ChildProcess, kind: string): Promise<Reply> {
+  for await (const [message] of on(child, 'message', { signal: AbortSignal.timeout(30_000) })) {
+    if ((message as Reply).kind === kind) return message as Reply;
+  }
+  throw new Error('The process has ended.');
+}
+
+async function startWorker(store: string, role: string): Promise<ChildProcess> {
+  const child = fork(program, [store, role]);
+  cleanups.push(() => kill(child));
+  await next(child, 'ready');
+  return child;
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+async function spansOf(child: ChildProcess): Promise<Reply> {
+  const reply = next(child, 'spans');
+  child.send('spans');
+  return reply;
+}
+
+const named = (spans: readonly RecordedSpan[], name: string) =>
+  spans.filter((span) => span.name === name);
+
+async function open(store: string, options: Parameters<typeof Perdure.open>[1] = {}) {
+  const perdure = await Perdure.open(store, { logger: silentLogger, ...options });
+  cleanups.push(() => perdure.close());
+  return perdure;
+}
+
+/** A history without its times and ids, which differ between two runs. */
+async function comparableHistory(perdure: Perdure, id: string): Promise<string> {
+  const { events } = await perdure.client.exportHistory(id);
+  return JSON.stringify(events).replaceAll(/\d{13}(\.\d+)?/g, 'time');
+}
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
+  it('each attempt of a run with retries, a crash and replays has one span, with its parent or link', async () => {
+    const store = await newStore(kind);
+    const caller = recordSpans();
+    const perdure = await open(store, { telemetry: otel({ tracerProvider: caller.provider }) });
+    const { client } = perdure;
+    const victim = await startWorker(store, 'victim');
+
+    const tracer = caller.provider.getTracer('application');
+    const handle = await tracer.startActiveSpan('request', async (span) => {
+      const started = await client.start('order', 'a', { id: 'order-1' });
+      span.end();
+      return started;
+    });
+    await next(victim, 'crashing');
+    const before = await spansOf(victim);
+    await kill(victim);
+    const survivor = await startWorker(store, 'survivor');
+    await handle.raiseEvent('approved', 'yes');
+    expect(await handle.result({ timeout: '40s' })).toEqual(['a', 3, 'survived', 'yes', 'done']);
+    await expect.poll(async () => (await spansOf(survivor)).finished.length).toBeGreaterThan(5);
+    await expect
+      .poll(async () => named((await spansOf(survivor)).finished, 'instance order').length)
+      .toBe(1);
+    const after = await spansOf(survivor);
+
+    // Nothing is open at idle. The attempt that was killed died with its process.
+    expect([caller.open(), after.open, before.open]).toEqual([0, 0, 1]);
+
+    const [request] = named(caller.finished(), 'request');
+    const [start, ...otherStarts] = named(caller.finished(), 'start order');
+    expect(otherStarts).toEqual([]);
+    expect(start).toMatchObject({ kind: SpanKind.PRODUCER, parentId: request?.spanId });
+    const [raised] = named(caller.finished(), 'event approved');
+    expect(raised).toMatchObject({ kind: SpanKind.PRODUCER });
+
+    const all = [...before.finished, ...after.finished];
+    expect(new Set(all.map(({ spanId }) => spanId)).size).toBe(all.length);
+    const attempts = all
+      .filter(({ name }) => name.startsWith('run '))
+      .map(({ attributes }) =>
+        [attributes['perdure.name'], attributes['perdure.attempt']].join(' '),
+      );
+    expect(attempts).toEqual(['first 1', 'flaky 1', 'flaky 2', 'flaky 3', 'crashes 1', 'last 1']);
+
+    const parented = { parentId: start?.spanId, traceId: start?.traceId, links: [] };
+    const linked = { parentId: null, links: [start?.spanId] };
+    const runs = (name: string) => named(all, `run ${name}`);
+    expect(runs('first')).toMatchObject([{ ...parented, kind: SpanKind.CONSUMER }]);
+    expect(runs('flaky')).toMatchObject([
+      { ...parented, status: 2, attributes: { 'perdure.outcome': 'retried' } },
+      { ...linked, status: 2 },
+      { ...linked, status: 0, attributes: { 'perdure.outcome': 'completed' } },
+    ]);
+    // Its first claim had no outcome.
+    expect(runs('crashes')).toMatchObject([linked]);
+    expect(runs('last')).toMatchObject([parented]);
+    expect(named(all, 'user work')).toMatchObject([{ parentId: runs('first')[0]?.spanId }]);
+
+    // The turns have recorded each event of the history once: replays make no spans.
+    const turns = named(all, 'turn order');
+    expect(turns.every(({ parentId }) => parentId === start?.spanId)).toBe(true);
+    const { events } = await client.exportHistory('order-1');
+    const counted = turns.map(({ attributes }) => Number(attributes['perdure.events']));
+    expect(counted.reduce((sum, count) => sum + count, 0)).toBe(events.length);
+    const replayed = turns.filter(({ attributes }) => attributes['perdure.path'] === 'slow');
+    expect(replayed.length).toBeGreaterThanOrEqual(3);
+    const receiving = turns.filter(({ links }) => links.includes(raised?.spanId ?? ''));
+    expect(receiving).toHaveLength(1);
+    expect(named(all, 'turn sub').every(({ parentId }) => parentId === start?.spanId)).toBe(true);
+    expect(named(all, 'instance order')).toMatchObject([
+      { ...parented, attributes: { 'perdure.status': 'completed' } },
+    ]);
+  });
+
+  it('the history has the same bytes with and without telemetry', async () => {
+    const step = activity('step', (_ctx, n: number) => Promise.resolve(n + 1));
+    const again = orchestration('again', async (ctx, n: number) => {
+      const next = await ctx.call(step, n);
+      await ctx.waitFor('go');
+      if (next < 3) return ctx.continueAsNew(next);
+      return ctx.child(leaf, next);
+    });
+    const leaf = orchestration('leaf', async (ctx, n: number) => ctx.call(step, n));
+    const spans = recordSpans();
+    const histories: string[] = [];
+    for (const telemetry of [undefined, otel({ tracerProvider: spans.provider })]) {
+      const perdure = await open(await newStore(kind), telemetry && { telemetry });
+      await perdure.startWorker({
+        orchestrations: [again, leaf],
+        activities: [step],
+        name: 'worker',
+      });
+      const handle = await perdure.client.start(again, 1, { id: 'a' });
+      for (let n = 1; n <= 2; n += 1) {
+        // Raised only once the code waits for it, so that both runs record the same order.
+        await expect
+          .poll(async () => {
+            const { executionId, events } = await perdure.client.exportHistory('a');
+            return executionId === n && events.some((event) => event.kind === 'eventAwaited');
+          })
+          .toBe(true);
+        await handle.raiseEvent('go');
+      }
+      expect(await handle.result()).toBe(4);
+      const ids = (await perdure.client.list()).items.map(({ id }) => id);
+      const texts = [];
+      for (const id of ids) texts.push(await comparableHistory(perdure, id));
+      histories.push(texts.join('\n').replaceAll(/"childId":"[^"]*"/g, ''));
+      const { items } = await perdure.client.listExecutions('a');
+      expect(items).toHaveLength(2);
+    }
+    expect(histories[1]).toBe(histories[0]);
+    // The later execution links to the start, which began the trace of the first.
+    const [start] = named(spans.finished(), 'start again');
+    const later = spans
+      .finished()
+      .filter(({ attributes }) => attributes['perdure.execution.id'] === 2);
+    expect(later.length).toBeGreaterThan(0);
+    expect(later.every(({ parentId }) => parentId === null)).toBe(true);
+    expect(later.every(({ links }) => links.includes(start?.spanId ?? ''))).toBe(true);
+  });
+
+  it('reads through the client, the API and the dashboard make no spans', async () => {
+    const spans = recordSpans();
+    const perdure = await open(await newStore(kind), {
+      telemetry: otel({ tracerProvider: spans.provider }),
+    });
+    const hello = orchestration('hello', () => Promise.resolve('done'));
+    await perdure.startWorker({ orchestrations: [hello] });
+    const { client } = perdure;
+    await (await client.start(hello, undefined, { id: 'a' })).result();
+    await expect.poll(() => named(spans.finished(), 'turn hello').length).toBe(1);
+    const before = spans.finished().length;
+    const server = await serve(perdure, { port: 0, dashboard: true });
+    cleanups.push(() => server.close());
+    const paths = ['/', '/v1/instances', '/v1/instances/a', '/v1/instances/a/history'];
+    const more = ['/v1/instances/a/timeline', '/v1/instances/a/why', '/v1/metrics', '/v1/queues'];
+    for (const path of [...paths, ...more]) {
+      const headers = {
+        traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`,
+        ...(path === '/' && { accept: 'text/html' }),
+      };
+      const { status } = await fetch(server.url + path, { headers });
+      expect({ path, status }).toEqual({ path, status: 200 });
+    }
+    await client.get('a');
+    await client.list();
+    await client.why('a');
+    expect(spans.finished()).toHaveLength(before);
+    expect(spans.open()).toBe(0);
+  });
+
+  it('a remote client sends its context in the header of the request', async () => {
+    const remote = recordSpans();
+    const worker = recordSpans();
+    const perdure = await open(await newStore(kind), {
+      telemetry: otel({ tracerProvider: worker.provider }),
+    });
+    const echo = activity('echo', (_ctx, text: string) => Promise.resolve(text));
+    const hello = orchestration('hello', (ctx, text: string) => ctx.call(echo, text));
+    const job = task('job', (_ctx, text: string) => Promise.resolve(text));
+    await perdure.startWorker({ orchestrations: [hello], activities: [echo], tasks: [job] });
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const connection = await Perdure.connect(server.url, {
+      telemetry: otel({ tracerProvider: remote.provider }),
+    });
+    cleanups.push(() => connection.close());
+    const { client } = connection;
+    expect(await (await client.start(hello, 'a')).result()).toBe('a');
+    expect(await (await client.runTask(job, 'b')).result()).toBe('b');
+    expect(await client.submit(job, 'c').result()).toBe('c');
+    const parents = remote.finished().filter(({ name }) => name.startsWith('start '));
+    expect(parents.map(({ name }) => name)).toEqual(['start hello', 'start job', 'start job']);
+    await expect.poll(() => named(worker.finished(), 'run job').length).toBe(2);
+    // The server has made no spans of its own.
+    expect(worker.finished().filter(({ name }) => name.startsWith('start '))).toEqual([]);
+    const runs = worker.finished().filter(({ name }) => name.startsWith('run '));
+    expect(runs.map(({ parentId }) => parentId).toSorted()).toEqual(
+      parents.map(({ spanId }) => spanId).toSorted(),
+    );
+  });
+});
+
+describe('sampling and relation', () => {
+  const first = activity(
+    'first',
+    (ctx) => {
+      if (ctx.attempt < 2) throw new Error('again');
+      return Promise.resolve(trace.getActiveSpan()?.spanContext().traceFlags);
+    },
+    { retry: { maxAttempts: 2, backoff: 'fixed', initialDelay: 1 } },
+  );
+  const hello = orchestration('hello', (ctx) => ctx.call(first));
+  /** Samples spans whose name does not contain `unsampled`. */
+  const byName: Sampler = {
+    shouldSample: (_context, _traceId, name) => ({ decision: name.includes('unsampled') ? 0 : 2 }),
+    toString: () => 'ByName',
+  };
+
+  async function run(spanName: string, options: Parameters<typeof otel>[0], sampler: Sampler) {
+    const spans = recordSpans(sampler);
+    const telemetry = otel({ tracerProvider: spans.provider, ...options });
+    const perdure = await open(':memory:', { telemetry });
+    await perdure.startWorker({ orchestrations: [hello], activities: [first] });
+    const tracer = spans.provider.getTracer('application');
+    const span = tracer.startSpan(spanName);
+    const result = await context.with(trace.setSpan(context.active(), span), async () =>
+      (await perdure.client.start(hello)).result(),
+    );
+    span.end();
+    await perdure.close();
+    return { spans: spans.finished(), result };
+  }
+
+  it('an unsampled caller has unsampled work, and sampled work links to a sampled caller', async () => {
+    const never: Sampler = { shouldSample: () => ({ decision: 0 }), toString: () => 'Never' };
+    const sampler = new ParentBasedSampler({ root: byName });
+    const unsampled = await run('unsampled request', {}, sampler);
+    expect(unsampled.spans).toEqual([]);
+    // The handler runs below the unsampled context, so that its own spans are dropped too.
+    expect(unsampled.result).toBe(TraceFlags.NONE);
+    const following = new ParentBasedSampler({
+      root: followLinks({
+        ...never,
+        shouldSample: (...args) => (args[2] === 'request' ? { decision: 2 } : { decision: 0 }),
+      }),
+    });
+    const sampled = await run('request', {}, following);
+    const [, retry] = named(sampled.spans, 'run first');
+    const [start] = named(sampled.spans, 'start hello');
+    expect(retry).toMatchObject({ parentId: null, links: [start?.spanId] });
+  });
+
+  it('relation: link and parent replace the rule', async () => {
+    const always = new ParentBasedSampler({ root: byName });
+    const parents = await run('request', { relation: 'parent' }, always);
+    const links = await run('request', { relation: 'link' }, always);
+    for (const { spans, isParent } of [
+      { spans: parents.spans, isParent: true },
+      { spans: links.spans, isParent: false },
+    ]) {
+      const [start] = named(spans, 'start hello');
+      const later = spans.filter(({ name }) => /^(?:run|turn) /.test(name));
+      expect(later.length).toBeGreaterThanOrEqual(4);
+      for (const span of later) {
+        expect(span.parentId).toBe(isParent ? start?.spanId : null);
+        expect(span.links).toEqual(isParent ? [] : [start?.spanId]);
+      }
+    }
+  });
+
+  it('a cancel has a span, and instance spans are off by default', async () => {
+    const spans = recordSpans();
+    const perdure = await open(':memory:', { telemetry: otel({ tracerProvider: spans.provider }) });
+    const waits = orchestration('waits', (ctx) => ctx.waitFor('never'));
+    await perdure.startWorker({ orchestrations: [waits] });
+    const handle = await perdure.client.start(waits, undefined, { id: 'w' });
+    await handle.cancel({ wait: true });
+    expect(named(spans.finished(), 'cancel')).toMatchObject([
+      { kind: SpanKind.PRODUCER, attributes: { 'perdure.instance.id': 'w' } },
+    ]);
+    expect(spans.finished().filter(({ name }) => name.startsWith('instance '))).toEqual([]);
+  });
+});
+
+describe('otel()', () => {
+  it.each([
+    [{ relation: 'sibling' }, 'relation'],
+    [{ instanceSpans: 1 }, 'instanceSpans'],
+    [{ tracerProvider: {} }, 'tracerProvider'],
+    [{ meterProvider: 'x' }, 'meterProvider'],
+    [{ spans: true }, 'spans'],
+  ])('throws INVALID_OPTION for %j', (options, name) => {
+    expect(() => otel(options as never)).toThrow(name);
+  });
+
+  it('Perdure.open() and connect() reject other values as telemetry', async () => {
+    await expect(Perdure.open(':memory:', { telemetry: {} as never })).rejects.toThrow('telemetry');
+    await expect(Perdure.connect('http://127.0.0.1:1', { telemetry: {} as never })).rejects.toThrow(
+      'telemetry',
+    );
+  });
+});
