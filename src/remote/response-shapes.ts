@@ -208,7 +208,16 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   listRunning: fields<ResponseBody<'listRunning'>>({ items: list(pending) }),
   explainInstance: why,
   explainInstances: fields<ResponseBody<'explainInstances'>>({
-    items: list(fields<ExplainedInstance>({ id: text, instance, text })),
+    items: list(
+      fields<ExplainedInstance>({
+        id: text,
+        instance,
+        text,
+        retrying: optional(flag),
+        worker: optional(text),
+        lastActiveAt: optional(number),
+      }),
+    ),
   }),
   watchHistory: either(
     tagged('kind', 'end', anything),

@@ -41,7 +41,16 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
       const [instance] = (await client.list({ idPrefix: 'a' })).items.filter(
         ({ id }) => id === 'a',
       );
-      expect(await client.explain(['nobody', 'a'])).toEqual([{ id: 'a', instance, text: short }]);
+      const [explained, ...others] = await client.explain(['nobody', 'a']);
+      expect(others).toEqual([]);
+      expect(explained).toMatchObject({ id: 'a', instance, text: short });
+      const works = why.waits.filter((wait) => 'attempt' in wait);
+      expect(explained?.retrying).toBe(works.some(({ attempt }) => attempt > 1) || undefined);
+      // The worker of a blocked instance reported the block, and runs nothing of it.
+      const running = why.waits.flatMap((wait) =>
+        wait.kind === 'turn' || 'attempt' in wait ? (wait.worker ?? []) : [],
+      );
+      expect(explained?.worker).toBe(running[0]);
     },
   );
 

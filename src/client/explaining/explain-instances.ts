@@ -15,6 +15,12 @@ export interface ExplainedInstance {
   readonly instance: InstanceInfo;
   /** What it does, what it waits for, or how it ended: the `short` sentence of `why`. Names are in backticks. */
   readonly text: string;
+  /** Work of it that has failed is tried again: an attempt after the first one is due or runs. */
+  readonly retrying?: true;
+  /** The worker that runs its turn, or the first of its activities and task attempts that run. */
+  readonly worker?: string;
+  /** When it last made progress, as far as it was read: its last event, claim or heartbeat. */
+  readonly lastActiveAt?: number;
 }
 
 // A row names a few operations at most.
@@ -42,16 +48,36 @@ async function explain(
   { record: stored, turn, events, pending: items }: InspectedInstance,
 ): Promise<ExplainedInstance> {
   const record = withShownFailure(stored);
-  const { open, incomplete } = openOperations(events, turn.historyLength);
+  const { open, incomplete, lastEventAt } = openOperations(events, turn.historyLength);
   const pending = items.map(toPendingWork);
   const found = { record, turn, pending, open };
   const { state, operations, job } = await findWaits(context, found, 0);
+  const turnWait = state.find((wait) => wait.kind === 'turn');
+  const worker = turnWait?.worker ?? pending.find((work) => work.worker !== undefined)?.worker;
+  const retrying = pending.some(({ attempt }) => attempt > 1);
+  const lastActiveAt = latest([
+    lastEventAt,
+    turnWait?.claimedAt,
+    ...pending.flatMap(({ claimedAt, heartbeatAt }) => [claimedAt, heartbeatAt]),
+  ]);
   const text = summarizeWaits([...state, ...operations, ...job], {
     nowMs: turn.nowMs,
     incomplete,
     hasMore: pending.length === maxPending,
   });
-  return { id: record.instanceId, instance: toSummary(record), text };
+  return {
+    id: record.instanceId,
+    instance: toSummary(record),
+    text,
+    ...(retrying && { retrying }),
+    ...(worker !== undefined && { worker }),
+    ...(lastActiveAt !== undefined && { lastActiveAt }),
+  };
+}
+
+function latest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : Math.max(...known);
 }
 
 function withShownFailure(record: InstanceRecord): InstanceRecord {
@@ -61,18 +87,25 @@ function withShownFailure(record: InstanceRecord): InstanceRecord {
 function openOperations(
   events: InspectedInstance['events'],
   historyLength: number,
-): { readonly open: readonly OpenOperation[]; readonly incomplete: boolean } {
+): {
+  readonly open: readonly OpenOperation[];
+  readonly incomplete: boolean;
+  readonly lastEventAt: number | undefined;
+} {
   // Without events, something else explains the state.
   let incomplete = events.length > 0 && events.length < historyLength;
   const operations = new OpenOperations({ isPartial: incomplete });
   // The events are the last ones.
   const first = historyLength - events.length + 1;
+  let lastEventAt: number | undefined;
   for (const [index, stored] of events.entries()) {
     try {
-      operations.add(decodeEvent(stored), first + index);
+      const event = decodeEvent(stored);
+      operations.add(event, first + index);
+      lastEventAt = event.at;
     } catch {
       incomplete = true;
     }
   }
-  return { open: operations.all, incomplete };
+  return { open: operations.all, incomplete, lastEventAt };
 }
