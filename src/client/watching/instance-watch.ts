@@ -16,8 +16,10 @@ interface Listener {
 
 // Minimum time between two messages to one listener, and between two reads.
 const spacingMs = 100;
-// Reads take at most a twentieth of the time.
-const pauseFactor = 20;
+// Reads take at most a fortieth of the time, so that they cost a busy worker less than 3 % of its throughput.
+const pauseFactor = 40;
+// A read that takes long waits for others, which a longer pause would not help.
+const maxPauseMs = 350;
 // SQLite reads this many rows in about 4 ms.
 const maxSlice = 500;
 const defaultRecheckMs = 1_000;
@@ -178,7 +180,7 @@ export class InstanceWatch {
     }
     this.#isReading = false;
     const endedAt = performance.now();
-    const pauseMs = Math.max(spacingMs, (endedAt - startedAt) * pauseFactor);
+    const pauseMs = Math.min(maxPauseMs, Math.max(spacingMs, (endedAt - startedAt) * pauseFactor));
     this.#nextReadAt = endedAt + pauseMs;
     this.#schedule(this.#isDue ? pauseMs : Math.max(pauseMs, this.#recheckMs - pauseMs));
   }
