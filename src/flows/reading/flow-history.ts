@@ -96,8 +96,10 @@ export class FlowHistory {
       (await client.history(id, { after, limit: 1 })).items[0]?.event;
     const first = await readWhole(0);
     if (first !== undefined) history.#add(id, first);
-    // A condition or a map may read the outputs of items.
-    if (history.#decidesByItems) return FlowHistory.read(client, id);
+    // A condition or a map may read the outputs of items. Without items, nearly every payload decides a state.
+    if (history.#decidesByItems || history.#itemActivities.size === 0) {
+      return FlowHistory.read(client, id);
+    }
     let after: number | undefined = first === undefined ? undefined : 1;
     while (after !== undefined) {
       const options = { after, limit: pageSize, payloads: 'none' } as const;
