@@ -1,8 +1,11 @@
 import { execFile } from 'node:child_process';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import express from 'express';
+import fastify from 'fastify';
+import { Hono } from 'hono';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Perdure } from 'perdure';
 import type { SessionState } from 'perdure/dashboard';
@@ -53,6 +56,14 @@ async function fetchFrom(server: Server): Promise<Fetch> {
   return (path, init) => fetch(`http://127.0.0.1:${port}${path}`, init);
 }
 
+/** Returns a function that calls a web-standard handler, as a server behind a proxy with TLS does. */
+function sendTo(handler: (request: Request) => Response | Promise<Response>): Fetch {
+  return async (path, init) => {
+    const headers = { host, ...(init?.headers as Record<string, string> | undefined) };
+    return await handler(new Request(origin + path, { ...init, headers }));
+  };
+}
+
 /** Signs in, starts an instance, reads it and signs out. */
 async function checkSession(send: Fetch, basePath: string): Promise<void> {
   const page = await send(basePath, { headers: { accept: 'text/html' } });
@@ -77,12 +88,40 @@ async function checkSession(send: Fetch, basePath: string): Promise<void> {
   expect(started.status).toBe(200);
   const read = await send(`${basePath}v1/instances/one?`, { headers: { cookie } });
   expect(await read.json()).toMatchObject({ id: 'one', name: 'hello' });
-  const stream = await send(`${basePath}v1/changes`, { headers: { cookie } });
+  // The stream of the visible rows of a list: it sends the state first, then each change.
+  const stream = await send(`${basePath}v1/changes`, {
+    method: 'POST',
+    headers: { ...headers, accept: 'text/event-stream' },
+    body: JSON.stringify({ ids: ['one'] }),
+  });
   expect(stream.headers.get('content-type')).toContain('text/event-stream');
-  const text = stream.text();
+  const text = readStream(stream);
+  await text.until('"pending"');
+  const stopped = await send(`${basePath}v1/instances/one/terminate`, {
+    method: 'POST',
+    headers,
+    body: '{}',
+  });
+  expect(stopped.status).toBe(200);
+  await text.until('"terminated"');
   const left = await send(`${basePath}session`, { method: 'DELETE', headers });
   expect(await left.json()).toMatchObject({ state: 'signedOut' });
-  expect(await text).toContain('UNAUTHENTICATED');
+  await text.until('UNAUTHENTICATED');
+}
+
+/** Reads a stream in parts, so that a server that buffers it fails the test. */
+function readStream({ body }: Response): { readonly until: (text: string) => Promise<void> } {
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  let received = '';
+  return {
+    async until(text) {
+      while (!received.includes(text)) {
+        const part = await reader?.read();
+        if (part === undefined || part.done) throw new Error(`Ended before ${text}: ${received}`);
+        received += part.value;
+      }
+    },
+  };
 }
 
 describe('recipes', () => {
@@ -99,65 +138,56 @@ describe('recipes', () => {
     await checkSession(await fetchFrom(server), '/');
   });
 
-  it('Express, which removes the mount path from the URL', async () => {
-    let mounted: readonly [string, (incoming: IncomingMessage, outgoing: ServerResponse) => void];
-    const use = (...given: typeof mounted): void => void (mounted = given);
-    mountInExpress({ use }, await openEngine(), list);
-    const server = createServer((incoming, outgoing) => {
-      const [path, listener] = mounted;
-      const { url = '' } = incoming;
-      expect(url.startsWith(path)).toBe(true);
-      const stripped = { originalUrl: url, url: url.slice(path.length) || '/' };
-      listener(Object.assign(incoming, stripped), outgoing);
-    }).listen(0, '127.0.0.1');
-    await checkSession(await fetchFrom(server), '/admin/perdure/');
+  it('Express, with a body parser after the dashboard', async () => {
+    const app = express();
+    mountInExpress(app, await openEngine(), list);
+    app.use(express.json());
+    app.use('/', (_incoming, outgoing) => void outgoing.writeHead(418).end('the host'));
+    const send = await fetchFrom(createServer(app).listen(0, '127.0.0.1'));
+    await checkSession(send, '/admin/perdure/');
+    expect((await send('/admin/other')).status).toBe(418);
   });
 
-  it('Fastify, which parses bodies unless its parsers are removed', async () => {
-    type Handler = Parameters<
-      Parameters<Parameters<Parameters<typeof mountInFastify>[0]['register']>[0]>[0]['all']
-    >[1];
-    const calls: string[] = [];
-    let handler: Handler | undefined;
-    const scope = {
-      removeAllContentTypeParsers: () => calls.push('removeAllContentTypeParsers'),
-      addContentTypeParser: (type: string) => calls.push(`addContentTypeParser ${type}`),
-      all: (path: string, given: Handler) => {
-        calls.push(`all ${path}`);
-        handler = given;
-      },
-    };
-    mountInFastify({ register: (plugin) => plugin(scope) }, await openEngine(), list);
-    expect(calls).toEqual([
-      'removeAllContentTypeParsers',
-      'addContentTypeParser *',
-      'all /admin/perdure/*',
-    ]);
-    const server = createServer((incoming, outgoing) => {
-      const reply = { raw: outgoing, hijack: vi.fn<() => void>() };
-      handler?.({ raw: incoming }, reply);
-      expect(reply.hijack).toHaveBeenCalledOnce();
-    }).listen(0, '127.0.0.1');
-    await checkSession(await fetchFrom(server), '/admin/perdure/');
+  it('Fastify, whose other routes keep their body parsers', async () => {
+    const app = fastify();
+    onTestFinished(() => app.close());
+    mountInFastify(app, await openEngine(), list);
+    app.post('/echo', (request) => request.body);
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    const send = await fetchFrom(app.server);
+    await checkSession(send, '/admin/perdure/');
+    const echoed = await send('/echo', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"a":1}',
+    });
+    expect(await echoed.json()).toEqual({ a: 1 });
   });
 
-  it('Hono and Next.js, which pass web-standard requests', async () => {
-    const handlers: ((request: Request) => Promise<Response>)[] = [
-      createNextRoute(await openEngine(), list),
-    ];
-    const all: Parameters<typeof mountInHono>[0]['all'] = (path, handler) => {
-      expect(path).toBe('/admin/perdure/*');
-      handlers.push((raw) => handler({ req: { raw } }));
-    };
-    mountInHono({ all }, await openEngine(), list);
-    expect(handlers).toHaveLength(2);
-    for (const handler of handlers) {
-      const send: Fetch = (path, init) => {
-        const headers = { host, ...(init?.headers as Record<string, string> | undefined) };
-        return handler(new Request(origin + path, { ...init, headers }));
-      };
-      await checkSession(send, '/admin/perdure/');
-    }
+  it('Hono', async () => {
+    const app = new Hono();
+    mountInHono(app, await openEngine(), list);
+    app.all('*', (context) => context.text('the host', 418));
+    await checkSession(
+      sendTo((request) => app.fetch(request)),
+      '/admin/perdure/',
+    );
+    expect((await app.request('/admin/other')).status).toBe(418);
+  });
+
+  it('a route handler of Next.js, which is called with a request and its parameters', async () => {
+    type Route = (
+      request: Request,
+      context: { readonly params: Promise<{ readonly path?: readonly string[] }> },
+    ) => Promise<Response>;
+    const route: Route = createNextRoute(await openEngine(), list);
+    await checkSession(
+      sendTo((request) => {
+        const path = new URL(request.url).pathname.split('/').slice(3).filter(Boolean);
+        return route(request, { params: Promise.resolve(path.length === 0 ? {} : { path }) });
+      }),
+      '/admin/perdure/',
+    );
   });
 });
 

@@ -1,4 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Express } from 'express';
+import type { FastifyInstance } from 'fastify';
+import type { Hono } from 'hono';
+import { createServer, type Server } from 'node:http';
 import type { Perdure } from 'perdure';
 import { dashboard } from 'perdure/dashboard';
 import { toNodeListener, type ServerToken } from 'perdure/server';
@@ -11,15 +14,8 @@ export function serveWithNode(perdure: Perdure, tokens: readonly ServerToken[]):
   return server.listen(7373, '127.0.0.1');
 }
 
-type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => void;
-
-/** The methods of an Express app that are used here: pass `express()`. */
-interface ExpressApp {
-  use(path: string, listener: NodeListener): unknown;
-}
-
 export function mountInExpress(
-  app: ExpressApp,
+  app: Express,
   perdure: Perdure,
   tokens: readonly ServerToken[],
 ): void {
@@ -32,27 +28,8 @@ export function mountInExpress(
   app.use('/admin/perdure', toNodeListener(handler));
 }
 
-/** The methods of a Fastify instance that are used here: pass `fastify()`. */
-interface FastifyApp {
-  register(plugin: (scope: FastifyScope) => Promise<void>): unknown;
-}
-interface FastifyScope {
-  removeAllContentTypeParsers(): unknown;
-  addContentTypeParser(
-    type: string,
-    parse: (request: unknown, payload: unknown, done: (error: null) => void) => void,
-  ): unknown;
-  all(
-    path: string,
-    handler: (
-      request: { readonly raw: IncomingMessage },
-      reply: { readonly raw: ServerResponse; hijack(): unknown },
-    ) => void,
-  ): unknown;
-}
-
 export function mountInFastify(
-  app: FastifyApp,
+  app: FastifyInstance,
   perdure: Perdure,
   tokens: readonly ServerToken[],
 ): void {
@@ -62,26 +39,18 @@ export function mountInFastify(
     allowedHosts: ['ops.example.com'],
   });
   const listener = toNodeListener(handler);
-  app.register(async (scope) => {
+  void app.register(async (scope) => {
     // The handler reads the body itself.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
     scope.all('/admin/perdure/*', (request, reply) => {
-      reply.hijack();
+      void reply.hijack();
       listener(request.raw, reply.raw);
     });
   });
 }
 
-/** The methods of a Hono app that are used here: pass `new Hono()`. */
-interface HonoApp {
-  all(
-    path: string,
-    handler: (context: { readonly req: { readonly raw: Request } }) => Promise<Response>,
-  ): unknown;
-}
-
-export function mountInHono(app: HonoApp, perdure: Perdure, tokens: readonly ServerToken[]): void {
+export function mountInHono(app: Hono, perdure: Perdure, tokens: readonly ServerToken[]): void {
   const handler = dashboard(perdure, {
     basePath: '/admin/perdure/',
     tokens,
