@@ -4,9 +4,10 @@ import './styles/main.css';
 import { markReached, markUnreachable, unreachableSince } from './api/connection.ts';
 import { loadSession } from './api/session.ts';
 import { App } from './shell/app.tsx';
+import { pageOf } from './shell/pages.ts';
 import { startShortcuts } from './shell/shortcuts.ts';
 import { startClock } from './state/clock.ts';
-import { startRouter } from './state/router.ts';
+import { place, startRouter } from './state/router.ts';
 import { startSettings } from './state/settings.ts';
 
 const retryMs = 3_000;
@@ -28,6 +29,10 @@ startClock();
 startShortcuts();
 const root = document.getElementById('app');
 if (root !== null) render(<App />, root);
+// The code of the page loads while the session is read. If it fails, the page tries again and says so.
+pageOf(place.peek().segments)
+  ?.preload?.()
+  .catch(() => undefined);
 await readSession();
 effect(() => {
   if (unreachableSince.value !== undefined) setTimeout(() => void readSession(), retryMs);

@@ -4,6 +4,7 @@ import { call } from '../api/call.ts';
 import type { Operation, ResponseBody } from '../api/operations.ts';
 import type { Conditions } from '../pages/instances/filter.ts';
 import type { ActionKind, ActionTarget } from '../state/actions.ts';
+import type { StoredStatus } from '../words/status.ts';
 import { parsePayload, type ActionInput } from './action-input.ts';
 import { runOn } from './run-action.ts';
 
@@ -74,6 +75,27 @@ export async function dryRun(
     dryRun: true,
   };
   return call(routes[action], { body }, abort);
+}
+
+const idsAtOnce = 200;
+/** Chosen instances whose statuses are read for a dry run; of more, none. */
+const maxChosen = 1_000;
+
+/** Counts chosen instances by status. `undefined`: too many to read. */
+export async function countChosen(
+  ids: readonly string[],
+  abort: AbortSignal,
+): Promise<Partial<Record<StoredStatus, number>> | undefined> {
+  if (ids.length > maxChosen) return undefined;
+  const counts: Partial<Record<StoredStatus, number>> = {};
+  for (let at = 0; at < ids.length; at += idsAtOnce) {
+    const body = { ids: ids.slice(at, at + idsAtOnce) };
+    const { items } = await call('explainInstances', { body }, abort);
+    for (const { instance } of items) {
+      counts[instance.status] = (counts[instance.status] ?? 0) + 1;
+    }
+  }
+  return counts;
 }
 
 const parallel = 6;

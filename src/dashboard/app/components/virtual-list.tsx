@@ -1,9 +1,10 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { density } from '../state/settings.ts';
 
 // Chromium limits the height of an element to 33,554,428 px.
 const maxHeight = 30_000_000;
-const overscan = 8;
+const overscan = 6;
 /** Rows that are read ahead of the last visible one. */
 const readAhead = 40;
 
@@ -51,7 +52,17 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
     const rowHeight =
       Number.parseFloat(getComputedStyle(element).getPropertyValue('--list-row')) || 36;
     setView({ top: element.scrollTop, height: element.clientHeight, rowHeight });
-    props.onScrolled?.(element.scrollTop < rowHeight);
+  };
+  // Reads no style, which would force a layout in every frame, and renders only when another row appears.
+  const scrolled = (): void => {
+    const element = scroller.current;
+    if (element === null) return;
+    const { scrollTop } = element;
+    setView((before) => {
+      const top = Math.floor(scrollTop / before.rowHeight) * before.rowHeight;
+      return top === before.top ? before : { ...before, top };
+    });
+    props.onScrolled?.(scrollTop < view.rowHeight);
   };
   useLayoutEffect(() => {
     const element = scroller.current;
@@ -60,7 +71,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
     observer.observe(element);
     measure();
     return () => observer.disconnect();
-  }, []);
+  }, [density.value]);
   useEffect(() => {
     props.onVisible?.(first, Math.min(last, count));
     if (last + readAhead >= count) props.onEnd?.();
@@ -124,7 +135,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
       aria-rowcount={(props.total ?? count) + 1}
       aria-activedescendant={current >= first && current < last ? `row-${current}` : undefined}
       tabIndex={0}
-      onScroll={measure}
+      onScroll={scrolled}
       onKeyDown={onKeyDown}
     >
       {props.header}

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { emptyInput, payloadProblem, type ActionInput } from '../actions/action-input.ts';
 import { actionButton, actionTitle, actionWords, whyUnchanged } from '../actions/action-words.ts';
-import { bulkRun, BulkRun, dryRun, isBulk } from '../actions/bulk-run.ts';
+import { bulkRun, BulkRun, countChosen, dryRun, isBulk } from '../actions/bulk-run.ts';
 import { runOn } from '../actions/run-action.ts';
 import { ApiError } from '../api/api-error.ts';
 import { call } from '../api/call.ts';
@@ -50,6 +50,9 @@ function Asked({ pending }: { readonly pending: PendingAction }): JSX.Element {
         ? dryRun(action, target.conditions, input, signal)
         : undefined,
   );
+  const chosen = useResource(`chosen ${JSON.stringify(target)}`, async (signal) =>
+    target.kind === 'ids' ? { counts: await countChosen(target.ids, signal) } : undefined,
+  ).data.value?.counts;
   const count =
     target.kind === 'instance'
       ? undefined
@@ -116,6 +119,9 @@ function Asked({ pending }: { readonly pending: PendingAction }): JSX.Element {
               counts={preview.data.value?.preview?.byStatus}
               isCapped={isCapped}
             />
+          )}
+          {target.kind === 'ids' && chosen !== undefined && (
+            <DryRun action={action} counts={chosen} isCapped={false} />
           )}
           {preview.error.value !== undefined && (
             <Problem error={preview.error.value} retry={() => preview.reload()} />

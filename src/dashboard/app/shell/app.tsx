@@ -8,7 +8,7 @@ import { BulkDock } from './bulk-dock.tsx';
 import { ActionDialog } from './action-dialog.tsx';
 import { Help } from './help.tsx';
 import { Login } from './login.tsx';
-import { instancePage as InstancePage, pages } from './pages.ts';
+import { pageOf } from './pages.ts';
 import { Palette } from './palette.tsx';
 import { BottomBar, Sidebar } from './sidebar.tsx';
 import { Toasts } from './toasts.tsx';
@@ -54,12 +54,10 @@ function skip(event: MouseEvent): void {
 }
 
 function CurrentPage(): JSX.Element {
-  const [first = '', ...rest] = place.value.segments;
-  if (first === 'instances' && rest.length > 0) {
-    return <InstancePage key={rest[0]} segments={rest} />;
-  }
-  const page = pages.find(({ path }) => path === first);
-  if (page === undefined) {
+  const { segments } = place.value;
+  const [first = '', ...rest] = segments;
+  const Page = pageOf(segments);
+  if (Page === undefined) {
     return (
       <Empty icon="search" title="No such page.">
         <a class="link" href={href([])}>
@@ -68,8 +66,8 @@ function CurrentPage(): JSX.Element {
       </Empty>
     );
   }
-  const Page = page.component;
-  return <Page key={page.path} segments={rest} />;
+  // Each instance has its own page.
+  return <Page key={first === 'instances' ? `${first} ${rest[0] ?? ''}` : first} segments={rest} />;
 }
 
 /** Says that the page is not up to date because the server does not answer. */

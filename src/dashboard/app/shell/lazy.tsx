@@ -4,7 +4,11 @@ import { ApiError } from '../api/api-error.ts';
 import { Loading, Problem } from '../components/states.tsx';
 
 /** A page gets the segments of the address after its own path. */
-export type PageComponent = (props: { readonly segments: readonly string[] }) => JSX.Element | null;
+export interface PageComponent {
+  (props: { readonly segments: readonly string[] }): JSX.Element | null;
+  /** Loads its code before it is shown. */
+  readonly preload?: () => Promise<void>;
+}
 
 type Props = Parameters<PageComponent>[0];
 
@@ -14,15 +18,17 @@ export function lazy<Name extends string>(
   name: Name,
 ): PageComponent {
   let loaded: PageComponent | undefined;
-  return function LazyPage(props: Props): JSX.Element {
+  const preload = async (): Promise<void> => {
+    ({ [name]: loaded } = await load());
+  };
+  function LazyPage(props: Props): JSX.Element {
     const [Component, setComponent] = useState<PageComponent | undefined>(() => loaded);
     const [error, setError] = useState<ApiError>();
     const read = async (): Promise<void> => {
       setError(undefined);
       try {
-        const { [name]: page } = await load();
-        loaded = page;
-        setComponent(() => page);
+        await preload();
+        setComponent(() => loaded);
       } catch {
         setError(
           new ApiError(
@@ -40,5 +46,6 @@ export function lazy<Name extends string>(
     // A reload fetches the pages of a new version.
     if (error !== undefined) return <Problem error={error} retry={() => location.reload()} />;
     return <Loading />;
-  };
+  }
+  return Object.assign(LazyPage, { preload });
 }

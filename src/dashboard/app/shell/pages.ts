@@ -87,7 +87,13 @@ export const pages: readonly Page[] = [
 ];
 
 /** The page of one instance: `/instances/{id}/{tab}`. */
-export const instancePage: PageComponent = lazy(
+const instancePage: PageComponent = lazy(
   () => import('../pages/instance/instance.tsx'),
   'Instance',
 );
+
+/** The page of an address. */
+export function pageOf([first = '', ...rest]: readonly string[]): PageComponent | undefined {
+  if (first === 'instances' && rest.length > 0) return instancePage;
+  return pages.find(({ path }) => path === first)?.component;
+}

@@ -7,6 +7,7 @@ import { Dialog } from '../components/dialog.tsx';
 import { Icon, type IconName } from '../components/icon.tsx';
 import { StatusIcon } from '../components/status.tsx';
 import { ask } from '../state/actions.ts';
+import { highlighted } from '../state/highlighted.ts';
 import { isPaused } from '../state/live.ts';
 import { href, instanceHref, navigate, place } from '../state/router.ts';
 import { savedViews, viewHref } from '../state/saved-views.ts';
@@ -14,6 +15,7 @@ import { theme } from '../state/settings.ts';
 import { statusWords, toneOf } from '../words/status.ts';
 import { isHelpOpen, isPaletteOpen } from './palette-state.ts';
 import { pages } from './pages.ts';
+import { commandKey } from './shortcuts.ts';
 
 type Row = ResponseBody<'listInstances'>['items'][number];
 
@@ -23,6 +25,8 @@ interface Option {
   readonly label: JSX.Element | string;
   readonly icon: IconName | JSX.Element;
   readonly right?: JSX.Element | string;
+  /** The instance that the option opens. */
+  readonly instance?: string;
   readonly run: () => void;
 }
 
@@ -39,8 +43,17 @@ function Opened(): JSX.Element {
   const close = (): void => {
     isPaletteOpen.value = false;
   };
-  const options = toOptions(text.trim(), found);
+  // Actions are offered on the result that was highlighted last, else on the instance or row of the page.
+  const [subject, setSubject] = useState(pageInstance);
+  const isFound = found.some(({ id }) => id === subject);
+  const acted = found.length === 0 || isFound ? subject : found[0]?.id;
+  const options = toOptions(text.trim(), found, acted);
   const chosen = Math.min(at, options.length - 1);
+  const chosenInstance = options[chosen]?.instance;
+  useEffect(() => {
+    if (chosenInstance !== undefined) setSubject(chosenInstance);
+    else if (found.length === 0) setSubject(pageInstance());
+  }, [chosenInstance, found]);
   const run = (option: Option | undefined): void => {
     if (option === undefined) return;
     close();
@@ -78,7 +91,10 @@ function Opened(): JSX.Element {
               setAt(options.length === 0 ? 0 : (chosen + step) % options.length);
             } else if (event.key === 'Enter') {
               event.preventDefault();
-              run(options[chosen]);
+              const { instance } = options[chosen] ?? {};
+              if ((event.metaKey || event.ctrlKey) && instance !== undefined) {
+                window.open(instanceHref(instance), '_blank', 'noopener');
+              } else run(options[chosen]);
             }
           }}
         />
@@ -122,6 +138,13 @@ function Opened(): JSX.Element {
           open
         </span>
         <span>
+          <kbd>{commandKey.replace(/ K$/, '')}</kbd>
+          <kbd>
+            <Icon small name="enter" label="Enter" />
+          </kbd>
+          new tab
+        </span>
+        <span>
           <kbd>?</kbd>all keys
         </span>
       </div>
@@ -153,11 +176,21 @@ function useInstances(text: string): readonly Row[] {
   return rows;
 }
 
-function toOptions(text: string, rows: readonly Row[]): readonly Option[] {
+/** The instance of the page, or of the row that the keyboard is on. */
+function pageInstance(): string | undefined {
+  const [first, id] = place.value.segments;
+  return first === 'instances' ? (id ?? highlighted.value) : undefined;
+}
+
+function toOptions(
+  text: string,
+  rows: readonly Row[],
+  acted: string | undefined,
+): readonly Option[] {
   const matches = (words: string): boolean =>
     text === '' || words.toLowerCase().includes(text.toLowerCase());
-  const [first, id] = place.value.segments;
-  const current = first === 'instances' ? id : undefined;
+  // A text that finds instances is an id, which matches no action.
+  const isId = rows.some(({ id }) => id === acted);
   return [
     ...rows.map((row): Option => ({
       key: `instance ${row.id}`,
@@ -173,6 +206,7 @@ function toOptions(text: string, rows: readonly Row[]): readonly Option[] {
         </>
       ),
       right: statusWords[toneOf(row)].word,
+      instance: row.id,
       run: () => navigate(instanceHref(row.id)),
     })),
     ...(text === ''
@@ -201,9 +235,9 @@ function toOptions(text: string, rows: readonly Row[]): readonly Option[] {
             run: () => navigate(href(['instances'], new URLSearchParams({ error: text }))),
           },
         ]),
-    ...(current === undefined || !may('operate')
+    ...(acted === undefined || !may('operate')
       ? []
-      : actionsOn(current).filter(({ key }) => matches(key))),
+      : actionsOn(acted).filter(({ key }) => isId || matches(key))),
     ...savedViews.value
       .filter(({ name }) => matches(name))
       .map((view) => ({

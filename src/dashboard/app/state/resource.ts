@@ -14,9 +14,12 @@ export interface Resource<Value> {
 }
 
 export interface ResourceOptions {
-  /** Reads again after this time, while the page is live. */
+  /** Reads again after this time, while the page is live. After a slow read, ten times its duration. */
   readonly everyMs?: number;
 }
+
+const pauseFactor = 10;
+const longestPauseMs = 60_000;
 
 /**
  * Reads from the server while the component is mounted: at first, when `key` changes, every `everyMs`, on `reload`, and
@@ -41,6 +44,7 @@ class Reader<Value> implements Resource<Value> {
   #again = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isStopped = true;
+  #lastMs = 0;
 
   constructor(load: (signal: AbortSignal) => Promise<Value>, everyMs: number | undefined) {
     this.#load = load;
@@ -82,8 +86,10 @@ class Reader<Value> implements Resource<Value> {
   async #read(): Promise<void> {
     const running = new AbortController();
     this.#running = running;
+    const startedAt = performance.now();
     try {
       const value = await this.#load(running.signal);
+      this.#lastMs = performance.now() - startedAt;
       if (running.signal.aborted) return;
       this.data.value = value;
       this.error.value = undefined;
@@ -107,10 +113,12 @@ class Reader<Value> implements Resource<Value> {
     const isFailing = this.error.peek()?.isUnreachable === true;
     const everyMs = isFailing ? Math.min(this.#everyMs ?? 5_000, 5_000) : this.#everyMs;
     if (everyMs === undefined || this.#isStopped) return;
+    // What is slow to read takes much of the server's time: the graph of a map of 100,000 items, for example.
+    const pauseMs = Math.max(everyMs, Math.min(this.#lastMs * pauseFactor, longestPauseMs));
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       if (isLive.peek()) this.reload();
-    }, everyMs);
+    }, pauseMs);
   }
 }
 

@@ -36,6 +36,8 @@ export function FlowRunView({ id }: { readonly id: string }): JSX.Element {
     },
   );
   const data = graph.data.value;
+  // The code of the layout loads while the graph is read.
+  useEffect(() => void import('./graph-layout.ts').catch(() => undefined), []);
   useEffect(() => {
     if (data !== undefined && !isActive(data.status)) setOver(true);
   }, [data?.status]);

@@ -35,7 +35,7 @@ export function Flows(): JSX.Element {
         {items?.length === 0 && (
           <Empty icon="flow" title="No flow has run yet.">
             A flow is a graph of steps. Start one from your code:
-            <pre class="code">{`await runFlow(perdure.client, importCatalogue, { shop: 'north' });`}</pre>
+            <pre class="code">{`await perdure.client.runFlow(importCatalogue, { shop: 'north' });`}</pre>
           </Empty>
         )}
         {flows.length > 0 && (

@@ -1,4 +1,5 @@
 import dagre from '@dagrejs/dagre';
+import { placeInRows } from './layered-layout.ts';
 
 /** A box of the graph. */
 export interface Box {
@@ -20,53 +21,70 @@ export interface Layout {
   readonly paths: readonly { readonly edge: Edge; readonly path: string }[];
 }
 
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The middle of each box, and the points of each edge between its boxes. */
+export interface Placement {
+  readonly width: number;
+  readonly height: number;
+  readonly centers: ReadonlyMap<string, Point>;
+  readonly inner: readonly (readonly Point[])[];
+}
+
 const margin = 20;
+/** dagre gives shorter lines, but takes several hundred milliseconds for some hundred boxes. */
 const manyBoxes = 100;
 
 /** Places the steps of a flow from top to bottom. */
 export function layOut(boxes: readonly Box[], edges: readonly Edge[]): Layout {
-  const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({
-    rankdir: 'TB',
-    nodesep: 28,
-    ranksep: 34,
-    marginx: margin,
-    marginy: margin,
-    // The network simplex gives shorter lines, but its time grows with the square of the steps.
-    ranker: boxes.length > manyBoxes ? 'longest-path' : 'network-simplex',
-  });
-  graph.setDefaultEdgeLabel(() => ({}));
-  for (const { name, width, height } of boxes) graph.setNode(name, { width, height });
-  const known = new Set(boxes.map(({ name }) => name));
+  const known = new Map(boxes.map((box) => [box.name, box]));
   // A step may need another one for several reasons: one line is enough.
   const pairs = new Map(edges.map((edge) => [JSON.stringify([edge.from, edge.to]), edge]));
   const shown = [...pairs.values()].filter(({ from, to }) => known.has(from) && known.has(to));
-  for (const [index, { from, to }] of shown.entries()) graph.setEdge(from, to, {}, String(index));
-  dagre.layout(graph);
-  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
+  const place = boxes.length > manyBoxes ? placeInRows : placeWithDagre;
+  const { width, height, centers, inner } = place(boxes, shown);
+  const placed = (name: string): Placed => {
+    const { x, y } = centers.get(name) ?? { x: 0, y: 0 };
+    return { x, y, height: known.get(name)?.height ?? 0 };
+  };
   return {
     width,
     height,
     boxes: new Map(
       boxes.map(({ name, width: w, height: h }) => {
-        const { x, y } = graph.node(name) as { x: number; y: number };
+        const { x, y } = placed(name);
         return [name, { x: x - w / 2, y: y - h / 2 }];
       }),
     ),
-    paths: shown.map((edge, index) => {
-      const { points } = graph.edge({ v: edge.from, w: edge.to, name: String(index) }) as {
-        points: readonly Point[];
-      };
-      const from = graph.node(edge.from) as Placed;
-      const to = graph.node(edge.to) as Placed;
-      return { edge, path: toPath(corners(from, to, points.slice(1, -1))) };
-    }),
+    paths: shown.map((edge, index) => ({
+      edge,
+      path: toPath(corners(placed(edge.from), placed(edge.to), inner[index] ?? [])),
+    })),
   };
 }
 
-interface Point {
-  readonly x: number;
-  readonly y: number;
+function placeWithDagre(boxes: readonly Box[], edges: readonly Edge[]): Placement {
+  const graph = new dagre.graphlib.Graph({ multigraph: true });
+  graph.setGraph({ rankdir: 'TB', nodesep: 28, ranksep: 34, marginx: margin, marginy: margin });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const { name, width, height } of boxes) graph.setNode(name, { width, height });
+  for (const [index, { from, to }] of edges.entries()) graph.setEdge(from, to, {}, String(index));
+  dagre.layout(graph);
+  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
+  return {
+    width,
+    height,
+    centers: new Map(boxes.map(({ name }) => [name, graph.node(name) as Point])),
+    inner: edges.map(({ from, to }, index) => {
+      const { points } = graph.edge({ v: from, w: to, name: String(index) }) as {
+        points: readonly Point[];
+      };
+      return points.slice(1, -1);
+    }),
+  };
 }
 
 interface Placed extends Point {
@@ -76,8 +94,8 @@ interface Placed extends Point {
 const radius = 8;
 
 /**
- * The corners of a line from the bottom of one box to the top of another. dagre gives a point in the middle of each gap
- * between ranks, and between two of them the place where the line passes a rank.
+ * The corners of a line from the bottom of one box to the top of another. The inner points are the middle of each gap
+ * between rows, and between two of them the place where the line passes a row.
  */
 function corners(from: Placed, to: Placed, inner: readonly Point[]): readonly Point[] {
   const points: Point[] = [{ x: from.x, y: from.y + from.height / 2 }];

@@ -1,14 +1,25 @@
 import type { JSX } from 'preact';
 import { call } from '../../api/call.ts';
+import { Panel } from '../../components/panel.tsx';
 import { Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
+import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Moment } from '../../components/text.tsx';
+import { now } from '../../state/clock.ts';
 import { instanceHref } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import { formatDuration, formatNumber } from '../../words/format.ts';
 import { statusWords, type Tone } from '../../words/status.ts';
 
 const limit = 1_000;
+const columns: readonly TableColumn[] = [
+  { title: 'Execution', width: '12%' },
+  { title: 'Status', width: '18%', small: 'side' },
+  { title: 'Started', width: '16%' },
+  { title: 'Duration', width: '12%', isNumber: true },
+  { title: 'Events', width: '10%', isNumber: true },
+  { title: 'How it ended' },
+];
 
 /** The executions: each continue-as-new and each retry adds one. */
 export function Executions({
@@ -30,53 +41,38 @@ export function Executions({
     );
   }
   return (
-    <div class="wrap table-scroll">
-      <table>
-        <thead>
-          <tr>
-            <th>Execution</th>
-            <th>Status</th>
-            <th>Started</th>
-            <th class="num">Duration</th>
-            <th class="num">Events</th>
-            <th class="hide-s">How it ended</th>
-          </tr>
-        </thead>
-        <tbody>
+    <div class="wrap">
+      <Panel>
+        <Table label="Executions" columns={columns}>
           {items.toReversed().map((execution) => {
-            const tone: Tone =
-              execution.status in statusWords ? (execution.status as Tone) : 'neutral';
+            const { executionId, status, startedAt, endedAt, historyLength } = execution;
+            const tone: Tone = status in statusWords ? (status as Tone) : 'neutral';
+            const how = execution.failure?.message ?? execution.reason ?? '';
             return (
-              <tr key={execution.executionId}>
-                <td>
-                  <a
-                    class="link"
-                    href={`${instanceHref(id, 'history')}?execution=${execution.executionId}`}
-                  >
-                    {formatNumber(execution.executionId)}
-                  </a>
-                </td>
-                <td>
+              <Row
+                key={executionId}
+                cells={[
+                  <a class="link" href={`${instanceHref(id, 'history')}?execution=${executionId}`}>
+                    {formatNumber(executionId)}
+                  </a>,
                   <Status
                     tone={tone}
-                    {...(execution.status === 'continuedAsNew' && { text: 'Continued as new' })}
-                  />
-                </td>
-                <td>{execution.startedAt === null ? '' : <Moment at={execution.startedAt} />}</td>
-                <td class="num">
-                  {execution.startedAt === null || execution.endedAt === null
-                    ? ''
-                    : formatDuration(execution.endedAt - execution.startedAt)}
-                </td>
-                <td class="num">{formatNumber(execution.historyLength)}</td>
-                <td class="hide-s sec">
-                  <bdi>{execution.failure?.message ?? execution.reason ?? ''}</bdi>
-                </td>
-              </tr>
+                    {...(status === 'continuedAsNew' && { text: 'Continued as new' })}
+                  />,
+                  startedAt !== null && <Moment at={startedAt} />,
+                  startedAt !== null && formatDuration((endedAt ?? now.value) - startedAt),
+                  formatNumber(historyLength),
+                  how !== '' && (
+                    <bdi class="sec" title={how}>
+                      {how}
+                    </bdi>
+                  ),
+                ]}
+              />
             );
           })}
-        </tbody>
-      </table>
+        </Table>
+      </Panel>
     </div>
   );
 }

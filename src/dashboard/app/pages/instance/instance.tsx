@@ -1,10 +1,14 @@
 import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import { session } from '../../api/session.ts';
+import { Button } from '../../components/button.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Empty, Loading, Problem } from '../../components/states.tsx';
 import { Tabs, type Tab } from '../../components/tabs.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
+import { lastList, neighbours } from '../../state/last-list.ts';
+import { addKeys } from '../../state/page-keys.ts';
 import { href, instanceHref, navigate } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import { isActive } from '../../words/status.ts';
@@ -21,6 +25,9 @@ import { State } from './state.tsx';
 import { TimelineTab } from './timeline/timeline-tab.tsx';
 import { Tree } from './tree.tsx';
 
+/** A tree with more instances has no number on its tab. */
+const countedNodes = 100;
+
 /** One instance: why it is in its state, what it did, and what can be done. */
 export function Instance({ segments }: { readonly segments: readonly string[] }): JSX.Element {
   const [id = '', tab] = segments;
@@ -28,12 +35,24 @@ export function Instance({ segments }: { readonly segments: readonly string[] })
   const data = resource.data.value;
   const error = resource.error.value;
   const links = session.value?.links ?? [];
+  const { before, after } = neighbours(id);
+  useEffect(() => {
+    const open = (to: string | undefined) => (): void => {
+      if (to !== undefined) navigate(instanceHref(to));
+    };
+    return before === undefined && after === undefined
+      ? undefined
+      : addKeys([
+          { key: 'j', description: 'Next instance of the list', run: open(after) },
+          { key: 'k', description: 'Previous instance of the list', run: open(before) },
+        ]);
+  }, [before, after]);
   return (
     <>
       <TopBar
         title={id}
         crumbs={[
-          { text: 'Instances', href: href(['instances']) },
+          { text: 'Instances', href: href(['instances'], lastList.value.query) },
           { text: id, mono: true },
         ]}
       >
@@ -50,6 +69,12 @@ export function Instance({ segments }: { readonly segments: readonly string[] })
               {label}
             </a>
           ))}
+        {(before ?? after) !== undefined && (
+          <span class="only-l top-steps">
+            <StepLink to={before} icon="up" label="Previous instance of the list (k)" />
+            <StepLink to={after} icon="down" label="Next instance of the list (j)" />
+          </span>
+        )}
       </TopBar>
       {error?.code === 'INSTANCE_NOT_FOUND' ? (
         <Empty
@@ -77,6 +102,25 @@ export function Instance({ segments }: { readonly segments: readonly string[] })
   );
 }
 
+/** A link to a neighbour in the list; without one it keeps its place. */
+function StepLink({
+  to,
+  icon,
+  label,
+}: {
+  readonly to: string | undefined;
+  readonly icon: 'up' | 'down';
+  readonly label: string;
+}): JSX.Element {
+  return to === undefined ? (
+    <Button small disabled look="ghost" icon={icon} label={label} />
+  ) : (
+    <a class="btn icon s ghost" href={instanceHref(to)} aria-label={label} title={label}>
+      <Icon name={icon} />
+    </a>
+  );
+}
+
 function Shown({
   data,
   tab,
@@ -100,13 +144,22 @@ function Shown({
     ['executions', 'Executions'],
     ['raw', 'Raw'],
   ];
-  const events = useResource(
+  const size = useResource(
     `events ${id} ${instance.executionId} ${instance.status}`,
     (signal) => call('measureInstance', { params: { id } }, signal),
     { ...(isActive(instance.status) && { everyMs: 10_000 }) },
-  ).data.value?.size?.events;
+  ).data.value?.size;
+  const hasChildren = (size?.children ?? 0) > 0;
+  const tree = useResource(`tree of ${id} ${hasChildren} ${instance.status}`, (signal) =>
+    hasChildren
+      ? call('readTree', { params: { id }, query: { limit: countedNodes } }, signal)
+      : Promise.resolve(undefined),
+  ).data.value;
+  const payloads = [instance.input, instance.output, instance.failure];
   const counts: Readonly<Record<string, number | undefined>> = {
-    history: events === 0 ? undefined : events,
+    history: size?.events === 0 ? undefined : size?.events,
+    tree: tree?.nextCursor === undefined ? tree?.items.length : undefined,
+    payloads: payloads.filter((one) => one !== undefined).length || undefined,
     executions: instance.executionId,
   };
   const tabs: readonly Tab[] = titles.map(([one, title], index) => ({

@@ -1,9 +1,11 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { signal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
 import { ApiError } from '../../api/api-error.ts';
 import { call } from '../../api/call.ts';
 import type { ResponseBody } from '../../api/operations.ts';
+import { Button } from '../../components/button.tsx';
+import { Icon } from '../../components/icon.tsx';
 import { Loading, Problem } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
 import { VirtualList } from '../../components/virtual-list.tsx';
@@ -12,7 +14,9 @@ import { isLive } from '../../state/live.ts';
 import { instanceHref, navigate } from '../../state/router.ts';
 import { formatDuration, plural } from '../../words/format.ts';
 
-type Node = ResponseBody<'readTree'>['items'][number];
+type TreeItem = ResponseBody<'readTree'>['items'][number];
+/** A row of the tree. `hidden`: how many of its descendants are hidden; absent without descendants. */
+type Node = TreeItem & { readonly hidden?: number };
 const pageSize = 500;
 const refreshMs = 3_000;
 
@@ -30,7 +34,17 @@ export function Tree({ id }: { readonly id: string }): JSX.Element {
       tree.stop();
     };
   }, [tree]);
-  const nodes = tree.nodes.value;
+  const closed = useSignal<ReadonlySet<string>>(new Set());
+  const all = tree.nodes.value;
+  const nodes = useMemo(() => withoutClosed(all, closed.value), [all, closed.value]);
+  const toggle = (node: Node | undefined, isClosed?: boolean): void => {
+    if (node === undefined || node.hidden === undefined) return;
+    const next = new Set(closed.peek());
+    if (isClosed ?? !next.has(node.id)) next.add(node.id);
+    else next.delete(node.id);
+    closed.value = next;
+  };
+  const hasBranches = nodes.some(({ depth, hidden }) => depth > 0 && hidden !== undefined);
   if (nodes.length === 0) {
     return tree.error.value === undefined ? (
       <Loading />
@@ -42,11 +56,38 @@ export function Tree({ id }: { readonly id: string }): JSX.Element {
     <>
       <div class="tl-tools">
         <span>
-          {plural(nodes.length, 'instance')}
+          {plural(all.length, 'instance')}
           {!tree.isComplete.value && ' so far'}
         </span>
+        {hasBranches && (
+          <div class="right">
+            <Button
+              small
+              look="ghost"
+              onClick={() => {
+                closed.value =
+                  closed.value.size > 0
+                    ? new Set()
+                    : new Set(
+                        nodes.flatMap(({ id: one, depth, hidden }) =>
+                          depth > 0 && hidden !== undefined ? [one] : [],
+                        ),
+                      );
+              }}
+            >
+              {closed.value.size > 0 ? 'Expand all' : 'Collapse all'}
+            </Button>
+          </div>
+        )}
       </div>
-      <div class="tree">
+      <div
+        class="tree"
+        onKeyDown={(event) => {
+          if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+          event.preventDefault();
+          toggle(nodes[current], event.key === 'ArrowLeft');
+        }}
+      >
         <VirtualList
           label="Tree"
           rowName="tr"
@@ -76,11 +117,28 @@ export function Tree({ id }: { readonly id: string }): JSX.Element {
                 <span
                   role="gridcell"
                   class="id cut"
-                  style={{ paddingLeft: `${Math.min(node.depth, 20) * 20}px` }}
+                  style={{ '--d': String(Math.min(node.depth, 20)) }}
                 >
-                  <a href={instanceHref(node.id)} tabIndex={-1}>
+                  {node.hidden === undefined ? (
+                    <i class="tree-gap" />
+                  ) : (
+                    <button
+                      type="button"
+                      class="tree-toggle"
+                      tabIndex={-1}
+                      aria-label={`${node.hidden === 0 ? 'Hide' : 'Show'} the descendants of ${node.id}`}
+                      aria-expanded={node.hidden === 0}
+                      onClick={() => toggle(node)}
+                    >
+                      <Icon small name={node.hidden === 0 ? 'chevronDown' : 'chevronRight'} />
+                    </button>
+                  )}
+                  <a class="cut" href={instanceHref(node.id)} tabIndex={-1}>
                     <bdi>{node.id}</bdi>
                   </a>
+                  {(node.hidden ?? 0) > 0 && (
+                    <span class="dim tree-more">{plural(node.hidden ?? 0, 'descendant')}</span>
+                  )}
                 </span>
                 <span role="gridcell" class="cut">
                   <bdi>{node.name}</bdi>
@@ -102,8 +160,23 @@ export function Tree({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
+/** Removes the descendants of closed instances, which follow them with a greater depth. */
+function withoutClosed(items: readonly TreeItem[], closed: ReadonlySet<string>): readonly Node[] {
+  const shown: Node[] = [];
+  for (let at = 0; at < items.length;) {
+    const item = items[at] as TreeItem;
+    let next = at + 1;
+    while (next < items.length && (items[next] as TreeItem).depth > item.depth) next += 1;
+    const descendants = next - at - 1;
+    const isClosed = closed.has(item.id);
+    shown.push(descendants === 0 ? item : { ...item, hidden: isClosed ? descendants : 0 });
+    at = isClosed ? next : at + 1;
+  }
+  return shown;
+}
+
 class TreeReader {
-  readonly nodes = signal<readonly Node[]>([]);
+  readonly nodes = signal<readonly TreeItem[]>([]);
   readonly error = signal<ApiError | undefined>(undefined);
   readonly isComplete = signal(false);
   readonly #id: string;
@@ -132,7 +205,7 @@ class TreeReader {
 
   async #read(
     cursor: string | undefined,
-    take: (items: readonly Node[]) => readonly Node[],
+    take: (items: readonly TreeItem[]) => readonly TreeItem[],
   ): Promise<void> {
     if (this.#reading) return;
     this.#reading = true;

@@ -5,9 +5,9 @@ import { instanceHref } from '../../state/router.ts';
 import { stored } from '../../state/settings.ts';
 import { now } from '../../state/clock.ts';
 import { formatAge, formatDateTime, formatDuration } from '../../words/format.ts';
-import { isActive, toneOf } from '../../words/status.ts';
+import { isActive, toneOf, type Tone } from '../../words/status.ts';
 import { isVersion, versionText } from '../../words/version.ts';
-import type { Row } from './instance-rows.ts';
+import type { Explained, Row } from './instance-rows.ts';
 
 export interface Column {
   readonly key: string;
@@ -15,7 +15,7 @@ export interface Column {
   /** Its share of the grid. */
   readonly width: string;
   readonly class: string;
-  readonly cell: (row: Row, explanation: string | undefined) => JSX.Element | string;
+  readonly cell: (row: Row, explained: Explained | undefined) => JSX.Element | string;
 }
 
 /** All columns after the check box. Status and id are always shown. */
@@ -25,12 +25,12 @@ const allColumns: readonly Column[] = [
     title: 'Status',
     width: '104px',
     class: 'c-st',
-    cell: (row) => <Status tone={toneOf(row)} />,
+    cell: (row, explained) => <Status tone={rowTone(row, explained)} />,
   },
   {
     key: 'id',
     title: 'Id',
-    width: 'minmax(120px, 200px)',
+    width: 'minmax(120px, 190px)',
     class: 'id cut',
     cell: ({ id }) => (
       <a href={instanceHref(id)} tabIndex={-1} title={id}>
@@ -41,7 +41,7 @@ const allColumns: readonly Column[] = [
   {
     key: 'name',
     title: 'Name',
-    width: 'minmax(96px, 168px)',
+    width: 'minmax(96px, 148px)',
     class: 'nm cut',
     cell: ({ name, version }) => (
       <>
@@ -55,8 +55,8 @@ const allColumns: readonly Column[] = [
     title: 'What it does now',
     width: 'minmax(0, 1fr)',
     class: 'now cut',
-    cell: (row, explanation) => {
-      const text = describe(row, explanation);
+    cell: (row, explained) => {
+      const text = describe(row, explained?.text);
       return (
         <>
           <Sentence>{text}</Sentence>
@@ -64,6 +64,13 @@ const allColumns: readonly Column[] = [
         </>
       );
     },
+  },
+  {
+    key: 'worker',
+    title: 'Worker',
+    width: 'minmax(0, 104px)',
+    class: 'now cut c-wk',
+    cell: (row, explained) => (isActive(row.status) ? <bdi>{explained?.worker}</bdi> : ''),
   },
   {
     key: 'tags',
@@ -115,6 +122,16 @@ const allColumns: readonly Column[] = [
     cell: ({ endedAt }) => (endedAt === undefined ? '' : <Ago at={endedAt} />),
   },
   {
+    key: 'lastStep',
+    title: 'Last step',
+    width: '92px',
+    class: 'r c-dur',
+    cell: ({ endedAt }, explained) => {
+      const at = endedAt ?? explained?.lastActiveAt;
+      return at === undefined ? '' : <Ago at={at} />;
+    },
+  },
+  {
     key: 'age',
     title: 'Age',
     width: '84px',
@@ -128,7 +145,7 @@ const allColumns: readonly Column[] = [
 const fixed = ['status', 'id'];
 export const chosenColumns = stored<readonly string[]>(
   'columns',
-  ['name', 'now', 'ended', 'age'],
+  ['name', 'now', 'worker', 'lastStep', 'age'],
   (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
 );
 
@@ -138,6 +155,12 @@ export function shownColumns(): readonly Column[] {
 }
 
 export const optionalColumns = allColumns.filter(({ key }) => !fixed.includes(key));
+
+/** The status in a row. Work that is tried again stands out from work that runs. */
+function rowTone(row: Row, explained: Explained | undefined): Tone {
+  const tone = toneOf(row);
+  return tone === 'running' && explained?.retrying === true ? 'retrying' : tone;
+}
 
 /** What an instance does or how it ended, from its row until the server has explained it. */
 function describe(row: Row, explanation: string | undefined): string {

@@ -8,6 +8,8 @@ import type { Conditions } from './filter.ts';
 
 /** An instance in a list. */
 export type Row = ResponseBody<'listInstances'>['items'][number];
+/** What an instance does now. */
+export type Explained = Omit<ResponseBody<'explainInstances'>['items'][number], 'instance'>;
 
 const pageSize = 100;
 /** Rows that may be read by scrolling; a filter finds the others. */
@@ -28,7 +30,7 @@ export class InstanceRows {
   /** Instances created since the list was read, up to one page. */
   readonly newCount = signal(0);
   /** What the visible rows wait for, by id. */
-  readonly explanations = signal<ReadonlyMap<string, string>>(new Map());
+  readonly explanations = signal<ReadonlyMap<string, Explained>>(new Map());
   readonly #conditions: () => Conditions;
   readonly #stopped = new AbortController();
   #cursor: string | undefined;
@@ -66,8 +68,10 @@ export class InstanceRows {
   async readMore(): Promise<void> {
     if (this.isComplete.peek() || this.#cursor === undefined) return;
     await this.#read((items) => {
-      const known = new Set(this.rows.peek().map(({ id }) => id));
-      this.rows.value = [...this.rows.peek(), ...items.filter(({ id }) => !known.has(id))];
+      const rows = this.rows.peek();
+      // Pages overlap at their border only.
+      const known = new Set(rows.slice(-2 * pageSize).map(({ id }) => id));
+      this.rows.value = [...rows, ...items.filter(({ id }) => !known.has(id))];
     });
   }
 
@@ -80,16 +84,27 @@ export class InstanceRows {
         { query: { ...this.#conditions(), limit: pageSize } },
         this.#stopped.signal,
       );
-      const rows = withoutGone(this.rows.peek(), items, nextCursor === undefined);
-      const known = new Set(rows.map(({ id }) => id));
-      const fresh = items.filter(({ id }) => !known.has(id));
-      const byId = new Map(items.map((row) => [row.id, row]));
-      const updated = rows.map((row) => byId.get(row.id) ?? row);
-      if (isAtTop) this.rows.value = [...fresh, ...updated].slice(0, maxRows);
-      else {
-        this.rows.value = updated;
+      const rows = this.rows.peek();
+      // Rows below the first page stay as they are: there may be many.
+      const places = new Map(rows.slice(0, 4 * pageSize).map(({ id }, index) => [id, index]));
+      const lastKnown = items.findLastIndex(({ id }) => places.has(id));
+      const isWhole = nextCursor === undefined;
+      // Older rows that moved up into the first page are read with the next one.
+      const first = isWhole ? items : items.slice(0, lastKnown + 1);
+      const end = isWhole ? rows.length : (places.get(items[lastKnown]?.id ?? '') ?? -1) + 1;
+      const fresh = isWhole || lastKnown !== -1 ? first.filter(({ id }) => !places.has(id)) : items;
+      if (!isAtTop) {
+        // Rows that were deleted or no longer match are gone.
+        const byId = new Map(first.map((row) => [row.id, row]));
+        const known = rows.slice(0, end).flatMap(({ id }) => byId.get(id) ?? []);
+        this.rows.value = [...known, ...rows.slice(end)];
         this.newCount.value = fresh.length;
-      }
+      } else if (!isWhole && lastKnown === -1) {
+        // More than a page is new: the rows below it are unknown.
+        this.rows.value = items;
+        this.#cursor = nextCursor;
+        this.isComplete.value = false;
+      } else this.rows.value = [...first, ...rows.slice(end)].slice(0, maxRows);
     } catch (error) {
       if (!this.#stopped.signal.aborted && !(error instanceof ApiError && error.isUnreachable)) {
         this.error.value = toApiError(error);
@@ -141,7 +156,7 @@ export class InstanceRows {
         return known?.instance === undefined ? row : known.instance;
       });
       const explanations = new Map(this.explanations.peek());
-      for (const { id, text } of items) explanations.set(id, text);
+      for (const { instance: _, ...explained } of items) explanations.set(explained.id, explained);
       this.explanations.value = explanations;
     } catch (error) {
       if (error instanceof ApiError && !error.isUnreachable) this.error.value = error;
@@ -180,18 +195,6 @@ export class InstanceRows {
       this.isLoading.value = false;
     }
   }
-}
-
-/** Removes rows of the first page that were deleted or no longer match. */
-function withoutGone(
-  rows: readonly Row[],
-  first: readonly Row[],
-  isComplete: boolean,
-): readonly Row[] {
-  const last = first.at(-1)?.id;
-  const end = isComplete ? rows.length : rows.findIndex(({ id }) => id === last);
-  const found = new Set(first.map(({ id }) => id));
-  return rows.filter(({ id }, index) => index >= end || found.has(id));
 }
 
 function toApiError(error: unknown): ApiError {

@@ -13,6 +13,8 @@ import { addKeys } from '../../state/page-keys.ts';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { reconnections } from '../../api/connection.ts';
 import { ask } from '../../state/actions.ts';
+import { highlighted } from '../../state/highlighted.ts';
+import { lastList } from '../../state/last-list.ts';
 import { isLive } from '../../state/live.ts';
 import { instanceHref, navigate, query } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
@@ -61,10 +63,18 @@ export function Instances(): JSX.Element {
       clearInterval(timer);
       dispose();
       list.stop();
+      lastList.value = { ids: list.rows.peek().map(({ id }) => id), query: search };
     };
   }, [list]);
 
   const rows = list.rows.value;
+  const currentId = rows[current]?.id;
+  useEffect(() => {
+    highlighted.value = currentId;
+    return () => {
+      highlighted.value = undefined;
+    };
+  }, [currentId]);
   const currentRow = (): Row | undefined => list.rows.peek()[currentAt.current];
   const toggle = (id: string): void => {
     const next = new Set(selected.peek());
@@ -126,7 +136,10 @@ export function Instances(): JSX.Element {
   );
 
   const columns = shownColumns();
-  const template = `20px ${columns.map(({ width }) => width).join(' ')}`;
+  const template = (shown: typeof columns): string =>
+    `20px ${shown.map(({ width }) => width).join(' ')}`;
+  // The style sheet hides these columns on narrow screens.
+  const narrow = columns.filter(({ class: name }) => !name.includes('c-wk'));
   const allShown = rows.length > 0 && rows.every(({ id }) => selected.value.has(id));
   const explanations = list.explanations.value;
   return (
@@ -169,7 +182,13 @@ export function Instances(): JSX.Element {
         <NoInstances />
       )}
       {rows.length > 0 && (
-        <div class="list-box" style={{ '--list-columns': template }}>
+        <div
+          class="list-box"
+          style={{
+            '--list-columns': template(columns),
+            '--list-columns-narrow': template(narrow),
+          }}
+        >
           <NewPill class="only-s" newCount={list.newCount} onShowNew={() => void list.refresh()} />
           <VirtualList
             label="Instances"

@@ -100,6 +100,15 @@ export function Metrics(): JSX.Element {
                 { title: 'p50', values: summary.attemptP50, color: '--viz-2', dashed: true },
               ]}
             />
+            <Graph
+              title="Schedule to start"
+              times={summary.times}
+              format={formatDuration}
+              lines={[
+                { title: 'p95', values: summary.waitP95, color: '--viz-1' },
+                { title: 'p50', values: summary.waitP50, color: '--viz-2', dashed: true },
+              ]}
+            />
             {name === '' && (
               <>
                 <Graph

@@ -71,12 +71,18 @@ export interface Summary {
   readonly durationP95: readonly (number | undefined)[];
   readonly attemptP50: readonly (number | undefined)[];
   readonly attemptP95: readonly (number | undefined)[];
+  /** From the time when a worker could claim work until the claim. */
+  readonly waitP50: readonly (number | undefined)[];
+  readonly waitP95: readonly (number | undefined)[];
   readonly depth: readonly (number | undefined)[];
   readonly oldestMs: readonly (number | undefined)[];
   readonly endCount: number;
   readonly failedCount: number;
   readonly endsPerSecond: number;
   readonly p95Ms: number | undefined;
+  readonly waitP95Ms: number | undefined;
+  /** No minute of the window is recorded. */
+  readonly isEmpty: boolean;
 }
 
 const maxPoints = 240;
@@ -111,6 +117,8 @@ export function summarise({ from, to, minutes }: Series): Summary {
     durationP95: groups.map((group) => worst(group, ({ instances }) => instances.p95Ms)),
     attemptP50: groups.map((group) => worst(group, ({ attempts }) => attempts.p50Ms)),
     attemptP95: groups.map((group) => worst(group, ({ attempts }) => attempts.p95Ms)),
+    waitP50: groups.map((group) => worst(group, ({ waits }) => waits.p50Ms)),
+    waitP95: groups.map((group) => worst(group, ({ waits }) => waits.p95Ms)),
     depth: groups.map((group) =>
       worst(group, ({ depths }) =>
         depths === undefined
@@ -133,5 +141,7 @@ export function summarise({ from, to, minutes }: Series): Summary {
     failedCount: sum(minutes, ({ ends }) => ends.failed ?? 0),
     endsPerSecond: endCount / ((to - from) / 1_000),
     p95Ms: worst(minutes, ({ instances }) => instances.p95Ms),
+    waitP95Ms: worst(minutes, ({ waits }) => waits.p95Ms),
+    isEmpty: minutes.length === 0,
   };
 }

@@ -34,9 +34,9 @@ export function makePlot({
       height,
       legend: { show: false },
       cursor: { y: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 20, 0, 0],
       axes: [
-        { ...axis, values: (_, times) => times.map((time) => formatTime(time)) },
+        { ...axis, size: 28, values: (_, times) => times.map((time) => formatTime(time)) },
         { ...axis, size: 64, values: (_, values) => values.map((value) => format(value)) },
       ],
       scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },

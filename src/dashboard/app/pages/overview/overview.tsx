@@ -47,11 +47,11 @@ const queueColumns: readonly TableColumn[] = [
 ];
 const workerColumns: readonly TableColumn[] = [
   { title: 'Worker', width: '24%' },
-  { title: 'State', width: '20%', small: 'side' },
+  { title: 'State', width: '19%', small: 'side' },
   { title: '', small: 'hidden' },
-  { title: 'Slots', width: '17%', isNumber: true },
-  { title: 'Build', width: '18%' },
-  { title: 'Seen', width: '14%', isNumber: true },
+  { title: 'Slots', width: '15%', isNumber: true },
+  { title: 'Build', width: '17%' },
+  { title: 'Seen', width: '11%', isNumber: true },
 ];
 
 /** What needs attention, then how the system does. */
@@ -220,26 +220,30 @@ function Charts({
     <div class="charts">
       <Chart
         title="Ended"
-        big={formatRate(summary.endsPerSecond)}
-        small="per second"
+        big={summary.isEmpty ? 'Not yet' : formatRate(summary.endsPerSecond)}
+        small={summary.isEmpty ? 'the first minute is counted soon' : 'per second'}
         label={`Instances that ended per minute, last ${window}`}
         values={summary.ends}
         times={summary.times}
       />
       <Chart
-        title="Duration"
-        big={summary.p95Ms === undefined ? 'None' : formatDuration(summary.p95Ms)}
-        small={summary.p95Ms === undefined ? 'ended' : 'p95 of instances'}
-        label={`Duration of instances, last ${window}`}
-        values={summary.durationP95}
+        title="Schedule to start"
+        big={summary.waitP95Ms === undefined ? 'Not yet' : formatDuration(summary.waitP95Ms)}
+        small={summary.waitP95Ms === undefined ? 'no work was claimed' : 'p95 from due to claimed'}
+        label={`Schedule-to-start latency, last ${window}`}
+        values={summary.waitP95}
         times={summary.times}
-        second={summary.durationP50}
+        second={summary.waitP50}
         legend
       />
       <Chart
         title="Failed"
         big={formatNumber(summary.failedCount)}
-        small={`of ${formatNumber(summary.endCount)} that ended`}
+        small={
+          summary.isEmpty
+            ? 'in the minutes counted so far'
+            : `of ${formatNumber(summary.endCount)} that ended`
+        }
         label={`Instances that failed per minute, last ${window}`}
         values={summary.failed}
         times={summary.times}
@@ -253,7 +257,9 @@ function Charts({
           <small>
             {reclaimableBytes === undefined
               ? ''
-              : `${formatBytes(reclaimableBytes)} can be reclaimed`}
+              : reclaimableBytes === 0
+                ? 'nothing to reclaim'
+                : `${formatBytes(reclaimableBytes)} can be reclaimed`}
           </small>
         </div>
         <div class="chart-meter">

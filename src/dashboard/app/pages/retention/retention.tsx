@@ -13,7 +13,7 @@ import { TopBar } from '../../shell/top-bar.tsx';
 import { instanceHref } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import { tell, tellError } from '../../state/toasts.ts';
-import { formatBytes, formatDuration, formatNumber } from '../../words/format.ts';
+import { formatBytes, formatDuration, formatNumber, plural } from '../../words/format.ts';
 
 type Policy = NonNullable<ResponseBody<'getRetention'>['policies']>[number];
 type AuditAction = ResponseBody<'listAudit'>['items'][number]['action'];
@@ -247,6 +247,23 @@ function durationOf(value: number | string | undefined): string {
   return typeof value === 'number' ? formatDuration(value) : value;
 }
 
+/** What an action was about, from its stored filter, which has the values of few fields only. */
+function targetText(filter: string): string {
+  let fields: Readonly<Record<string, unknown>>;
+  try {
+    fields = JSON.parse(filter) as typeof fields;
+  } catch {
+    return filter;
+  }
+  const { schedule, definition, instanceIds } = fields;
+  if (typeof schedule === 'string') return schedule;
+  if (typeof instanceIds === 'number') return plural(instanceIds, 'chosen instance');
+  const { name } = (definition ?? {}) as { readonly name?: unknown };
+  if (typeof name === 'string') return name;
+  const conditions = Object.keys(fields).filter((key) => key !== 'force');
+  return conditions.length === 0 ? 'All instances' : `All that match: ${conditions.join(', ')}`;
+}
+
 /** What operators did, the newest first. */
 function Audit(): JSX.Element {
   const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
@@ -340,9 +357,9 @@ function Audit(): JSX.Element {
                   </a>
                 ) : (
                   entry.filter !== '' && (
-                    <code title={entry.filter}>
-                      <bdi>{entry.filter}</bdi>
-                    </code>
+                    <bdi class="sec" title={entry.filter}>
+                      {targetText(entry.filter)}
+                    </bdi>
                   )
                 ),
                 formatNumber(entry.instances),

@@ -126,7 +126,7 @@ function WaitText({ wait }: { readonly wait: Why['waits'][number] }): JSX.Elemen
               on <bdi>{wait.worker}</bdi>
             </>
           )}
-          {wait.claimedAt !== undefined && ` since ${since(wait.claimedAt)}`}
+          {wait.claimedAt !== undefined && ` for ${since(wait.claimedAt)}`}
           {wait.attempt > 1 && `, attempt ${wait.attempt}`}
           {wait.cancel !== undefined && ', asked to stop'}
           {wait.lastFailure !== undefined && (
