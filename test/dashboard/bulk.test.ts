@@ -67,6 +67,8 @@ describeDashboard('bulk actions', ({ open }) => {
     await select(page, 'go-1', 'go-2');
     const toolbar = page.getByRole('toolbar', { name: 'Bulk actions' });
     await toolbar.getByRole('button', { name: 'Pause' }).click();
+    const dryRun = page.getByRole('dialog').getByRole('list', { name: 'Dry run' });
+    await expect.poll(() => dryRun.innerText()).toMatch(/^2\s+start nothing new$/);
     await confirmDialog(page, { Reason: 'deploy' });
     await dock(page).getByText('Done: Pause 2 instances').waitFor();
     expect((await client.get('go-1'))?.paused).toMatchObject({ reason: 'deploy', actor });

@@ -15,7 +15,7 @@ const instance = (id: string, tab?: string): string =>
 
 /** Every page and tab of the dashboard, with an instance of each state. */
 export const seededPages: readonly SeededPage[] = [
-  { name: 'overview', path: '', text: 'Needs attention' },
+  { name: 'overview', path: '', text: 'instances blocked' },
   { name: 'instances', path: 'instances', text: seededIds.running },
   { name: 'instance-retrying', path: instance(seededIds.retrying), text: 'chargeCard' },
   { name: 'instance-failed', path: instance(seededIds.failed), text: 'Card declined' },
@@ -26,7 +26,11 @@ export const seededPages: readonly SeededPage[] = [
   { name: 'tree', path: instance(seededIds.retrying, 'tree'), text: 'askCarrier' },
   { name: 'payloads', path: instance(seededIds.retrying, 'payloads'), text: 'card_flaky' },
   { name: 'state', path: instance(seededIds.retrying, 'state'), text: 'charging' },
-  { name: 'executions', path: instance(seededIds.waitsForTimer, 'executions'), text: '3' },
+  {
+    name: 'executions',
+    path: instance(seededIds.waitsForTimer, 'executions'),
+    text: 'Continued as new',
+  },
   { name: 'raw', path: instance(seededIds.retrying, 'raw'), text: 'fulfilOrder' },
   { name: 'flow-run', path: instance(seededIds.flow), text: 'resizeImages' },
   { name: 'flow-failed', path: instance(seededIds.failedFlow), text: 'loadPrices' },
@@ -36,6 +40,6 @@ export const seededPages: readonly SeededPage[] = [
   { name: 'schedules', path: 'schedules', text: 'partner-feed' },
   { name: 'sessions', path: 'sessions', text: 'report screen of ada' },
   { name: 'retention', path: 'retention', text: 'campaign withdrawn' },
-  { name: 'metrics', path: 'metrics', text: 'Metrics' },
+  { name: 'metrics', path: 'metrics', text: 'Schedule to start' },
   { name: 'settings', path: 'settings', text: 'Time zone' },
 ];

@@ -78,22 +78,18 @@ describeDashboard('hostile names, ids and payloads', ({ open }) => {
     await page.goto(url + instancePath(script));
     const link = page.getByRole('link', { name: script }).first();
     await link.waitFor();
-    for (const path of [
-      '',
-      'queues',
-      'workers',
-      'schedules',
-      'sessions',
-      'retention',
-      'metrics',
-      'flows',
-    ]) {
+    for (const [path, text] of [
+      ['', script],
+      ['queues', '<b>task</b>'],
+      ['workers', '<b>build</b>'],
+      ['schedules', script],
+      ['sessions', script],
+      ['retention', script],
+      ['metrics', 'Nothing was recorded in this window.'],
+      ['flows', 'No flow has run yet.'],
+    ] as const) {
       await page.goto(url + path);
-      await page.getByRole('heading', { level: 1 }).waitFor();
-      await page
-        .getByText(path === 'metrics' || path === 'flows' ? /./ : /<script>|<b>task/)
-        .first()
-        .waitFor();
+      await page.getByRole('main').getByText(text).first().waitFor();
     }
     await page.goto(`${url}schedules?schedule=${encodeURIComponent(script)}`);
     await page.getByRole('complementary', { name: `Schedule ${script}` }).waitFor();

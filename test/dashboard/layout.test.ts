@@ -3,19 +3,6 @@ import { orchestration, task, type Perdure } from '../../src/index.ts';
 import { describeDashboard } from './open-dashboard.ts';
 import { expectNoOverflow } from './page-checks.ts';
 
-const pages = [
-  '',
-  'instances',
-  'flows',
-  'queues',
-  'workers',
-  'schedules',
-  'sessions',
-  'retention',
-  'metrics',
-  'settings',
-] as const;
-
 // Words without a place to break, markup, and a character that reverses the direction of writing.
 const long = `veryLongNameWithoutAnySpace${'X'.repeat(150)}`;
 const hostile = `<b>bold</b>\u202E${'reversed'.repeat(12)}`;
@@ -37,60 +24,72 @@ async function addHostileNames({ client }: Perdure): Promise<void> {
   await client.wait(`${long}-1`);
 }
 
+/** Every page, with a text that it shows when its data was read. */
+const pages: readonly (readonly [path: string, text: string | RegExp])[] = [
+  ['', 'failed in the last hour'],
+  ['instances', long.slice(0, 100)],
+  [`instances/${encodeURIComponent(`${long}-1`)}`, 'reversed'],
+  ['flows', 'No flow has run yet.'],
+  ['queues', `${long}Task`],
+  ['workers', long],
+  ['schedules', long.slice(0, 100)],
+  ['sessions', long.slice(0, 100)],
+  ['retention', 'Everything is kept forever.'],
+  ['metrics', 'Nothing was recorded in this window.'],
+  ['settings', 'Appearance'],
+];
+
+const emptyPages: readonly (readonly [path: string, title: string, how: string])[] = [
+  ['', 'This store has no instances yet.', 'client.start('],
+  ['instances', 'No instances yet.', 'client.start('],
+  ['instances?status=failed', 'No instance matches the filter.', 'clear the filter'],
+  ['flows', 'No flow has run yet.', 'runFlow('],
+  ['queues', 'Nothing waits.', 'queued'],
+  ['workers', 'No worker has been seen.', 'startWorker('],
+  ['schedules', 'No schedules yet.', 'schedules.'],
+  ['sessions', 'No sessions yet.', 'openSession('],
+  ['retention', 'Everything is kept forever.', 'keepFor'],
+  ['metrics', 'Nothing was recorded in this window.', 'minute'],
+];
+
+/** The request that a page needs, as a pattern of its address. */
+const needs: readonly (readonly [path: string, pattern: string])[] = [
+  ['', '**/v1/attention*'],
+  ['instances', '**/v1/instances?*'],
+  ['queues', '**/v1/queues/definitions*'],
+  ['workers', '**/v1/workers*'],
+  ['schedules', '**/v1/schedules*'],
+  ['sessions', '**/v1/sessions*'],
+  ['retention', '**/v1/retention*'],
+  ['metrics', '**/v1/series*'],
+];
+
 describeDashboard(
   'layout',
   ({ open }) => {
-    test.each(pages)('"/%s" fits all widths with long and hostile names', async (path) => {
+    test('every page fits all widths with long and hostile names', async () => {
       const { page, perdure, url } = await open({
         path: null,
         worker: { name: long, orchestrations: [failing] },
         dashboard: { title: 'T'.repeat(100), environment: 'production-eu-west-1' },
       });
       await addHostileNames(perdure);
-      page.setDefaultTimeout(10_000);
-      await page.goto(new URL(path, url).href);
-      await page.locator('.top').waitFor();
-      if (path !== 'settings' && path !== 'flows' && path !== 'metrics' && path !== 'retention') {
-        await page.getByText(long.slice(0, 100)).first().waitFor({ state: 'attached' });
-      }
-      await expectNoOverflow(page);
-    });
-
-    test('"/instances/{id}" fits all widths with long and hostile names', async () => {
-      const { page, perdure, url } = await open({
-        path: null,
-        worker: { name: long, orchestrations: [failing] },
-      });
-      await addHostileNames(perdure);
-      page.setDefaultTimeout(10_000);
-      await page.goto(new URL(`instances/${encodeURIComponent(`${long}-1`)}`, url).href);
-      await page.getByText('reversed').first().waitFor({ state: 'attached' });
-      await expectNoOverflow(page);
-    });
-
-    test.each([
-      ['', 'This store has no instances yet.', 'client.start('],
-      ['instances', 'No instances yet.', 'client.start('],
-      ['instances?status=failed', 'No instance matches the filter.', 'clear the filter'],
-      ['flows', '', ''],
-      ['queues', 'Nothing waits.', 'queued'],
-      ['workers', 'No worker has been seen.', 'startWorker('],
-      ['schedules', 'No schedules yet.', 'schedules.'],
-      ['sessions', 'No sessions yet.', 'openSession('],
-      ['retention', 'Everything is kept forever.', 'keepFor'],
-      ['metrics', 'Nothing was recorded in this window.', 'minute'],
-    ])(
-      '"/%s" of an empty store says what is missing and how to add it',
-      async (path, title, how) => {
-        const { page } = await open({ path });
-        await page.locator('.top').waitFor();
-        if (title !== '') {
-          await page.getByText(title).waitFor();
-          await page.getByText(how).first().waitFor();
-        }
+      for (const [path, text] of pages) {
+        await page.goto(new URL(path, url).href);
+        await page.getByText(text).first().waitFor({ state: 'attached' });
         await expectNoOverflow(page);
-      },
-    );
+      }
+    });
+
+    test('every page of an empty store says what is missing and how to add it', async () => {
+      const { page, url } = await open({ path: null });
+      for (const [path, title, how] of emptyPages) {
+        await page.goto(new URL(path, url).href);
+        await page.getByText(title).first().waitFor();
+        await page.getByText(how).first().waitFor();
+        await expectNoOverflow(page);
+      }
+    });
 
     test('a list of one instance has one row and says so', async () => {
       const { page, perdure, url } = await open({ path: null });
@@ -102,37 +101,29 @@ describeDashboard(
       await page.getByText(/^\s*1 match/).waitFor();
     });
 
-    test.each([
-      ['', '**/v1/attention*'],
-      ['instances', '**/v1/instances?*'],
-      ['queues', '**/v1/queues/definitions*'],
-      ['workers', '**/v1/workers*'],
-      ['schedules', '**/v1/schedules*'],
-      ['sessions', '**/v1/sessions*'],
-      ['retention', '**/v1/retention*'],
-      ['metrics', '**/v1/series*'],
-    ])('"/%s" shows the id of a request that failed, and reads again', async (path, pattern) => {
+    test('a page shows the id of a request that failed, and reads again', async () => {
       const { page, url, watch } = await open({ path: null });
       watch.allow(/status 500|console: Failed to load resource/);
-      await page.route(pattern, (route) =>
-        route.fulfill({
-          status: 500,
-          contentType: 'application/json',
-          headers: { 'x-request-id': 'req-48184' },
-          body: JSON.stringify({
-            error: { code: 'INTERNAL', message: 'The store is gone.' },
-            requestId: 'req-48184',
+      for (const [path, pattern] of needs) {
+        await page.route(pattern, (route) =>
+          route.fulfill({
+            status: 500,
+            contentType: 'application/json',
+            headers: { 'x-request-id': 'req-48184' },
+            body: JSON.stringify({
+              error: { code: 'INTERNAL', message: 'The store is gone.' },
+              requestId: 'req-48184',
+            }),
           }),
-        }),
-      );
-      page.setDefaultTimeout(10_000);
-      await page.goto(new URL(path, url).href);
-      const problem = page.locator('.problem').first();
-      await problem.getByText('req-48184').waitFor();
-      await page.unroute(pattern);
-      const again = problem.getByRole('button', { name: 'Try again' });
-      if (await again.isVisible()) await again.click();
-      await page.locator('.problem').first().waitFor({ state: 'detached' });
+        );
+        await page.goto(new URL(path, url).href);
+        const problem = page.locator('.problem').first();
+        await problem.getByText('req-48184').waitFor();
+        await page.unroute(pattern);
+        const again = problem.getByRole('button', { name: 'Try again' });
+        if (await again.isVisible()) await again.click();
+        await page.locator('.problem').first().waitFor({ state: 'detached' });
+      }
     });
 
     test('a page that is read soon shows no placeholder', async () => {

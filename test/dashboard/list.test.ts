@@ -145,13 +145,52 @@ describeDashboard(
       await rowOf(page, 'idle-1').waitFor({ state: 'detached' });
     });
 
-    test('the palette finds an instance by the beginning of its id', async () => {
-      const { page, url } = await open();
-      await shows(page, 'Needs attention');
+    test('the palette finds an instance by the beginning of its id, and acts on the highlighted one', async () => {
+      const { page, url } = await open({ path: 'instances?error=insufficient' });
+      const { failed, retrying } = seed().ids;
+      await rowOf(page, failed).waitFor();
+      await page.keyboard.press('j');
+      await page.keyboard.press('Control+k');
+      await page.getByRole('group', { name: `Act on ${failed}` }).waitFor();
+      await page.keyboard.type(retrying);
+      await page.getByRole('option', { name: `${retrying} fulfilOrder` }).hover();
+      const group = page.getByRole('group', { name: `Act on ${retrying}` });
+      await group.getByRole('option', { name: 'Cancel' }).click();
+      await page.getByRole('dialog', { name: `Cancel ${retrying}` }).waitFor();
+      await page.keyboard.press('Escape');
       await page.keyboard.press('Control+k');
       await page.keyboard.type('order-4818');
-      await page.getByRole('option', { name: `${seed().ids.failed} fulfilOrder` }).click();
-      await page.waitForURL(url + instancePath(seed().ids.failed));
+      await page.getByRole('option', { name: `${failed} fulfilOrder` }).click();
+      await page.waitForURL(url + instancePath(failed));
+    });
+
+    test('a row says what is retried, by which worker, and when it last moved', async () => {
+      const { retrying, running } = seed().ids;
+      const { page, url } = await open({ path: `instances?id=${retrying}` });
+      await rowOf(page, retrying).locator('.st', { hasText: 'Retrying' }).waitFor();
+      await page.goto(`${url}instances?id=${running}`);
+      const row = rowOf(page, running);
+      await row.getByText(/^worker-/).waitFor();
+      expect(await row.locator('.st').innerText()).toBe('Running');
+      expect(await row.innerText()).toMatch(/\d+ (s|min|h) ago/);
+    });
+
+    test('branches of a tree close and open', async () => {
+      const id = seed().ids.waitsForChild;
+      const { page } = await open({ path: instancePath(id, 'tree') });
+      const child = page.getByRole('row').filter({ hasText: `${id}:quote:air` });
+      await child.waitFor();
+      await page.getByRole('button', { name: `Hide the descendants of ${id}:quote` }).click();
+      await child.waitFor({ state: 'detached' });
+      await shows(page, /^\d descendants$/);
+      await page.getByRole('button', { name: 'Expand all' }).click();
+      await child.waitFor();
+      await page.locator('.tree .vt').focus();
+      await page.keyboard.press('Home');
+      await page.keyboard.press('ArrowLeft');
+      await child.waitFor({ state: 'detached' });
+      await page.keyboard.press('ArrowRight');
+      await child.waitFor();
     });
 
     test('key p pauses updates until it is pressed again', async () => {

@@ -1,7 +1,7 @@
-/** Runs a worker on the store given as argument until its parent disconnects. */
+/** Runs a worker on the store given as argument, with an optional heartbeat, until its parent disconnects. */
 import { activity, event, orchestration, Perdure, silentLogger } from '../../../src/index.ts';
 
-const store = process.argv[2];
+const [, , store, heartbeat] = process.argv;
 if (store === undefined) throw new Error('Give the path or URL of the store.');
 
 const next = event<number>('next');
@@ -17,6 +17,10 @@ const progress = orchestration('progress', async (ctx, steps: number) => {
 });
 
 const perdure = await Perdure.open(store, { logger: silentLogger });
-await perdure.startWorker({ orchestrations: [hello, progress], activities: [greet] });
+await perdure.startWorker({
+  orchestrations: [hello, progress],
+  activities: [greet],
+  ...(heartbeat !== undefined && { heartbeat }),
+});
 process.once('disconnect', () => void perdure.close());
 process.send?.('ready');
