@@ -1,10 +1,12 @@
 /**
  * `npm run screenshots`: writes a screenshot of every page of the dashboard, in both themes, to `docs/screenshots/`, from
- * a seeded store. Some pages are also shown on a phone. `npm run screenshots -- overview tree` writes those pages only.
+ * a seeded store. Some pages are also shown on a phone. `npm run screenshots -- overview tree` writes those pages only,
+ * `--to <folder>` writes them elsewhere.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { toPalettePng } from './palette-png.ts';
 import { openSqlite } from '../src/sqlite.ts';
@@ -21,7 +23,6 @@ const sizes = {
 } as const;
 const phonePages = ['overview', 'instances', 'instance-retrying', 'queues'];
 const themes = ['light', 'dark'] as const;
-const output = join(import.meta.dirname, '../docs/screenshots');
 
 interface Shot {
   readonly page: SeededPage;
@@ -52,7 +53,11 @@ async function shoot(browser: Browser, url: string, seed: Seed, shot: Shot): Pro
   }
 }
 
-const chosen = process.argv.slice(2);
+const { values, positionals: chosen } = parseArgs({
+  options: { to: { type: 'string', default: join(import.meta.dirname, '../docs/screenshots') } },
+  allowPositionals: true,
+});
+const output = values.to;
 const pages = seededPages.filter(({ name }) => chosen.length === 0 || chosen.includes(name));
 const folder = mkdtempSync(join(tmpdir(), 'perdure-screenshots-'));
 const seed = await seedStore(
@@ -92,7 +97,7 @@ try {
       }
     }
   }
-  console.log(`${pages.length} pages, ${Math.round(bytes / 1024)} kB, in docs/screenshots.`);
+  console.log(`${pages.length} pages, ${Math.round(bytes / 1024)} kB, in ${output}.`);
 } finally {
   await browser.close();
   await server.close();
