@@ -1,7 +1,7 @@
-import { createServer, type Server } from 'node:http';
 import type { Express } from 'express';
 import type { FastifyInstance } from 'fastify';
 import type { Hono } from 'hono';
+import { createServer, type Server } from 'node:http';
 import type { Perdure } from 'perdure';
 import { dashboard } from 'perdure/dashboard';
 import { toNodeListener, type ServerToken } from 'perdure/server';
