@@ -78,7 +78,9 @@ describe('perdure dev', () => {
     writeFileSync(worker, source);
     const third = await pidOf();
 
-    // A killed worker is restarted.
+    // A killed worker is restarted. It registers itself after its start.
+    const pids = async () => (await client.workers()).map(({ pid }) => pid);
+    await expect.poll(pids).toContain(third);
     dev.reset();
     process.kill(third, 'SIGKILL');
     await dev.until(/the worker ended \(SIGKILL\), restarting it/, 'stderr');
