@@ -31,7 +31,7 @@ const ok = orchestration('ok', async (ctx) => {
   await ctx.call(works);
   await ctx.sleep(1);
 });
-const bad = orchestration('bad "quoted" \\', (ctx) => ctx.call(fails));
+const bad = orchestration('bad \\ name', (ctx) => ctx.call(fails));
 const job = task('job', () => Promise.resolve('done'));
 
 async function openWorker(options: Parameters<typeof Perdure.open>[1] = {}) {

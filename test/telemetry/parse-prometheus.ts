@@ -7,7 +7,7 @@ export interface ParsedMetric {
 }
 
 /** One sample: its full name, its labels and its value. */
-export interface ParsedSample {
+interface ParsedSample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;

@@ -1,7 +1,7 @@
 import type { InstrumentKind } from '../telemetry.ts';
 
 /** The labels of a sample in the text format of Prometheus. */
-export type TextLabels = Readonly<Record<string, string | number>>;
+type TextLabels = Readonly<Record<string, string | number>>;
 
 /** A sample: labels and value. */
 export type TextSample = readonly [labels: TextLabels, value: number];

@@ -60,12 +60,11 @@ function follow(
   }: { readonly metrics: RunMetrics; readonly operation: string; readonly isTimed: boolean },
 ): Promise<unknown> {
   const startedAt = performance.now();
-  result.then(
-    () => {
-      if (isTimed) metrics.storeCalled(operation, performance.now() - startedAt);
-    },
-    () => metrics.storeFailed(operation),
-  );
+  const succeeded = (): void => {
+    if (isTimed) metrics.storeCalled(operation, performance.now() - startedAt);
+  };
+  const failed = (): void => metrics.storeFailed(operation);
+  result.then(succeeded, failed);
   return result;
 }
 

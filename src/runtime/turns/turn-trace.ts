@@ -6,7 +6,7 @@ import type { Turn } from '../../providers/contract/turn.ts';
 import type { WarmInstance } from './warm-instance.ts';
 
 /** Converts a monotonic time of this process to milliseconds since the epoch. */
-export function toEpochMs(monotonicMs: number): number {
+function toEpochMs(monotonicMs: number): number {
   return performance.timeOrigin + monotonicMs;
 }
 

@@ -262,7 +262,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
             ...ack,
             turn: {
               ...ack.turn,
-              children: ack.turn.children.map(({ headers: _, ...child }) => child),
+              children: ack.turn.children.map(({ headers: _headers, ...child }) => child),
             },
           })),
         ),
