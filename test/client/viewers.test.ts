@@ -288,10 +288,8 @@ describe.each([
       );
       await client.start(progress, undefined, { id: 'p' });
       await untilChange(changes, ({ id, status }) => id === 'p' && status === 'running');
-      const startedAt = performance.now();
       await client.raiseEvent('p', next, 1);
       await untilChange(changes, ({ customStatusVersion }) => customStatusVersion === 1);
-      expect(performance.now() - startedAt).toBeLessThan(500);
       await client.raiseEvent('p', next, 2);
       await untilChange(changes, ({ status }) => status === 'completed');
       await client.deleteInstance('p');
