@@ -21,6 +21,7 @@ import type {
 } from '../model/telemetry.ts';
 import { traceIdsOf, type TraceContext } from '../model/trace-context.ts';
 import {
+  isUnsampled,
   place,
   toSpanContext,
   toTraceContext,
@@ -105,6 +106,7 @@ export class OtelTelemetry implements Telemetry {
 
   turn(turn: TracedTurn): void {
     const { trace, causes, status, failure } = turn;
+    if (isUnsampled(trace)) return;
     const placement = this.#place(trace, false);
     this.#emit(
       `turn ${turn.orchestration}`,
@@ -126,7 +128,7 @@ export class OtelTelemetry implements Telemetry {
   }
 
   ended(instance: TracedInstance): void {
-    if (!this.#instanceSpans) return;
+    if (!this.#instanceSpans || isUnsampled(instance.trace)) return;
     const { kind, instanceId, name, status } = instance;
     this.#emit(`instance ${name}`, instance, {
       ...this.#place(instance.trace, false),

@@ -43,6 +43,13 @@ export function toSpanContext(trace: TraceContext): SpanContext | undefined {
   };
 }
 
+/** Whether the caller was not sampled. Reads only the last digit, because most calls are not. */
+export function isUnsampled(cause: TraceContext | undefined): boolean {
+  if (cause === undefined) return false;
+  const flags = Number.parseInt(cause.traceparent.slice(-1), 16);
+  return (flags & TraceFlags.SAMPLED) === 0;
+}
+
 /** Where a span belongs: below a parent, or as the root of a trace with links. */
 export interface Placement {
   readonly parent: Context;
