@@ -16,9 +16,9 @@ interface Listener {
 
 // Minimum time between two messages to one listener, and between two reads.
 const spacingMs = 100;
-// Reads take at most a fortieth of the time, so that they cost a busy worker less than 3 % of its throughput.
-const pauseFactor = 40;
-// A read that takes long waits for others, which a longer pause would not help.
+// Reads take at most a fiftieth of the time, so that they cost a busy worker less than 3 % of its throughput.
+const pauseFactor = 50;
+// The longest pause before a read after a hint that names a watched instance.
 const maxPauseMs = 350;
 // SQLite reads this many rows in about 4 ms.
 const maxSlice = 500;
@@ -28,7 +28,8 @@ const defaultRecheckMs = 1_000;
  * Watches instances for all listeners of a process.
  *
  * V1. One read per round covers the union of all watched ids, so the number of listeners does not matter.
- * V2. A hint starts a round, at most every 100 ms. Hints may be lost: without one, a round starts every second.
+ * V2. A hint starts a round, at most every 100 ms. Reads that take long are further apart, unless the hint names a watched
+ *     instance. Hints may be lost: without one, a round starts every second.
  * V3. A listener gets the latest state of an id at most once per message: a slow one has no backlog.
  * V4. Without listeners there is no hint subscription, no timer and no read.
  */
@@ -44,9 +45,12 @@ export class InstanceWatch {
   #stopListening: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
+  /** The earliest times of the next read: after any hint, and after one that names a watched instance. */
   #nextReadAt = 0;
+  #nextNamedReadAt = 0;
   #isReading = false;
   #isDue = false;
+  #isNamed = false;
   #closed = false;
 
   constructor(provider: Provider, recheckMs: number = defaultRecheckMs) {
@@ -149,7 +153,13 @@ export class InstanceWatch {
   #onHint(hint: Hint): void {
     if (hint.kind === 'emitted' || hint.kind === 'cancelRequested') return;
     this.#isDue = true;
-    if (!this.#isReading) this.#schedule(this.#nextReadAt - performance.now());
+    if ('instanceIds' in hint)
+      this.#isNamed ||= hint.instanceIds.some((id) => this.#watched.has(id));
+    if (!this.#isReading) this.#schedule(this.#dueAt() - performance.now());
+  }
+
+  #dueAt(): number {
+    return this.#isNamed ? this.#nextNamedReadAt : this.#nextReadAt;
   }
 
   #schedule(ms: number): void {
@@ -167,6 +177,7 @@ export class InstanceWatch {
     if (this.#isReading) return;
     this.#isReading = true;
     this.#isDue = false;
+    this.#isNamed = false;
     const startedAt = performance.now();
     try {
       const ids = [...this.#watched.keys()];
@@ -180,9 +191,11 @@ export class InstanceWatch {
     }
     this.#isReading = false;
     const endedAt = performance.now();
-    const pauseMs = Math.min(maxPauseMs, Math.max(spacingMs, (endedAt - startedAt) * pauseFactor));
+    const longestMs = Math.max(maxPauseMs, this.#recheckMs);
+    const pauseMs = Math.min(longestMs, Math.max(spacingMs, (endedAt - startedAt) * pauseFactor));
     this.#nextReadAt = endedAt + pauseMs;
-    this.#schedule(this.#isDue ? pauseMs : Math.max(pauseMs, this.#recheckMs - pauseMs));
+    this.#nextNamedReadAt = endedAt + Math.min(pauseMs, maxPauseMs);
+    this.#schedule(this.#isDue ? this.#dueAt() - endedAt : Math.max(pauseMs, this.#recheckMs));
   }
 
   async #read(ids: readonly string[]): Promise<void> {

@@ -30,7 +30,7 @@ export function isPageOver(
 export const maxSorted = 20_000;
 
 /** Maximum rows that a listing sorts by their end. */
-export const maxSortedByEnd = 2_000;
+export const maxSortedByEnd = 1_000;
 
 /** How many entries of an index a listing skips to measure how dense it is. */
 export const probedEntries = 500;
