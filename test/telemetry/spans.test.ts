@@ -256,8 +256,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     expect(await (await client.start(hello, 'a')).result()).toBe('a');
     expect(await (await client.runTask(job, 'b')).result()).toBe('b');
     expect(await client.submit(job, 'c').result()).toBe('c');
+    expect(await client.submit(hello, 'd').result()).toBe('d');
     const parents = remote.finished().filter(({ name }) => name.startsWith('start '));
-    expect(parents.map(({ name }) => name)).toEqual(['start hello', 'start job', 'start job']);
+    expect(parents.map(({ name }) => name)).toEqual([
+      'start hello',
+      'start job',
+      'start job',
+      'start hello',
+    ]);
     await expect.poll(() => named(worker.finished(), 'run job').length).toBe(2);
     // The server has made no spans of its own.
     expect(worker.finished().filter(({ name }) => name.startsWith('start '))).toEqual([]);
