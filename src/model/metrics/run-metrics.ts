@@ -97,7 +97,8 @@ export class RunMetrics {
   readonly #gauges = new Map<Instrument, Set<() => Observation>>();
   #isRead = false;
 
-  constructor(sink?: MetricSink) {
+  constructor(given?: MetricSink) {
+    const sink = given && guarded(given);
     this.#sink = sink;
     const counters = (instrument: Instrument, label: string) =>
       new Family((value) => new Counter(instrument, { [label]: value }, sink));
@@ -252,4 +253,27 @@ export class RunMetrics {
     this.#names.add(name);
     return name;
   }
+}
+
+/** Drops the errors of a sink: metrics must not fail work. The values are still in the text. */
+export function guarded(sink: MetricSink): MetricSink {
+  return {
+    add(instrument, value, labels) {
+      try {
+        sink.add(instrument, value, labels);
+      } catch {}
+    },
+    record(instrument, value, labels) {
+      try {
+        sink.record(instrument, value, labels);
+      } catch {}
+    },
+    observe(instrument, read) {
+      try {
+        return sink.observe(instrument, read);
+      } catch {
+        return () => undefined;
+      }
+    },
+  };
 }
