@@ -70,3 +70,20 @@ describe.each([
     await expect.poll(() => worker.metrics).toContain('perdure_process_slots{state="used"} 0');
   });
 });
+
+it('a logger that throws fails no turn and attempt', async () => {
+  const perdure = await Perdure.open(':memory:', {
+    logger: { debug: fail, info: fail, warn: fail, error: fail },
+  });
+  cleanups.push(() => perdure.close());
+  const logs = activity('logs', (ctx) => {
+    ctx.log.info({}, 'in the activity');
+    return Promise.resolve('done');
+  });
+  const logsToo = orchestration('logsToo', (ctx) => {
+    ctx.log.info({}, 'in the orchestration');
+    return ctx.call(logs);
+  });
+  await perdure.startWorker({ orchestrations: [logsToo], activities: [logs] });
+  expect(await (await perdure.client.start(logsToo)).result()).toBe('done');
+});
