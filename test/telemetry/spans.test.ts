@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { context, SpanKind, trace, TraceFlags } from '@opentelemetry/api';
 import { ParentBasedSampler, type Sampler } from '@opentelemetry/sdk-trace-base';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
 import { followLinks, otel } from '../../src/otel.ts';
 import { serve } from '../../src/server.ts';
@@ -341,6 +341,15 @@ describe('sampling and relation', () => {
         expect(span.links).toEqual(isParent ? [] : [start?.spanId]);
       }
     }
+  });
+
+  it('work after a step of the wall clock is still a child of its start', async () => {
+    const now = Date.now.bind(Date);
+    const spy = vi.spyOn(Date, 'now').mockImplementation(() => now() + 3_600_000);
+    cleanups.push(() => spy.mockRestore());
+    const { spans } = await run('request', {}, new ParentBasedSampler({ root: byName }));
+    const [start] = named(spans, 'start hello');
+    expect(named(spans, 'run first')[0]?.parentId).toBe(start?.spanId);
   });
 
   it('a cancel has a span, and instance spans are off by default', async () => {
