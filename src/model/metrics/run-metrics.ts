@@ -95,6 +95,7 @@ export class RunMetrics {
   readonly #sweeps;
   readonly #swept;
   readonly #gauges = new Map<Instrument, Set<() => Observation>>();
+  readonly #stops = new Map<Instrument, (() => void) | undefined>();
   #isRead = false;
 
   constructor(given?: MetricSink) {
@@ -187,11 +188,15 @@ export class RunMetrics {
   observe(instrument: Instrument, read: () => Observation): () => void {
     let readers = this.#gauges.get(instrument);
     if (readers === undefined) this.#gauges.set(instrument, (readers = new Set()));
+    // A sink keeps only the last of several values with equal labels.
+    if (readers.size === 0)
+      this.#stops.set(
+        instrument,
+        this.#sink?.observe(instrument, () => this.#sumsOf(instrument)),
+      );
     readers.add(read);
-    const stop = this.#sink?.observe(instrument, read);
     return () => {
-      readers.delete(read);
-      stop?.();
+      if (readers.delete(read) && readers.size === 0) this.#stops.get(instrument)?.();
     };
   }
 
@@ -229,7 +234,7 @@ export class RunMetrics {
     ].join('');
   }
 
-  #gaugeText(instrument: Instrument): string {
+  #sumsOf(instrument: Instrument): Observation {
     const sums = new Map<string, { readonly labels: MetricLabels; value: number }>();
     for (const read of this.#gauges.get(instrument) ?? []) {
       for (const [labels, value] of read()) {
@@ -239,12 +244,11 @@ export class RunMetrics {
         else sum.value += value;
       }
     }
-    return formatMetric(
-      instrument.name,
-      'gauge',
-      instrument.help,
-      [...sums.values()].map(({ labels, value }) => [labels, value]),
-    );
+    return [...sums.values()].map(({ labels, value }) => [labels, value] as const);
+  }
+
+  #gaugeText(instrument: Instrument): string {
+    return formatMetric(instrument.name, 'gauge', instrument.help, this.#sumsOf(instrument));
   }
 
   #cap(name: string): string {
