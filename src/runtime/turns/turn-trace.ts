@@ -39,7 +39,9 @@ export function traceTurn(
     causes: commit.causes ?? [],
   });
   if (status === 'running' || status === 'continuedAsNew') return;
-  const startedAt = instance.trace?.at ?? instance.execution.startedAt;
+  const firstTurnAt = instance.execution.startedAt;
+  // Unknown for an end without a replay, such as that of a poisoned instance.
+  const startedAt = instance.trace?.at ?? (Number.isNaN(firstTurnAt) ? endedAt : firstTurnAt);
   const ended = { kind: 'orchestration', instanceId, name, status, ...failure, trace } as const;
   telemetry.ended({ ...ended, startedAt: Math.min(startedAt, endedAt), endedAt });
 }
