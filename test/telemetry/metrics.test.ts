@@ -178,6 +178,24 @@ describe('OpenTelemetry metrics', () => {
     expect(byName.get('perdure.blocked.instances')?.dataPoints).toMatchObject([{ value: 0 }]);
   });
 
+  it('counters of two stores with otel() each are added up', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    cleanups.push(() => meterProvider.shutdown());
+    for (const runs of [2, 3]) {
+      const telemetry = otel({ meterProvider, tracerProvider: false });
+      const { perdure } = await openWorker({ telemetry });
+      for (let n = 0; n < runs; n += 1) await (await perdure.client.start(ok)).result();
+    }
+    await meterProvider.forceFlush();
+    const collected = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics);
+    const started = collected
+      .flatMap((scope) => scope.metrics)
+      .find(({ descriptor }) => descriptor.name === 'perdure.instances.started');
+    expect(started?.dataPoints.map(({ value }) => value)).toEqual([5]);
+  });
+
   it('gauges of several workers are added up, as in the text', () => {
     const reads: (() => unknown)[] = [];
     const metrics = new RunMetrics({
