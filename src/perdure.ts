@@ -3,7 +3,7 @@ import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
-import { RunMetrics } from './model/metrics/run-metrics.ts';
+import { guarded, RunMetrics } from './model/metrics/run-metrics.ts';
 import type { Telemetry } from './model/telemetry.ts';
 import { toMs, type Duration } from './model/values/duration.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
@@ -80,11 +80,11 @@ export class Perdure {
   #closed: Promise<void> | undefined;
 
   private constructor(store: Provider, clock: Clock, options: OpenOptions) {
-    this.#metrics = new RunMetrics(options.telemetry?.metrics);
+    const sink = options.telemetry?.metrics;
+    this.#metrics = new RunMetrics(sink);
     const provider = timedProvider(store, this.#metrics);
     this.#provider = provider;
-    const sink = options.telemetry?.metrics;
-    this.#endGauges = sink && observeStore(sink, provider, clock);
+    this.#endGauges = sink && observeStore(guarded(sink), provider, clock);
     this.#clock = clock;
     this.#options = options;
     this.client = new LocalClient({

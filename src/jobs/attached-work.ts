@@ -1,5 +1,5 @@
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
-import type { CallTelemetry } from '../client/starting/traced-call.ts';
+import { beginCall, type CallTelemetry } from '../client/starting/traced-call.ts';
 import type { JobBackend } from './backend.ts';
 import { Job } from './job.ts';
 import { readJob, type Submitter } from './job-request.ts';
@@ -68,7 +68,7 @@ export class AttachedWork implements Submitter {
     const { telemetry } = this.#params;
     if (telemetry === undefined) return new Job(live.add(request, checked), live);
     const { name, key } = request;
-    const span = telemetry.call({ kind: 'start', name, instanceId: key.instanceId });
+    const span = beginCall(telemetry, { kind: 'start', name, instanceId: key.instanceId });
     const run = live.add({ ...request, trace: span.trace }, checked);
     void run.stored().then(() => span.end());
     return new Job(run, live);

@@ -9,6 +9,7 @@ import {
   type Span,
   type Tracer,
 } from '@opentelemetry/api';
+import { toEpochMs } from '../model/epoch-time.ts';
 import type {
   AttemptSpan,
   CallSpan,
@@ -174,7 +175,7 @@ export class OtelTelemetry implements Telemetry {
 
 /** The time in milliseconds since the epoch. Given to spans, because the SDK takes longer to read the clock itself. */
 function nowMs(): number {
-  return performance.timeOrigin + performance.now();
+  return toEpochMs(performance.now());
 }
 
 /** The cause was not sampled: spans of the handler follow it. */

@@ -1,4 +1,10 @@
-import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
+import {
+  metrics,
+  trace,
+  type Meter,
+  type MeterProvider,
+  type TracerProvider,
+} from '@opentelemetry/api';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { Telemetry } from '../model/telemetry.ts';
 import { OtelMetrics } from './otel-metrics.ts';
@@ -42,10 +48,19 @@ export function otel(options?: OtelOptions): Telemetry {
   const meter = meters === false ? undefined : (meters ?? metrics).getMeter('perdure');
   return new OtelTelemetry({
     tracer,
-    metrics: meter && new OtelMetrics(meter),
+    metrics: meter && metricsOf(meter),
     relation,
     instanceSpans,
   });
+}
+
+const metricsByMeter = new WeakMap<Meter, OtelMetrics>();
+
+/** Returns the metrics of a meter. Shared: two counters of the same name would overwrite each other's values. */
+function metricsOf(meter: Meter): OtelMetrics {
+  let own = metricsByMeter.get(meter);
+  if (own === undefined) metricsByMeter.set(meter, (own = new OtelMetrics(meter)));
+  return own;
 }
 
 function providerOf(provider: unknown, method: 'getTracer' | 'getMeter'): unknown {

@@ -15,6 +15,7 @@ import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import { defaultKeepSeriesMs } from '../providers/rules/series.ts';
 import { defaultHeartbeatMs } from '../providers/rules/workers.ts';
 import type { RuntimeHooks } from './hooks.ts';
+import { safeLogger } from './safe-logger.ts';
 import { readTestOptions } from './test-options.ts';
 
 // The registry lists a worker for a day after its last heartbeat.
@@ -156,7 +157,7 @@ export function resolveOptions(
     buildId: options.buildId ?? defaultBuildId,
     deterministicGlobals: options.deterministicGlobals ?? true,
     ...readTestOptions(options),
-    logger: options.logger ?? consoleLogger,
+    logger: options.logger === undefined ? consoleLogger : safeLogger(options.logger),
     hooks: options.hooks ?? {},
     retention: options.retention === undefined ? undefined : resolveRetention(options.retention),
     keepSeriesMs: readKeepSeries(options.retention) ?? defaultKeepSeriesMs,

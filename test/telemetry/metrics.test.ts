@@ -177,6 +177,46 @@ describe('OpenTelemetry metrics', () => {
     expect(byName.get('perdure.queue.oldest.ready')?.dataPoints).toHaveLength(3);
     expect(byName.get('perdure.blocked.instances')?.dataPoints).toMatchObject([{ value: 0 }]);
   });
+
+  it('counters of two stores with otel() each are added up', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    cleanups.push(() => meterProvider.shutdown());
+    for (const runs of [2, 3]) {
+      const telemetry = otel({ meterProvider, tracerProvider: false });
+      const { perdure } = await openWorker({ telemetry });
+      for (let n = 0; n < runs; n += 1) await (await perdure.client.start(ok)).result();
+    }
+    await meterProvider.forceFlush();
+    const collected = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics);
+    const started = collected
+      .flatMap((scope) => scope.metrics)
+      .find(({ descriptor }) => descriptor.name === 'perdure.instances.started');
+    expect(started?.dataPoints.map(({ value }) => value)).toEqual([5]);
+  });
+
+  it('gauges of several workers are added up, as in the text', () => {
+    const reads: (() => unknown)[] = [];
+    const metrics = new RunMetrics({
+      add: () => undefined,
+      record: () => undefined,
+      observe: (_, read) => {
+        reads.push(read);
+        return () => void reads.splice(reads.indexOf(read), 1);
+      },
+    });
+    const ends = [3, 4].map((free) =>
+      metrics.observe(instruments.slots, () => [[{ state: 'free' }, free]]),
+    );
+    expect(reads.map((read) => read())).toEqual([[[{ state: 'free' }, 7]]]);
+    ends[0]?.();
+    expect(reads.map((read) => read())).toEqual([[[{ state: 'free' }, 4]]]);
+    ends[1]?.();
+    expect(reads).toEqual([]);
+    metrics.observe(instruments.slots, () => [[{ state: 'free' }, 5]]);
+    expect(reads.map((read) => read())).toEqual([[[{ state: 'free' }, 5]]]);
+  });
 });
 
 describe('grafana', () => {
@@ -215,5 +255,25 @@ describe('grafana', () => {
       ({ name }) => ![name, `${name}_bucket`, `${name}_count`].some((one) => shown.has(one)),
     );
     expect(missing).toEqual([]);
+  });
+
+  it('counts in a panel of ratios or seconds have their own unit', () => {
+    interface Panel {
+      readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
+      /** Absent for a row. */
+      readonly fieldConfig?: {
+        readonly defaults: { readonly unit?: string };
+        readonly overrides: readonly { readonly matcher: { readonly options: string } }[];
+      };
+    }
+    const { panels } = JSON.parse(file('perdure.json')) as { readonly panels: readonly Panel[] };
+    const wrong = panels.flatMap(({ targets = [], fieldConfig }) => {
+      const unit = fieldConfig?.defaults.unit;
+      if (unit !== 's' && unit !== 'percentunit') return [];
+      const own = new Set(fieldConfig?.overrides.map(({ matcher }) => matcher.options));
+      const fits = (expr: string): boolean => expr.includes(unit === 's' ? '_seconds' : ' / ');
+      return targets.filter(({ expr, legendFormat }) => !fits(expr) && !own.has(legendFormat));
+    });
+    expect(wrong).toEqual([]);
   });
 });

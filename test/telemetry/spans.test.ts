@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { context, SpanKind, trace, TraceFlags } from '@opentelemetry/api';
 import { ParentBasedSampler, type Sampler } from '@opentelemetry/sdk-trace-base';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
 import { followLinks, otel } from '../../src/otel.ts';
 import { serve } from '../../src/server.ts';
@@ -256,8 +256,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     expect(await (await client.start(hello, 'a')).result()).toBe('a');
     expect(await (await client.runTask(job, 'b')).result()).toBe('b');
     expect(await client.submit(job, 'c').result()).toBe('c');
+    expect(await client.submit(hello, 'd').result()).toBe('d');
     const parents = remote.finished().filter(({ name }) => name.startsWith('start '));
-    expect(parents.map(({ name }) => name)).toEqual(['start hello', 'start job', 'start job']);
+    expect(parents.map(({ name }) => name)).toEqual([
+      'start hello',
+      'start job',
+      'start job',
+      'start hello',
+    ]);
     await expect.poll(() => named(worker.finished(), 'run job').length).toBe(2);
     // The server has made no spans of its own.
     expect(worker.finished().filter(({ name }) => name.startsWith('start '))).toEqual([]);
@@ -335,6 +341,15 @@ describe('sampling and relation', () => {
         expect(span.links).toEqual(isParent ? [] : [start?.spanId]);
       }
     }
+  });
+
+  it('work after a step of the wall clock is still a child of its start', async () => {
+    const now = Date.now.bind(Date);
+    const spy = vi.spyOn(Date, 'now').mockImplementation(() => now() + 3_600_000);
+    cleanups.push(() => spy.mockRestore());
+    const { spans } = await run('request', {}, new ParentBasedSampler({ root: byName }));
+    const [start] = named(spans, 'start hello');
+    expect(named(spans, 'run first')[0]?.parentId).toBe(start?.spanId);
   });
 
   it('a cancel has a span, and instance spans are off by default', async () => {

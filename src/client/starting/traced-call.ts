@@ -1,5 +1,5 @@
-import type { Telemetry, TracedCall } from '../../model/telemetry.ts';
-import type { TraceContext } from '../../model/trace-context.ts';
+import type { CallSpan, Telemetry, TracedCall } from '../../model/telemetry.ts';
+import { toTrace, type TraceContext } from '../../model/trace-context.ts';
 
 /** The part of telemetry that clients use. */
 export type CallTelemetry = Pick<Telemetry, 'call'>;
@@ -18,7 +18,7 @@ async function sendInSpan<Result>(
   call: TracedCall,
   send: (trace: TraceContext | undefined) => Promise<Result>,
 ): Promise<Result> {
-  const span = telemetry.call(call);
+  const span = beginCall(telemetry, call);
   try {
     const result = await send(span.trace);
     span.end();
@@ -26,6 +26,23 @@ async function sendInSpan<Result>(
   } catch (error) {
     span.end(error);
     throw error;
+  }
+}
+
+/** Begins the span of a call. Telemetry that throws does not fail the call, and an invalid context is not sent. */
+export function beginCall(telemetry: CallTelemetry, call: TracedCall): CallSpan {
+  try {
+    const span = telemetry.call(call);
+    const end = (error?: unknown): void => {
+      try {
+        span.end(error);
+      } catch {
+        // The call has settled: the caller gets its outcome.
+      }
+    };
+    return { trace: toTrace(span.trace), end };
+  } catch {
+    return { trace: undefined, end: () => undefined };
   }
 }
 

@@ -95,9 +95,11 @@ export class RunMetrics {
   readonly #sweeps;
   readonly #swept;
   readonly #gauges = new Map<Instrument, Set<() => Observation>>();
+  readonly #stops = new Map<Instrument, (() => void) | undefined>();
   #isRead = false;
 
-  constructor(sink?: MetricSink) {
+  constructor(given?: MetricSink) {
+    const sink = given && guarded(given);
     this.#sink = sink;
     const counters = (instrument: Instrument, label: string) =>
       new Family((value) => new Counter(instrument, { [label]: value }, sink));
@@ -186,11 +188,15 @@ export class RunMetrics {
   observe(instrument: Instrument, read: () => Observation): () => void {
     let readers = this.#gauges.get(instrument);
     if (readers === undefined) this.#gauges.set(instrument, (readers = new Set()));
+    // A sink keeps only the last of several values with equal labels.
+    if (readers.size === 0)
+      this.#stops.set(
+        instrument,
+        this.#sink?.observe(instrument, () => this.#sumsOf(instrument)),
+      );
     readers.add(read);
-    const stop = this.#sink?.observe(instrument, read);
     return () => {
-      readers.delete(read);
-      stop?.();
+      if (readers.delete(read) && readers.size === 0) this.#stops.get(instrument)?.();
     };
   }
 
@@ -228,7 +234,7 @@ export class RunMetrics {
     ].join('');
   }
 
-  #gaugeText(instrument: Instrument): string {
+  #sumsOf(instrument: Instrument): Observation {
     const sums = new Map<string, { readonly labels: MetricLabels; value: number }>();
     for (const read of this.#gauges.get(instrument) ?? []) {
       for (const [labels, value] of read()) {
@@ -238,12 +244,11 @@ export class RunMetrics {
         else sum.value += value;
       }
     }
-    return formatMetric(
-      instrument.name,
-      'gauge',
-      instrument.help,
-      [...sums.values()].map(({ labels, value }) => [labels, value]),
-    );
+    return [...sums.values()].map(({ labels, value }) => [labels, value] as const);
+  }
+
+  #gaugeText(instrument: Instrument): string {
+    return formatMetric(instrument.name, 'gauge', instrument.help, this.#sumsOf(instrument));
   }
 
   #cap(name: string): string {
@@ -252,4 +257,27 @@ export class RunMetrics {
     this.#names.add(name);
     return name;
   }
+}
+
+/** Drops the errors of a sink: metrics must not fail work. The values are still in the text. */
+export function guarded(sink: MetricSink): MetricSink {
+  return {
+    add(instrument, value, labels) {
+      try {
+        sink.add(instrument, value, labels);
+      } catch {}
+    },
+    record(instrument, value, labels) {
+      try {
+        sink.record(instrument, value, labels);
+      } catch {}
+    },
+    observe(instrument, read) {
+      try {
+        return sink.observe(instrument, read);
+      } catch {
+        return () => undefined;
+      }
+    },
+  };
 }

@@ -165,7 +165,18 @@ export class ActivityRun implements LoopHolder, RunOperations {
   }
 
   #inSpan<Result>(call: () => Result): Result {
-    return this.#span === undefined ? call() : this.#span.run(call);
+    if (this.#span === undefined) return call();
+    let isCalled = false;
+    try {
+      return this.#span.run(() => {
+        isCalled = true;
+        return call();
+      });
+    } catch (error) {
+      if (isCalled) throw error;
+      // The telemetry has failed, not the handler.
+      return call();
+    }
   }
 
   /** Returns the heartbeat since the last renewal, for the next one. */

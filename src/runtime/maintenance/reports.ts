@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import { toEpochMs } from '../../model/epoch-time.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import {
   decodeFailure,
@@ -106,7 +107,7 @@ function traceTaskEnd(
   outcome: Outcome | undefined,
 ): void {
   const trace = traceOfOptions(options);
-  const endedAt = performance.timeOrigin + performance.now();
+  const endedAt = toEpochMs(performance.now());
   telemetry.ended({
     kind: 'task',
     instanceId,

@@ -1,14 +1,10 @@
+import { toEpochMs } from '../../model/epoch-time.ts';
 import { decodeFailure } from '../../model/failures/failure.ts';
 import type { Message } from '../../model/message.ts';
 import type { Telemetry } from '../../model/telemetry.ts';
 import { toTrace, traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { WarmInstance } from './warm-instance.ts';
-
-/** Converts a monotonic time of this process to milliseconds since the epoch. */
-function toEpochMs(monotonicMs: number): number {
-  return performance.timeOrigin + monotonicMs;
-}
 
 /** Reports a committed turn, and the end of its instance. Times are those of `performance.now()`. */
 export function traceTurn(
@@ -43,7 +39,9 @@ export function traceTurn(
     causes: commit.causes ?? [],
   });
   if (status === 'running' || status === 'continuedAsNew') return;
-  const startedAt = instance.trace?.at ?? instance.execution.startedAt;
+  const firstTurnAt = instance.execution.startedAt;
+  // Unknown for an end without a replay, such as that of a poisoned instance.
+  const startedAt = instance.trace?.at ?? (Number.isNaN(firstTurnAt) ? endedAt : firstTurnAt);
   const ended = { kind: 'orchestration', instanceId, name, status, ...failure, trace } as const;
   telemetry.ended({ ...ended, startedAt: Math.min(startedAt, endedAt), endedAt });
 }

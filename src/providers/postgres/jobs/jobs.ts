@@ -312,7 +312,8 @@ async function createRuns(
 
 // A first turn could claim work for a worker, and a submit has no way to return those claims.
 function withoutTurn(instance: Omit<NewInstance, 'firstTurn'>): NewInstance {
-  const { instanceId, incarnation, name, version, inputHash, start, tags } = instance;
+  const { instanceId, incarnation, name, version, inputHash, start, tags, headers } = instance;
   const tagged = tags !== undefined && { tags };
-  return { instanceId, incarnation, name, version, inputHash, start, ...tagged };
+  const traced = headers !== undefined && { headers };
+  return { instanceId, incarnation, name, version, inputHash, start, ...tagged, ...traced };
 }

@@ -63,9 +63,10 @@ function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
 
 // A first turn may claim work for a worker, and this call cannot return the claim.
 function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['instance']) {
-  const { instanceId, incarnation, name, version, inputHash, start, tags } = instance;
+  const { instanceId, incarnation, name, version, inputHash, start, tags, headers } = instance;
   const tagged = tags !== undefined && { tags };
-  return { instanceId, incarnation, name, version, inputHash, start, ...tagged };
+  const traced = headers !== undefined && { headers };
+  return { instanceId, incarnation, name, version, inputHash, start, ...tagged, ...traced };
 }
 
 /** Deletes a job whose caller has the reply. */
