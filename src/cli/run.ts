@@ -82,10 +82,10 @@ async function report(
   { isJson, id }: { readonly isJson: boolean; readonly id: string | undefined },
 ): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
-  const { clean } = await import('./text/format.ts');
+  const { clean, cleanJson } = await import('./text/format.ts');
   const reported = reportOf(error);
   if (isJson) {
-    stderr.write(`${JSON.stringify({ error: reported })}\n`);
+    stderr.write(`${cleanJson(JSON.stringify({ error: reported }))}\n`);
     return reported.exitCode;
   }
   const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;

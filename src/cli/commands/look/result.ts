@@ -1,7 +1,7 @@
 import type { ClientSurface } from '../../../client/client.ts';
 import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
 import type { Call, ExitCode, Terminal } from '../../command.ts';
-import { clean } from '../../text/format.ts';
+import { clean, cleanJson } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 
 /** Waits for the end of an instance and prints its output. */
@@ -33,7 +33,7 @@ export async function waitForResult(params: {
     });
   } else if (status === 'completed') {
     const text = JSON.stringify(output, null, terminal.stdout.isTTY ? 2 : 0) ?? 'null';
-    terminal.stdout.write(`${text}\n`);
+    terminal.stdout.write(`${cleanJson(text)}\n`);
   } else {
     reportEnd(terminal, info);
   }
@@ -44,10 +44,10 @@ export async function waitForResult(params: {
 export function reportEnd({ stderr }: Terminal, info: InstanceInfo): void {
   const { id, status, failure, cancel, terminated } = info;
   const reason = failure?.message ?? terminated?.reason ?? cancel?.reason;
-  const code = failure?.code === undefined ? '' : ` (${failure.code})`;
+  const code = failure?.code === undefined ? '' : ` (${clean(failure.code)})`;
   const because = reason === undefined ? '.' : `: ${clean(reason)}${code}`;
   stderr.write(
-    `${stderr.style('red', 'error:')} Instance ${JSON.stringify(id)} ended as ${status}${because}\n`,
+    `${stderr.style('red', 'error:')} Instance ${clean(JSON.stringify(id))} ended as ${status}${because}\n`,
   );
-  if (status === 'failed') stderr.write(`Run \`perdure retry ${id}\` to run it again.\n`);
+  if (status === 'failed') stderr.write(`Run \`perdure retry ${clean(id)}\` to run it again.\n`);
 }

@@ -131,7 +131,7 @@ function report(call: Call, bulk: BulkCommand, result: BulkResult): ExitCode {
 function reportRefusals({ stderr }: Terminal, { refused, refusedMore }: BulkResult): void {
   for (const { id, code, reason } of refused) {
     stderr.write(
-      `${stderr.style('yellow', 'refused:')} ${clean(id)}  ${clean(reason)} (${code})\n`,
+      `${stderr.style('yellow', 'refused:')} ${clean(id)}  ${clean(reason)} (${clean(code)})\n`,
     );
   }
   if (refusedMore > 0) stderr.write(`and ${formatCount(refusedMore)} more were refused.\n`);

@@ -73,7 +73,7 @@ async function changeDefinition(
     const note = result.changed ? '' : ' already';
     terminal.stdout.write(`definition ${clean(name)}  ${verb}d${note}\n`);
     if (!result.found) {
-      terminal.stderr.write(`The store has had no work of ${JSON.stringify(name)} yet.\n`);
+      terminal.stderr.write(`The store has had no work of ${clean(JSON.stringify(name))} yet.\n`);
     }
   }
   return 0;
