@@ -83,6 +83,7 @@ async function report(
 ): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
   const { clean, cleanJson } = await import('./text/format.ts');
+  const { idArgument } = await import('./text/shell-line.ts');
   const reported = reportOf(error);
   if (isJson) {
     stderr.write(`${cleanJson(JSON.stringify({ error: reported }))}\n`);
@@ -91,7 +92,9 @@ async function report(
   const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;
   stderr.write(`${label}${clean(reported.message)}\n`);
   if (reported.next !== undefined) {
-    stderr.write(`${clean(reported.next.replaceAll('<id>', id ?? '<id>'))}\n`);
+    stderr.write(
+      `${clean(reported.next.replaceAll('<id>', () => (id === undefined ? '<id>' : idArgument(id))))}\n`,
+    );
   }
   return reported.exitCode;
 }

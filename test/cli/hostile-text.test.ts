@@ -103,6 +103,18 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
   });
 });
 
+it.each([
+  ['-dash', '-- -dash'],
+  ['a b; id', "'a b; id'"],
+  ['$&', "'$&'"],
+])('the next command quotes the id %s', async (id, quoted) => {
+  await opened.perdure.client.start('unknown', undefined, { id });
+  const argv = ['delete', '--yes', '--store', opened.store, '--', id];
+  const { stderr } = await runCli(argv, { cwd: opened.directory });
+  expect(stderr).toContain(`\`perdure cancel --wait ${quoted}\``);
+  expect(stderr).toContain(`\`perdure terminate ${quoted}\``);
+});
+
 it('the version and the error of a server reach a terminal escaped', async () => {
   const version = `9.1.0${clears}; rm -rf ~`;
   const server = createServer((request, response) => {

@@ -3,6 +3,7 @@ import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
 import type { Call, ExitCode, Terminal } from '../../command.ts';
 import { clean, cleanJson } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 
 /** Waits for the end of an instance and prints its output. */
 export async function run(call: Call): Promise<ExitCode> {
@@ -49,5 +50,6 @@ export function reportEnd({ stderr }: Terminal, info: InstanceInfo): void {
   stderr.write(
     `${stderr.style('red', 'error:')} Instance ${clean(JSON.stringify(id))} ended as ${status}${because}\n`,
   );
-  if (status === 'failed') stderr.write(`Run \`perdure retry ${clean(id)}\` to run it again.\n`);
+  if (status === 'failed')
+    stderr.write(`Run \`perdure retry ${clean(idArgument(id))}\` to run it again.\n`);
 }

@@ -5,6 +5,7 @@ import type { Call, ExitCode, Output } from '../../command.ts';
 import { hint } from '../../hint.ts';
 import { clean, cut, formatAge, formatDuration, formatTime } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { writeFields } from '../../text/table.ts';
 
@@ -23,7 +24,8 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   const why = info.endedAt === undefined ? (await client.why(id)).short : undefined;
   writeInstance(terminal.stdout, info, why);
-  if (why !== undefined) hint(terminal, `Run \`perdure why ${id}\` for the whole explanation.`);
+  if (why !== undefined)
+    hint(terminal, `Run \`perdure why ${idArgument(id)}\` for the whole explanation.`);
   return 0;
 }
 

@@ -5,6 +5,7 @@ import { hint } from '../../hint.ts';
 import { readJson } from '../../read-json.ts';
 import { idFor } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 import { waitForResult } from '../look/result.ts';
 
 const onlyTasks = ['priority', 'delay', 'expires-in', 'dedupe-key'] as const;
@@ -40,6 +41,6 @@ export async function run(call: Call): Promise<ExitCode> {
   const created = 'created' in started ? { created: started.created } : {};
   if (json) writeJson(terminal.stdout, { id, ...created });
   else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
-  hint(terminal, `Run \`perdure watch ${id}\` to follow it.`);
+  hint(terminal, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }

@@ -7,7 +7,7 @@ import { hint } from '../../hint.ts';
 import { clean, countOf, formatAge, formatDuration, formatTime, idFor } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
-import { shellLine } from '../../text/shell-line.ts';
+import { idArgument, shellLine } from '../../text/shell-line.ts';
 import { writeFields, writeTable } from '../../text/table.ts';
 import { readDate } from '../../times.ts';
 
@@ -117,7 +117,7 @@ export async function trigger(call: Call): Promise<ExitCode> {
     terminal.stdout.write(
       `${idFor(terminal.stdout, result.id)}${result.created ? '' : '  exists already'}\n`,
     );
-  hint(terminal, `Run \`perdure watch ${result.id}\` to follow it.`);
+  hint(terminal, `Run \`perdure watch ${idArgument(result.id)}\` to follow it.`);
   return 0;
 }
 
