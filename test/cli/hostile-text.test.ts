@@ -11,9 +11,8 @@ import { cliOf } from './helpers/targets.ts';
 const reversed = '\u202E';
 /** Clears the screen, in both encodings. Payloads, failures and reasons may have them. */
 const clears = '\u001B[2J\u009B2J\u007F';
-// oxlint-disable-next-line eslint/no-control-regex -- what must not reach a terminal
-const raw =
-  /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u;
+/** What must not reach a terminal. */
+const raw = /(?!\n)[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u;
 
 const names = { done: `done${reversed}`, failed: `failed${reversed}`, open: `open${reversed}` };
 const hostile = orchestration(`fails${reversed}`, async () => {
@@ -72,8 +71,8 @@ beforeAll(async () => {
   const tags = { note: `a${reversed}b` };
   const text = `text ${clears}${reversed}`;
   await (await client.start(hello, text, { id: names.done, tags })).result();
-  await (await client.start(hostile, text, { id: names.failed })).result().catch(() => null);
-  await client.start(waiting, text, { id: names.open });
+  await (await client.start(hostile.name, text, { id: names.failed })).result().catch(() => null);
+  await client.start(waiting.name, text, { id: names.open });
   await client.start(`unknown${reversed}`, text, { id: `unknown${reversed}` });
   for (const name of [`s1${reversed}`, `s2${reversed}`]) {
     await client.schedules.put(name, { every: '1h', orchestration: waiting.name });
@@ -101,6 +100,13 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(stdout).not.toMatch(raw);
     expect(json).toMatchObject({ id: names.done, input: `text ${clears}${reversed}` });
   });
+});
+
+it('a timeout of start --wait names the id of the instance', async () => {
+  const argv = ['start', 'unknown', '--id', 'late 1', '--wait', '--timeout', '50ms'];
+  const { code, stderr } = await cliOf(opened, 'store').run(argv);
+  expect(code).toBe(6);
+  expect(stderr).toContain("`perdure why 'late 1'`");
 });
 
 it.each([

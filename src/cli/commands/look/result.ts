@@ -1,6 +1,8 @@
 import type { ClientSurface } from '../../../client/client.ts';
 import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
+import { CliError } from '../../cli-error.ts';
 import type { Call, ExitCode, Terminal } from '../../command.ts';
+import { reportOf } from '../../exit-codes.ts';
 import { clean, cleanJson } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { idArgument } from '../../text/shell-line.ts';
@@ -21,7 +23,16 @@ export async function waitForResult(params: {
 }): Promise<ExitCode> {
   const { client, id, call, timeout } = params;
   const { json, terminal } = call;
-  const info = await client.wait(id, { timeout });
+  const info = await client.wait(id, { timeout }).catch((error: unknown) => {
+    const { exitCode, code, message, next } = reportOf(error);
+    // The first argument of `start` is a name, so the id is filled in here.
+    throw new CliError(
+      exitCode,
+      code,
+      message,
+      next?.replaceAll('<id>', () => idArgument(id)),
+    );
+  });
   const { status, output, failure, cancel, terminated } = info;
   if (json) {
     writeJson(terminal.stdout, {
