@@ -85,11 +85,16 @@ export function readFilter(options: ParsedOptions): ListFilter {
 /** Reads tags of the form `key=value`; `undefined` if there are none. */
 export function readTags(tags: readonly string[]): Readonly<Record<string, string>> | undefined {
   if (tags.length === 0) return undefined;
-  return Object.fromEntries(
-    tags.map((tag) => {
-      const at = tag.indexOf('=');
-      if (at > 0) return [tag.slice(0, at), tag.slice(at + 1)];
-      throw usage(`Invalid --tag ${JSON.stringify(tag.slice(0, 80))}: use key=value.`);
-    }),
-  );
+  const pairs = new Map<string, string>();
+  for (const tag of tags) {
+    const at = tag.indexOf('=');
+    const [key, value] = [tag.slice(0, at), tag.slice(at + 1)];
+    if (at <= 0) throw usage(`Invalid --tag ${JSON.stringify(tag.slice(0, 80))}: use key=value.`);
+    // The last one would win, and select instances without the first.
+    if (pairs.has(key) && pairs.get(key) !== value) {
+      throw usage(`--tag ${JSON.stringify(key)} was given with two values. Pass one of them.`);
+    }
+    pairs.set(key, value);
+  }
+  return Object.fromEntries(pairs);
 }

@@ -49,6 +49,13 @@ export function parseArguments(
   }
   const command = findCommand(path, commands);
   if (wantsHelp) {
+    // The letters of an id such as -dash are options, too, and -h is one of them.
+    const known = command === undefined ? [] : optionsOf(command);
+    const isKnown = (one: GivenOption) => known.some(({ name }) => name === one.name);
+    const letter = given.find((one) => !one.rawName.startsWith('--') && !isKnown(one));
+    if (command !== undefined && letter !== undefined) {
+      throw unknownOption(letter, known, `perdure ${command.name}`);
+    }
     return { help: command ?? groupWord(path, commands) };
   }
   if (command === undefined) throw unknownCommand(path, commands);
@@ -158,7 +165,9 @@ function unknownOption(given: GivenOption, known: readonly Option[], where: stri
   const hint = near === undefined || given.name.length === 1 ? '' : ` Did you mean --${near}?`;
   return usage(
     `Unknown option ${given.rawName.slice(0, 80)} of \`${where}\`.${hint}`,
-    `Run \`${where} --help\` for its options.`,
+    given.rawName.startsWith('--')
+      ? `Run \`${where} --help\` for its options.`
+      : `Write -- before an argument that begins with -. Run \`${where} --help\` for the options.`,
   );
 }
 

@@ -82,16 +82,19 @@ async function report(
   { isJson, id }: { readonly isJson: boolean; readonly id: string | undefined },
 ): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
-  const { clean } = await import('./text/format.ts');
+  const { clean, cleanJson } = await import('./text/format.ts');
+  const { idArgument } = await import('./text/shell-line.ts');
   const reported = reportOf(error);
   if (isJson) {
-    stderr.write(`${JSON.stringify({ error: reported })}\n`);
+    stderr.write(`${cleanJson(JSON.stringify({ error: reported }))}\n`);
     return reported.exitCode;
   }
   const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;
   stderr.write(`${label}${clean(reported.message)}\n`);
   if (reported.next !== undefined) {
-    stderr.write(`${clean(reported.next.replaceAll('<id>', id ?? '<id>'))}\n`);
+    stderr.write(
+      `${clean(reported.next.replaceAll('<id>', () => (id === undefined ? '<id>' : idArgument(id))))}\n`,
+    );
   }
   return reported.exitCode;
 }

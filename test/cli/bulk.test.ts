@@ -153,6 +153,67 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
   });
 });
 
+describe('a dry run and a confirmation', () => {
+  it('--dry-run with --definition changes nothing', async () => {
+    const cli = cliOf(opened, 'store');
+    for (const command of ['pause', 'resume']) {
+      for (const option of ['--dry-run', '--all', '--tree']) {
+        const { code, stderr } = await cli.run([command, '--definition', 'sync', option]);
+        expect({ code, stderr }).toMatchObject({
+          code: 2,
+          stderr: expect.stringContaining(option),
+        });
+      }
+    }
+    const queues = await opened.perdure.client.queues();
+    expect(queues.filter(({ pause }) => pause !== undefined)).toEqual([]);
+  });
+
+  it('delete and --tree name the descendants, which the count leaves out', async () => {
+    await startMany(1, 'reach', 'unregistered');
+    const cli = cliOf(opened, 'store');
+    const filter = ['--tag', 'batch=reach'];
+    const dry = await cli.run(['terminate', ...filter, '--tree', '--dry-run']);
+    expect(dry.stdout).toContain('Applies to their descendants, too. Nothing was changed.');
+    const asked = await cli.run(['terminate', ...filter, '--tree'], { answers: ['yes'] });
+    expect(asked.questions).toEqual([
+      'Terminate 1 instance and all descendants? Type yes to confirm: ',
+    ]);
+    const deleted = await cli.run(['delete', ...filter, '--dry-run']);
+    expect(deleted.stdout).toContain('Applies to their descendants, too.');
+    const alone = await cli.run(['pause', '--tag', 'batch=dry-store', '--dry-run']);
+    expect(alone.stdout).not.toContain('descendants');
+  });
+
+  it('two values of one tag are rejected', async () => {
+    await startMany(1, 'second');
+    const argv = ['cancel', '--tag', 'batch=first', '--tag', 'batch=second', '--yes'];
+    expect((await cliOf(opened, 'store').run(argv)).code).toBe(2);
+    expect((await opened.perdure.client.get('second-0'))?.cancel).toBeUndefined();
+  });
+
+  it('asks again if more instances match after the answer', async () => {
+    await startMany(1, 'grows', 'unregistered');
+    const { client } = opened.perdure;
+    const later = { id: 'grows-later', tags: { batch: 'grows' } };
+    const answers = ['yes', 'no'];
+    // The second instance starts between the question and the answer.
+    Object.defineProperty(answers, 0, {
+      get: () => client.start('unregistered', undefined, later).then(() => 'yes'),
+    });
+    const cli = cliOf(opened, 'store');
+    const { code, questions } = await cli.run(['cancel', '--tag', 'batch=grows'], { answers });
+    expect({ code, questions }).toEqual({
+      code: 4,
+      questions: [
+        'Cancel 1 instance? Type yes to confirm: ',
+        'Cancel 2 instances? Type yes to confirm: ',
+      ],
+    });
+    expect((await client.get('grows-0'))?.cancel).toBeUndefined();
+  });
+});
+
 describe('defaults of a filter', () => {
   it('retry selects roots that ended and did not complete; --status overrides it', async () => {
     const cli = cliOf(opened, 'store');

@@ -173,7 +173,7 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     await expect.poll(() => statusOf(`${handle.id}-child`)).toBe('running');
     const running = await cli.run(['delete', handle.id, '--yes']);
     expect(running.code).toBe(4);
-    expect(running.stderr).toContain(`perdure cancel ${handle.id} --wait`);
+    expect(running.stderr).toContain(`perdure cancel --wait ${handle.id}`);
     expect((await cli.run(['delete', `${handle.id}-child`, '--yes'])).code).toBe(4);
     const { code, stdout } = await cli.run(['delete', handle.id, '--yes', '--force']);
     expect({ code, stdout }).toMatchObject({

@@ -291,3 +291,16 @@ describe('PostgreSQL', () => {
     expect(missing.stderr).toContain('perdure migrate');
   });
 });
+
+it('doctor does not suggest to change the mode of a directory', async () => {
+  const { code, stdout } = await runCli(['doctor', '--store', folder('no-store')]);
+  expect(code).toBe(8);
+  expect(stdout).toContain('store-unreachable');
+  expect(stdout).not.toContain('chmod');
+});
+
+it('an id that begins with a dash and has an h is no request for help', async () => {
+  const { code, stdout, stderr } = await cliOf(opened, 'store').run(['cancel', '-dash']);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toContain('Write -- before an argument that begins with -.');
+});

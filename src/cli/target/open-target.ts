@@ -91,7 +91,8 @@ async function readServerVersion({
     });
     const body = (await response.json()) as { readonly server?: { readonly version?: unknown } };
     const version = body.server?.version;
-    return typeof version === 'string' ? version.slice(0, 40) : undefined;
+    // It becomes part of a command that a person copies.
+    return typeof version === 'string' && /^[\w.+-]{1,40}$/.test(version) ? version : undefined;
   } catch {
     return undefined; // The call of the command reports the error.
   }

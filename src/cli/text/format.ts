@@ -61,6 +61,18 @@ export function clean(text: string): string {
   });
 }
 
+/** An id as a line of its own: safe at a terminal, unchanged in a pipe, where another command reads it. */
+export function idFor({ isTTY }: { readonly isTTY: boolean }, id: string): string {
+  return isTTY ? clean(id) : id;
+}
+
+/** Escapes in JSON what {@link clean} escapes in text. The document stays the same. */
+export function cleanJson(json: string): string {
+  return json.replace(unsafe, (char) =>
+    char === '\n' ? char : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 const wide =
   /[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|\p{Emoji_Presentation}/u;
 // Combining marks include the selectors of variations.

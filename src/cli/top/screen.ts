@@ -1,5 +1,5 @@
 import type { Output } from '../command.ts';
-import { cut } from '../text/format.ts';
+import { clean, cut } from '../text/format.ts';
 
 const enter = '\u001B[?1049h\u001B[?25l';
 const leave = '\u001B[?25h\u001B[?1049l';
@@ -76,10 +76,10 @@ export class Screen {
     const shown = frame.lines.slice(frame.offset, frame.offset + room);
     const padding = Array.from({ length: room - shown.length }, () => '');
     const all = [
-      this.#output.style('bold', cut(frame.header, columns)),
+      this.#output.style('bold', cut(clean(frame.header), columns)),
       ...shown,
       ...padding,
-      this.#output.style('dim', cut(frame.footer, columns)),
+      this.#output.style('dim', cut(clean(frame.footer), columns)),
     ].slice(0, rows);
     // One write per frame: the terminal never shows half of it.
     this.#output.write(`\u001B[H${all.map((line) => `${line}\u001B[K`).join('\r\n')}\u001B[J`);

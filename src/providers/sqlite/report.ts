@@ -32,7 +32,9 @@ export async function reportOnSqlite({
   try {
     db = new Database(file, { fileMustExist: true, timeout: blockingWaitMs });
   } catch (error) {
-    return { ...report, files, access: unreachable(error) };
+    // The mode of a directory is no finding: `chmod 600` would lock its owner out.
+    const isDirectory = statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
+    return { ...report, files: isDirectory ? [] : files, access: unreachable(error) };
   }
   const deadline = performance.now() + busyTimeoutMs;
   try {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { hint } from '../../hint.ts';
-import { countOf } from '../../text/format.ts';
+import { clean, countOf } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 
 /** Exports the history of an execution as JSON. */
@@ -27,7 +27,7 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   const events = history.events.length;
   if (json) writeJson(stdout, { path, events });
-  else stderr.write(`Wrote ${countOf(events, 'event')} to ${path}.\n`);
+  else stderr.write(`Wrote ${countOf(events, 'event')} to ${clean(path)}.\n`);
   hint(terminal, `Run \`perdure replay ${out} --code <file>\` to check code against it.`);
   return 0;
 }

@@ -1,7 +1,7 @@
 import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
 import type { Call, ExitCode, Terminal } from '../../command.ts';
 import { readFilter } from '../../filter-options.ts';
-import { countOf, formatAge, formatDuration } from '../../text/format.ts';
+import { clean, countOf, formatAge, formatDuration } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { writeTable } from '../../text/table.ts';
@@ -34,7 +34,7 @@ export async function run(call: Call): Promise<ExitCode> {
   else writeInstances(terminal, page.items);
   if (page.nextCursor !== undefined) {
     stderr.write(
-      `${countOf(page.items.length, 'instance')} shown. Continue with --cursor ${page.nextCursor}.\n`,
+      `${countOf(page.items.length, 'instance')} shown. Continue with --cursor ${clean(page.nextCursor)}.\n`,
     );
   }
   return 0;

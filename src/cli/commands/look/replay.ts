@@ -6,7 +6,7 @@ import { closestName } from '../../../model/closest-name.ts';
 import { CliError, usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { readJson } from '../../read-json.ts';
-import { countOf } from '../../text/format.ts';
+import { clean, countOf } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 
 /** Replays an exported history with the code of a module, and compares. */
@@ -27,7 +27,7 @@ export async function run(call: Call): Promise<ExitCode> {
   if (json) writeJson(terminal.stdout, { ...result, events: events.length });
   else if (result.ok) {
     terminal.stdout.write(
-      `The code agrees with the ${countOf(events.length, 'event')} of ${JSON.stringify(instanceId)}.\n`,
+      `The code agrees with the ${countOf(events.length, 'event')} of ${clean(JSON.stringify(instanceId))}.\n`,
     );
   } else {
     throw new CliError(

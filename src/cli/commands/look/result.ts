@@ -1,8 +1,11 @@
 import type { ClientSurface } from '../../../client/client.ts';
 import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
+import { CliError } from '../../cli-error.ts';
 import type { Call, ExitCode, Terminal } from '../../command.ts';
-import { clean } from '../../text/format.ts';
+import { reportOf } from '../../exit-codes.ts';
+import { clean, cleanJson } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 
 /** Waits for the end of an instance and prints its output. */
 export async function run(call: Call): Promise<ExitCode> {
@@ -20,7 +23,16 @@ export async function waitForResult(params: {
 }): Promise<ExitCode> {
   const { client, id, call, timeout } = params;
   const { json, terminal } = call;
-  const info = await client.wait(id, { timeout });
+  const info = await client.wait(id, { timeout }).catch((error: unknown) => {
+    const { exitCode, code, message, next } = reportOf(error);
+    // The first argument of `start` is a name, so the id is filled in here.
+    throw new CliError(
+      exitCode,
+      code,
+      message,
+      next?.replaceAll('<id>', () => idArgument(id)),
+    );
+  });
   const { status, output, failure, cancel, terminated } = info;
   if (json) {
     writeJson(terminal.stdout, {
@@ -33,7 +45,7 @@ export async function waitForResult(params: {
     });
   } else if (status === 'completed') {
     const text = JSON.stringify(output, null, terminal.stdout.isTTY ? 2 : 0) ?? 'null';
-    terminal.stdout.write(`${text}\n`);
+    terminal.stdout.write(`${cleanJson(text)}\n`);
   } else {
     reportEnd(terminal, info);
   }
@@ -44,10 +56,11 @@ export async function waitForResult(params: {
 export function reportEnd({ stderr }: Terminal, info: InstanceInfo): void {
   const { id, status, failure, cancel, terminated } = info;
   const reason = failure?.message ?? terminated?.reason ?? cancel?.reason;
-  const code = failure?.code === undefined ? '' : ` (${failure.code})`;
+  const code = failure?.code === undefined ? '' : ` (${clean(failure.code)})`;
   const because = reason === undefined ? '.' : `: ${clean(reason)}${code}`;
   stderr.write(
-    `${stderr.style('red', 'error:')} Instance ${JSON.stringify(id)} ended as ${status}${because}\n`,
+    `${stderr.style('red', 'error:')} Instance ${clean(JSON.stringify(id))} ended as ${status}${because}\n`,
   );
-  if (status === 'failed') stderr.write(`Run \`perdure retry ${id}\` to run it again.\n`);
+  if (status === 'failed')
+    stderr.write(`Run \`perdure retry ${clean(idArgument(id))}\` to run it again.\n`);
 }

@@ -3,8 +3,9 @@ import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
 import { notFound } from '../../../model/failures/errors.ts';
 import type { Call, ExitCode, Output } from '../../command.ts';
 import { hint } from '../../hint.ts';
-import { cut, formatAge, formatDuration, formatTime } from '../../text/format.ts';
+import { clean, cut, formatAge, formatDuration, formatTime } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { writeFields } from '../../text/table.ts';
 
@@ -23,7 +24,8 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   const why = info.endedAt === undefined ? (await client.why(id)).short : undefined;
   writeInstance(terminal.stdout, info, why);
-  if (why !== undefined) hint(terminal, `Run \`perdure why ${id}\` for the whole explanation.`);
+  if (why !== undefined)
+    hint(terminal, `Run \`perdure why ${idArgument(id)}\` for the whole explanation.`);
   return 0;
 }
 
@@ -33,7 +35,7 @@ function writeInstance(output: Output, info: InstanceInfo, why: string | undefin
     time === undefined ? undefined : `${formatTime(time)} (${formatAge(time, nowMs)})`;
   const { blocked, paused, cancel, terminated, failure, forkedFrom, task } = info;
   output.write(
-    `${output.style('bold', info.id)}  ${output.style(statusStyle(info.status) ?? 'bold', info.status)}\n`,
+    `${output.style('bold', clean(info.id))}  ${output.style(statusStyle(info.status) ?? 'bold', info.status)}\n`,
   );
   writeFields(output, [
     ['name', info.version === undefined ? info.name : `${info.name} v${info.version}`],

@@ -1,6 +1,6 @@
 import type { TreeNode } from '../../../client/reading/instance-tree-page.ts';
 import type { Call, ExitCode } from '../../command.ts';
-import { formatAge } from '../../text/format.ts';
+import { clean, formatAge } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { writeTable } from '../../text/table.ts';
@@ -33,7 +33,7 @@ export async function run(call: Call): Promise<ExitCode> {
     },
   ]);
   if (page.nextCursor !== undefined) {
-    stderr.write(`There are more instances. Continue with --cursor ${page.nextCursor}.\n`);
+    stderr.write(`There are more instances. Continue with --cursor ${clean(page.nextCursor)}.\n`);
   }
   return 0;
 }

@@ -5,7 +5,7 @@ import { selectorOf } from '../../doctor/selector.ts';
 import { reportOf } from '../../exit-codes.ts';
 import { reportOnStore } from '../../running/store-report.ts';
 import type { TargetChoice } from '../../target/choose-target.ts';
-import { countOf } from '../../text/format.ts';
+import { clean, countOf } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { wrap } from '../../text/table.ts';
 
@@ -88,7 +88,7 @@ function writeFindings(
   const count = (level: Finding['level']) => findings.filter((one) => one.level === level).length;
   const [problems, warnings, notes] = [count('problem'), count('warning'), count('note')];
   stdout.write(
-    `${label}: ${countOf(problems, 'problem')}, ${countOf(warnings, 'warning')}, ${countOf(notes, 'note')}.\n`,
+    `${clean(label)}: ${countOf(problems, 'problem')}, ${countOf(warnings, 'warning')}, ${countOf(notes, 'note')}.\n`,
   );
   if (!checked.store) {
     stdout.write('The settings of the store were not checked: run doctor with --store for them.\n');

@@ -20,6 +20,8 @@ export interface BulkCommand {
   readonly done: string;
   /** Conditions that hold unless `--status` is given. */
   readonly defaults?: ListFilter;
+  /** Whether it also applies to descendants, which the count of a dry run leaves out. */
+  readonly tree?: boolean;
   readonly run: (filter: ListFilter, options: BulkOptions) => Promise<BulkResult>;
 }
 
@@ -56,7 +58,10 @@ export async function runBulk(call: Call, bulk: BulkCommand): Promise<ExitCode> 
   const preview = await bulk.run(filter, { dryRun: true, all: isAll });
   if (options.flag('dry-run')) {
     if (json) writeJson(terminal.stdout, preview);
-    else terminal.stdout.write(`${describePreview(preview)} Nothing was changed.\n`);
+    else {
+      const reach = bulk.tree === true ? ' Applies to their descendants, too.' : '';
+      terminal.stdout.write(`${describePreview(preview)}${reach} Nothing was changed.\n`);
+    }
     return 0;
   }
   const cursor = options.text('cursor');
@@ -65,19 +70,29 @@ export async function runBulk(call: Call, bulk: BulkCommand): Promise<ExitCode> 
     else terminal.stderr.write('No instances match. Nothing was changed.\n');
     return 0;
   }
-  if (!options.flag('yes')) await confirm(call, bulk, preview);
-  const result = await follow(call, bulk, { filter, isAll, total: preview.matched });
+  let { matched: total } = preview;
+  if (!options.flag('yes')) {
+    let current = preview;
+    do {
+      total = current.matched;
+      await confirm(call, bulk, current);
+      // More instances may match since the question: ask for their number again.
+      current = await bulk.run(filter, { dryRun: true, all: isAll });
+    } while (current.matched > total);
+  }
+  const result = await follow(call, bulk, { filter, isAll, total });
   return report(call, bulk, result);
 }
 
 async function confirm(
   { terminal }: Call,
-  { verb }: BulkCommand,
+  { verb, tree }: BulkCommand,
   { matched, preview }: BulkResult,
 ): Promise<void> {
   const title = `${verb[0]?.toUpperCase() ?? ''}${verb.slice(1)}`;
   const count = preview?.capped === true ? `${formatCount(matched)} or more` : formatCount(matched);
-  await terminal.confirm(`${title} ${count} ${matched === 1 ? 'instance' : 'instances'}`, {
+  const reach = tree === true ? ' and all descendants' : '';
+  await terminal.confirm(`${title} ${count} ${matched === 1 ? 'instance' : 'instances'}${reach}`, {
     count: matched,
   });
 }
@@ -131,7 +146,7 @@ function report(call: Call, bulk: BulkCommand, result: BulkResult): ExitCode {
 function reportRefusals({ stderr }: Terminal, { refused, refusedMore }: BulkResult): void {
   for (const { id, code, reason } of refused) {
     stderr.write(
-      `${stderr.style('yellow', 'refused:')} ${clean(id)}  ${clean(reason)} (${code})\n`,
+      `${stderr.style('yellow', 'refused:')} ${clean(id)}  ${clean(reason)} (${clean(code)})\n`,
     );
   }
   if (refusedMore > 0) stderr.write(`and ${formatCount(refusedMore)} more were refused.\n`);

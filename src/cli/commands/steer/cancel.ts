@@ -2,6 +2,7 @@ import { notFound } from '../../../model/failures/errors.ts';
 import { readAudit } from '../../audit-options.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { hint } from '../../hint.ts';
+import { idArgument } from '../../text/shell-line.ts';
 import { isBulk, runBulk } from './bulk-run.ts';
 import { forEachInstance } from './each-instance.ts';
 
@@ -30,7 +31,10 @@ export async function run(call: Call): Promise<ExitCode> {
     text: ({ status, changed }) => (changed ? `${status}` : `${status} already`),
   });
   if (!wait && code === 0) {
-    hint(terminal, `Run \`perdure why ${operands[0] ?? ''}\` to see what a cancel waits for.`);
+    hint(
+      terminal,
+      `Run \`perdure why ${idArgument(operands[0] ?? '')}\` to see what a cancel waits for.`,
+    );
   }
   return code;
 }

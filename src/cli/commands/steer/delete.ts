@@ -17,6 +17,7 @@ export async function run(call: Call): Promise<ExitCode> {
       verb: 'delete',
       doing: 'deleting',
       done: 'deleted',
+      tree: true,
       defaults: {
         status: ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired'],
         rootsOnly: true,

@@ -3,6 +3,7 @@ import { reportOf, type ReportedError } from '../../exit-codes.ts';
 import { orInterrupted } from '../../interrupts.ts';
 import { clean } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 
 /** The outcome of an action on one instance. */
 interface Outcome {
@@ -39,7 +40,7 @@ export async function forEachInstance<Result extends object>(
       if (json) continue;
       stderr.write(`${stderr.style('red', 'error:')} ${clean(reported.message)}\n`);
       if (reported.next !== undefined) {
-        stderr.write(`${clean(reported.next.replaceAll('<id>', id))}\n`);
+        stderr.write(`${clean(reported.next.replaceAll('<id>', () => idArgument(id)))}\n`);
       }
     }
   }

@@ -2,7 +2,9 @@ import { readAudit } from '../../audit-options.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { hint } from '../../hint.ts';
+import { idFor } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 
 /** Copies the first events of an instance to a new one. */
 export async function run(call: Call): Promise<ExitCode> {
@@ -19,8 +21,8 @@ export async function run(call: Call): Promise<ExitCode> {
     input,
   });
   if (json) writeJson(terminal.stdout, { id });
-  else terminal.stdout.write(`${id}\n`);
-  hint(terminal, `Run \`perdure watch ${id}\` to follow it.`);
+  else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
+  hint(terminal, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }
 

@@ -32,6 +32,7 @@ async function change(call: Call, verb: 'pause' | 'resume'): Promise<ExitCode> {
       verb,
       doing: verb === 'pause' ? 'pausing' : 'resuming',
       done: `${verb}d`,
+      tree,
       defaults: verb === 'pause' ? { status: ['pending', 'running'] } : { paused: true },
       run: (filter, given) => client.bulk[verb](filter, { ...given, tree }),
     });
@@ -64,6 +65,10 @@ async function changeDefinition(
   if (operands.length > 0 || hasFilter(options)) {
     throw usage('Pass --definition alone, without ids and filters.');
   }
+  // It would be ignored, and a dry run must change nothing.
+  const wrong = ['all', 'dry-run', 'max', 'cursor', 'tree'].find((option) => options.has(option));
+  if (wrong !== undefined)
+    throw usage(`--${wrong} is for instances. Leave it out with --definition.`);
   const kind = options.text('definition-kind') as DefinitionKind | undefined;
   const target: PauseTarget = { name, kind };
   const { client } = await call.open();
@@ -73,7 +78,7 @@ async function changeDefinition(
     const note = result.changed ? '' : ' already';
     terminal.stdout.write(`definition ${clean(name)}  ${verb}d${note}\n`);
     if (!result.found) {
-      terminal.stderr.write(`The store has had no work of ${JSON.stringify(name)} yet.\n`);
+      terminal.stderr.write(`The store has had no work of ${clean(JSON.stringify(name))} yet.\n`);
     }
   }
   return 0;

@@ -3,7 +3,9 @@ import type { Call, ExitCode } from '../../command.ts';
 import { readTags } from '../../filter-options.ts';
 import { hint } from '../../hint.ts';
 import { readJson } from '../../read-json.ts';
+import { idFor } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { idArgument } from '../../text/shell-line.ts';
 import { waitForResult } from '../look/result.ts';
 
 const onlyTasks = ['priority', 'delay', 'expires-in', 'dedupe-key'] as const;
@@ -33,12 +35,12 @@ export async function run(call: Call): Promise<ExitCode> {
     : await client.start(name, input, { ...shared, version: options.text('definition-version') });
   const { id } = started;
   if (options.flag('wait')) {
-    if (!json) terminal.stderr.write(`${id}\n`);
+    if (!json) terminal.stderr.write(`${idFor(terminal.stderr, id)}\n`);
     return waitForResult({ client, id, call, timeout: options.text('timeout') });
   }
   const created = 'created' in started ? { created: started.created } : {};
   if (json) writeJson(terminal.stdout, { id, ...created });
-  else terminal.stdout.write(`${id}\n`);
-  hint(terminal, `Run \`perdure watch ${id}\` to follow it.`);
+  else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
+  hint(terminal, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }

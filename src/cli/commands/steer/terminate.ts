@@ -16,6 +16,7 @@ export async function run(call: Call): Promise<ExitCode> {
       verb: 'terminate',
       doing: 'terminating',
       done: 'terminated',
+      tree,
       defaults: { status: ['pending', 'running', 'canceling'] },
       run: (filter, given) => client.bulk.terminate(filter, { ...given, tree }),
     });

@@ -1,6 +1,6 @@
 import type { AuditAction, AuditRecord } from '../../../providers/contract/management.ts';
 import type { Call, ExitCode } from '../../command.ts';
-import { formatCount, formatTime } from '../../text/format.ts';
+import { clean, formatCount, formatTime } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { writeTable } from '../../text/table.ts';
 import { readDate } from '../../times.ts';
@@ -43,7 +43,7 @@ export async function run(call: Call): Promise<ExitCode> {
     ]);
   }
   if (page.nextCursor !== undefined) {
-    stderr.write(`There are more actions. Continue with --cursor ${page.nextCursor}.\n`);
+    stderr.write(`There are more actions. Continue with --cursor ${clean(page.nextCursor)}.\n`);
   }
   return 0;
 }

@@ -4,9 +4,10 @@ import { readAudit } from '../../audit-options.ts';
 import { interrupted, usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { hint } from '../../hint.ts';
-import { countOf, formatAge, formatDuration, formatTime } from '../../text/format.ts';
+import { clean, countOf, formatAge, formatDuration, formatTime, idFor } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
+import { idArgument, shellLine } from '../../text/shell-line.ts';
 import { writeFields, writeTable } from '../../text/table.ts';
 import { readDate } from '../../times.ts';
 
@@ -46,7 +47,9 @@ export async function list(call: Call): Promise<ExitCode> {
     ]);
   }
   if (page.nextAfter !== undefined) {
-    stderr.write(`There are more schedules. Continue with --after ${page.nextAfter}.\n`);
+    stderr.write(
+      `There are more schedules. Continue with --after ${clean(shellLine([page.nextAfter]))}.\n`,
+    );
   }
   return 0;
 }
@@ -110,8 +113,11 @@ export async function trigger(call: Call): Promise<ExitCode> {
     key: options.text('key'),
   });
   if (json) writeJson(terminal.stdout, result);
-  else terminal.stdout.write(`${result.id}${result.created ? '' : '  exists already'}\n`);
-  hint(terminal, `Run \`perdure watch ${result.id}\` to follow it.`);
+  else
+    terminal.stdout.write(
+      `${idFor(terminal.stdout, result.id)}${result.created ? '' : '  exists already'}\n`,
+    );
+  hint(terminal, `Run \`perdure watch ${idArgument(result.id)}\` to follow it.`);
   return 0;
 }
 
@@ -133,7 +139,7 @@ export async function resume(call: Call): Promise<ExitCode> {
 
 function changed({ terminal, json }: Call, name: string, paused: boolean): ExitCode {
   if (json) writeJson(terminal.stdout, { name, paused });
-  else terminal.stdout.write(`${name}  ${paused ? 'paused' : 'resumed'}\n`);
+  else terminal.stdout.write(`${clean(name)}  ${paused ? 'paused' : 'resumed'}\n`);
   return 0;
 }
 

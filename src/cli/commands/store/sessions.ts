@@ -2,7 +2,7 @@ import type { JobInfo, SessionInfo } from '../../../jobs/session-info.ts';
 import type { SessionState } from '../../../providers/contract/sessions.ts';
 import { readAudit } from '../../audit-options.ts';
 import type { Call, ExitCode } from '../../command.ts';
-import { countOf, formatAge } from '../../text/format.ts';
+import { clean, countOf, formatAge } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { writeFields, writeTable } from '../../text/table.ts';
@@ -39,7 +39,7 @@ export async function list(call: Call): Promise<ExitCode> {
     ]);
   }
   if (page.nextAfter !== undefined) {
-    stderr.write(`There are more sessions. Continue with --after ${page.nextAfter}.\n`);
+    stderr.write(`There are more sessions. Continue with --after ${clean(page.nextAfter)}.\n`);
   }
   return 0;
 }
@@ -100,6 +100,6 @@ export async function shutdown(call: Call): Promise<ExitCode> {
   }
   await client.sessions.shutdown(id, mode, readAudit(call));
   if (json) writeJson(terminal.stdout, { id, mode, state: 'ended' });
-  else terminal.stdout.write(`${id}  ended\n`);
+  else terminal.stdout.write(`${clean(id)}  ended\n`);
   return 0;
 }

@@ -1,6 +1,6 @@
 import type { WorkerInfo } from '../../../client/reading/workers.ts';
 import type { Call, ExitCode } from '../../command.ts';
-import { formatAge, formatDuration } from '../../text/format.ts';
+import { clean, formatAge, formatDuration } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { writeTable } from '../../text/table.ts';
@@ -50,7 +50,7 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   for (const { kind, name, dueForMs } of unclaimed) {
     stderr.write(
-      `${stderr.style('yellow', 'warning:')} No live worker has ${kind} ${JSON.stringify(name)}; its work has been due for ${formatDuration(dueForMs)}.\n`,
+      `${stderr.style('yellow', 'warning:')} No live worker has ${kind} ${clean(JSON.stringify(name))}; its work has been due for ${formatDuration(dueForMs)}.\n`,
     );
   }
   return 0;
