@@ -3,8 +3,8 @@ import type { Client } from '../../src/index.ts';
 import { auditOf, rowOf, shows } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
 
-/** The instances that are canceled by filter: 10,000 as in bound A12 with `PERDURE_LARGE=1`. */
-const many = process.env['PERDURE_LARGE'] === '1' ? 10_000 : 1_000;
+/** The instances that are canceled by filter: 10,000 as in bound A12 with `npm run test:large`. */
+const many = process.env['MODE'] === 'large' ? 10_000 : 1_000;
 
 /** Starts task runs that no worker has. */
 async function startMany(client: Client, count: number): Promise<void> {
