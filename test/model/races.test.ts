@@ -6,12 +6,16 @@ import { modelRuns } from './helpers/model-runs.ts';
 import { scenarios } from './helpers/scenario.ts';
 
 test('the engine matches the model in every race between store calls', async () => {
-  const { failure, coverage, runs } = await checkModel({ profile: 'races', runs: modelRuns });
-  expect(failure).toBeUndefined();
-  expect(runs).toBe(modelRuns);
-  // A check that reaches no situation cannot fail.
-  expect(situations.filter((situation) => coverage.counts.get(situation) === 0)).toEqual([]);
-}, 240_000);
+  let missing: readonly (typeof situations)[number][] = situations;
+  // A check that reaches no situation cannot fail. The rarest one is not reached by every 2,500 scenarios.
+  for (let round = 0; round < 4 && missing.length > 0; round += 1) {
+    const { failure, coverage, runs } = await checkModel({ profile: 'races', runs: modelRuns });
+    expect(failure).toBeUndefined();
+    expect(runs).toBe(modelRuns);
+    missing = missing.filter((situation) => coverage.counts.get(situation) === 0);
+  }
+  expect(missing).toEqual([]);
+}, 400_000);
 
 test('a scenario that runs twice produces the same trace', async () => {
   for (const profile of ['races', 'crashes', 'takeovers'] as const) {

@@ -254,6 +254,8 @@ const retries: readonly (readonly Command[])[] = [
   [fail, { ...retry, ...atOnce }, restart],
   [cancel, retry, raise],
   [fail, { ...retry, ...atOnce }, remove, recreate],
+  [terminate, { ...retry, ...atOnce }, { ...remove, ...atOnce }],
+  [fail, { ...retry, ...atOnce }, { ...remove, ...atOnce }],
   [terminate, { ...retry, ...atOnce }, { ...retry, ...atOnce }, cancel],
   [terminate, retry, terminate, retry, prune],
   [pause, terminate, retry, complete],
