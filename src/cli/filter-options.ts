@@ -1,23 +1,11 @@
 import type { ListFilter } from '../client/reading/instance-list.ts';
-import type { InstanceStatus } from '../model/status.ts';
+import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
 import { usage } from './cli-error.ts';
 import type { Option, ParsedOptions } from './command.ts';
 
-const statuses: readonly InstanceStatus[] = [
-  'pending',
-  'running',
-  'canceling',
-  'completed',
-  'failed',
-  'canceled',
-  'terminated',
-  'skipped',
-  'expired',
-];
-
 /** The options that select instances. All conditions must hold. */
 export const filterOptions: readonly Option[] = [
-  { name: 'status', value: statuses, placeholder: 'status', many: true, summary: 'Status' },
+  { name: 'status', value: instanceStatuses, placeholder: 'status', many: true, summary: 'Status' },
   {
     name: 'kind',
     value: ['orchestration', 'task', 'flow'],

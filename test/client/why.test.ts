@@ -46,7 +46,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('why() on %s', (kind) => {
       const [instance] = (await client.list({ idPrefix: 'a' })).items.filter(
         ({ id }) => id === 'a',
       );
-      const [explained, ...others] = await client.explain(['nobody', 'a']);
+      const [explained, ...others] = await client.explain(['missing', 'a']);
       expect(others).toEqual([]);
       expect(explained).toMatchObject({ id: 'a', instance, text: short });
       const works = why.waits.filter((wait) => 'attempt' in wait);

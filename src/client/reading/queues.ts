@@ -4,6 +4,7 @@ import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
 import { liveWorkers } from '../../providers/rules/workers.ts';
 import { toPauseInfo, type InstanceInfo } from './instance-info.ts';
+import { sumDepths } from '../../providers/rules/queue-depths.ts';
 
 /** The queue of one definition. The versions of an orchestration share it. */
 export interface DefinitionQueueInfo extends Omit<DefinitionQueue, 'capped'> {
@@ -68,15 +69,8 @@ export function sumQueues(queues: readonly DefinitionQueueInfo[]): QueueTotals {
   const isCut = queues.length >= maxQueues;
   const sumOf = (kind: DefinitionKind): QueueTotal => {
     const own = queues.filter((queue) => queue.kind === kind);
-    const add = (count: (queue: DefinitionQueueInfo) => number): number =>
-      own.reduce((total, queue) => total + count(queue), 0);
-    const oldest = Math.min(...own.map(({ oldestReadyAt }) => oldestReadyAt ?? Infinity));
     return {
-      ready: add(({ ready }) => ready),
-      delayed: add(({ delayed }) => delayed),
-      claimed: add(({ claimed }) => claimed),
-      paused: add(({ paused }) => paused),
-      oldestReadyAt: oldest === Infinity ? null : oldest,
+      ...sumDepths(own),
       ...((isCut || own.some(({ capped }) => capped)) && { capped: true }),
     };
   };

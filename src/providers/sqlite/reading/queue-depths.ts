@@ -1,6 +1,7 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import type { QueueDepth, QueueDepths } from '../../contract/management.ts';
+import { sumDepths } from '../../rules/queue-depths.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
 
 interface Slice {
@@ -77,24 +78,12 @@ export async function readQueueDepths(
       await nextTick();
     }
   }
+  const depthOf = (queue: Part['queue']): QueueDepth =>
+    sumDepths(all.filter((one) => one.queue === queue));
   return {
-    orchestrations: sum(all, 'orchestrations'),
-    activities: sum(all, 'activities'),
-    tasks: sum(all, 'tasks'),
+    orchestrations: depthOf('orchestrations'),
+    activities: depthOf('activities'),
+    tasks: depthOf('tasks'),
     messages: all.reduce((total, one) => total + (one.queue === 'messages' ? one.rows : 0), 0),
-  };
-}
-
-function sum(all: readonly Part[], queue: Part['queue']): QueueDepth {
-  const parts = all.filter((one) => one.queue === queue);
-  const add = (count: (part: Part) => number): number =>
-    parts.reduce((total, part) => total + count(part), 0);
-  const oldest = Math.min(...parts.map(({ oldestReadyAt }) => oldestReadyAt ?? Infinity));
-  return {
-    ready: add(({ ready }) => ready),
-    delayed: add(({ delayed }) => delayed),
-    claimed: add(({ claimed }) => claimed),
-    paused: add(({ paused }) => paused),
-    oldestReadyAt: oldest === Infinity ? null : oldest,
   };
 }
