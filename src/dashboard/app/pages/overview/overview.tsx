@@ -221,7 +221,7 @@ function Charts({
       <Chart
         title="Ended"
         big={summary.isEmpty ? 'Not yet' : formatRate(summary.endsPerSecond)}
-        small={summary.isEmpty ? 'the first minute is counted soon' : 'per second'}
+        small={summary.isEmpty ? 'no full minute so far' : 'per second'}
         label={`Instances that ended per minute, last ${window}`}
         values={summary.ends}
         times={summary.times}
