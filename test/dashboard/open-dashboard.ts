@@ -125,7 +125,11 @@ export function describeDashboard(
         ...contextOptions,
       });
       context.setDefaultTimeout(15_000);
-      cleanups.push(() => context.close());
+      cleanups.push(async () => {
+        // Requests that a test intercepts can still be under way, and fail when the browser's context closes.
+        for (const page of context.pages()) await page.unrouteAll({ behavior: 'ignoreErrors' });
+        await context.close();
+      });
       const watch = await watchContext(context, { origin, keyboardOnly });
       watches.push(watch);
       const newPage = async (to: string | null = ''): Promise<Page> => {
