@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 
-type Statement = Database.Statement<unknown[]>;
+type Statement = Database.Statement;
 
 /**
  * Makes a connection prepare each statement at its first use. A store has over 300 statements, and most processes use few of them:
@@ -8,7 +8,7 @@ type Statement = Database.Statement<unknown[]>;
  */
 export function prepareOnUse(db: Database.Database): void {
   const prepareNow = db.prepare.bind(db);
-  const prepare = (sql: string) => new LazyStatement(() => prepareNow<unknown[]>(sql));
+  const prepare = (sql: string) => new LazyStatement(() => prepareNow(sql));
   db.prepare = prepare as unknown as typeof db.prepare;
 }
 
