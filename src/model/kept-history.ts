@@ -242,11 +242,12 @@ export function redeliver(
     }
     const isCompleted =
       event.kind === 'activityCompleted' ||
+      event.kind === 'stepCompleted' ||
       event.kind === 'childCompleted' ||
       event.kind === 'detachedConfirmed';
+    if (!isCompleted) continue;
     // A step is open without an event. The code drops an answer that it does not wait for.
-    const isOpen = isCompleted ? waiting.has(event.operation) : event.kind === 'stepCompleted';
-    if (!isOpen) continue;
+    if (event.kind !== 'stepCompleted' && !waiting.has(event.operation)) continue;
     answered.add(event.operation);
     const { at: _, ...answer } = event;
     messages.push({ ...answer, executionId });

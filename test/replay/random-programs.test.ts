@@ -71,7 +71,7 @@ async function runExecution(params: {
     expect(withoutAllStacks(await cold.turn(turn))).toEqual(withoutAllStacks(result));
     turns.push({ messages, nowMs: world.nowMs, before: history.length });
     history.push(...result.events);
-    world.observe(result.events);
+    world.observe(result.events, warm.pendingSteps);
     // An execution that has not ended has a pending operation.
     if (!warm.ended) expect(world.isIdle).toBe(false);
     messages = world.nextMessages();
@@ -161,6 +161,10 @@ describe('random programs', () => {
       'cancelRequested',
       'operationWithdrawn',
       'activityCanceled',
+      'stepCompleted',
+      'stepFailed',
+      'stepRetried',
+      'patchMarked',
       'childCanceled',
       'executionCanceled',
       'executionCompleted',

@@ -195,7 +195,6 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
       const { name, message } = event.failure;
       return { ...stepOf(event), reason: `${name}: ${message}`, attempts: event.attempts };
     }
-    case 'stepFailed':
     case 'activityCompleted':
       return { ...ranBy(event), endedAt: at, outcome: 'completed' };
     case 'timerFired':
@@ -203,6 +202,7 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
     case 'detachedConfirmed':
       return { endedAt: at, outcome: 'completed' };
     case 'activityFailed':
+    case 'stepFailed':
     case 'childFailed':
     case 'detachedFailed': {
       const { name, message, attempts } = event.failure;
