@@ -30,12 +30,14 @@ export class Patches {
     const scope = host.enter('patched', id);
     const known = this.#known.get(id);
     if (known !== undefined) return known;
+    // Code that runs on after the end records nothing, so that its answer must not count for a shield.
+    if (host.hasEnded(scope)) return true;
     const next = host.recordedNext;
     const isMarked = next?.kind === 'patchMarked' && next.id === id;
     // A copy of events may end just before the marker.
     const isNew = !host.isReplaying || (next === undefined && host.isPastInherited);
     const has = isMarked || isNew;
-    if (has && !host.hasEnded(scope)) host.record({ kind: 'patchMarked', at: host.nowMs, id });
+    if (has) host.record({ kind: 'patchMarked', at: host.nowMs, id });
     this.#known.set(id, has);
     return has;
   }

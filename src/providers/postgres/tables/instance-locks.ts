@@ -81,12 +81,11 @@ export class InstanceLocks {
     nowParameter: number | null,
   ): Promise<{ readonly now: number; readonly held: ReadonlyMap<number, string> }> {
     const instanceKeys = tokens.map(({ key }) => key);
-    const rows = await tx.query<{ now: number; instanceKey: number | null; secret: string | null }>(
+    const rows = await tx.query<{ now: number; instanceKey: number; secret: string | null }>(
       ...this.#sql.readHeld({ now: nowParameter, instanceKeys }),
     );
     const held = new Map<number, string>();
-    for (const { instanceKey, secret } of rows)
-      if (instanceKey !== null && secret !== null) held.set(instanceKey, secret);
+    for (const { instanceKey, secret } of rows) if (secret !== null) held.set(instanceKey, secret);
     return { now: rows[0]?.now ?? 0, held };
   }
 
@@ -220,9 +219,12 @@ function statements(schema: string) {
     readHeld: prepare(
       'perdure_read_held_claims',
       { now: clock, instanceKeys },
-      ({ instanceKeys }) => `SELECT drawn.now, lock.instance_key AS "instanceKey", lock.lock_token AS secret
-        FROM (SELECT ${nowSql} AS now) AS drawn LEFT JOIN ${table} AS lock
-          ON lock.instance_key = ANY (${instanceKeys}) AND lock.locked_until > drawn.now`,
+      ({
+        instanceKeys,
+      }) => `SELECT ${nowSql} AS now, wanted.instance_key AS "instanceKey", found.lock_token AS secret
+        FROM unnest(${instanceKeys}) AS wanted (instance_key) LEFT JOIN LATERAL (
+          SELECT lock_token FROM ${table} AS lock
+          WHERE lock.instance_key = wanted.instance_key AND locked_until > ${nowSql} LIMIT 1) AS found ON TRUE`,
     ),
     lockById: prepare(
       'perdure_lock_instance_locks_by_id',
