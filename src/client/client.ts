@@ -118,7 +118,11 @@ import {
   type WatchedEvent,
   type WatchHistoryOptions,
 } from './watching/history-watch.ts';
-import { readStreamOptions, type StreamEntry, type StreamOptions } from './watching/stream-reader.ts';
+import {
+  readStreamOptions,
+  type StreamEntry,
+  type StreamOptions,
+} from './watching/stream-reader.ts';
 import { readWatchedIds, type InstanceChange } from './watching/watched-ids.ts';
 
 export interface ClientParams {

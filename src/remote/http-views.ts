@@ -3,7 +3,11 @@ import type { TreeCall, TreePage } from '../client/reading/instance-tree-page.ts
 import type { Timeline, TimelineCall } from '../client/reading/timeline.ts';
 import type { WatchedEvent, WatchHistoryCall } from '../client/watching/history-watch.ts';
 import type { InstanceChange } from '../client/watching/watched-ids.ts';
-import { formatCursor, type StreamCall, type StreamEntry } from '../client/watching/stream-reader.ts';
+import {
+  formatCursor,
+  type StreamCall,
+  type StreamEntry,
+} from '../client/watching/stream-reader.ts';
 import type { Transport } from './transport.ts';
 
 /** Reads for viewers, and follows changes, over HTTP. A lost stream is opened again where it ended. */

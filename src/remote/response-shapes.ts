@@ -238,7 +238,11 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   streamInstance: either(
     tagged('kind', 'end', anything),
     either(
-      tagged('kind', 'dropped', fields<Omit<DroppedChunks, 'kind'>>({ cursor: text, count: number })),
+      tagged(
+        'kind',
+        'dropped',
+        fields<Omit<DroppedChunks, 'kind'>>({ cursor: text, count: number }),
+      ),
       tagged(
         'kind',
         'chunk',

@@ -91,7 +91,8 @@ export interface StreamPage {
  * attempt, or a commit with an unknown outcome, can emit chunks again.
  *
  * A provider must:
- * - send `emitted` after chunks were added or deleted in this process (stream/sends-emitted-hints)
+ * - send `emitted` after chunks were added or deleted in this process (stream/sends-emitted-hints,
+ *   record/sends-emitted-hints)
  * - notify other processes by `emitted` or `changed` (shared/a-stream-is-read-elsewhere)
  */
 export interface StreamStore {
@@ -101,8 +102,9 @@ export interface StreamStore {
    * A provider must, per request:
    * - append all chunks of a request or none, numbered without gaps, in the order of the requests
    *   (stream/comes-in-order, stream/numbers-go-on-after-reading)
-   * - return `lost` for a token that is not held, and `unread` for a run that is not a job or whose job was abandoned
-   *   (stream/needs-a-held-claim, stream/without-a-reader-is-not-kept)
+   * - return `lost` for a token that is not held (stream/needs-a-held-claim, record/needs-a-held-claim)
+   * - return `unread` for a job that was abandoned, and without `record` for every run that is not a job
+   *   (stream/without-a-reader-is-not-kept)
    * - record the chunks of a run that is not a job, with their time and source (record/keeps-chunks-with-their-source,
    *   record/a-task-run-has-a-stream)
    * - return `unread` after the run has ended, and for a job only append to its own stream
@@ -112,7 +114,8 @@ export interface StreamStore {
    *   (record/drops-the-oldest, record/keeps-the-newest-chunk)
    * - return `full` if more than `maxChunks` or `maxBytes` would be unread; an empty stream accepts any chunk
    *   (stream/is-bounded-in-chunks, stream/is-bounded-in-bytes)
-   * - isolate errors: one bad request does not affect the others (stream/a-lost-claim-spares-its-neighbours)
+   * - isolate errors: one bad request does not affect the others (stream/a-lost-claim-spares-its-neighbours,
+   *   record/spares-its-neighbours)
    */
   appendChunks(requests: readonly AppendChunks[]): Promise<readonly AppendResult[]>;
 

@@ -69,10 +69,9 @@ export class StreamRows {
       'DELETE FROM stream_chunks WHERE instance_key = ? AND seq <= ?',
     );
     this.#lastPlace = db
-      .prepare<
-        [number, string],
-        number | null
-      >('SELECT max(place) FROM stream_chunks WHERE instance_key = ? AND source = ?')
+      .prepare<[number, string], number | null>(
+        'SELECT max(place) FROM stream_chunks WHERE instance_key = ? AND source = ?',
+      )
       .pluck();
     this.#selectHead = db.prepare<[string], Head>(
       `SELECT run.instance_key AS instanceKey, incarnation, ended_at IS NOT NULL AS hasEnded,
@@ -85,10 +84,9 @@ export class StreamRows {
        WHERE instance_key = ? AND seq > ? ORDER BY seq`,
     );
     this.#count = db
-      .prepare<
-        [string],
-        number | null
-      >(`SELECT sum(last_seq - first_seq + 1) FROM streams WHERE instance_key IN ${keys}`)
+      .prepare<[string], number | null>(
+        `SELECT sum(last_seq - first_seq + 1) FROM streams WHERE instance_key IN ${keys}`,
+      )
       .pluck();
     this.#markDeleted = db.prepare<[string]>(
       `UPDATE streams SET is_deleted = 1 WHERE instance_key IN ${keys}`,
@@ -96,20 +94,16 @@ export class StreamRows {
     this.#deleteChunks = db.prepare<[string]>(
       `DELETE FROM stream_chunks WHERE instance_key IN ${keys}`,
     );
-    this.#deleteStreams = db.prepare<[string]>(
-      `DELETE FROM streams WHERE instance_key IN ${keys}`,
-    );
+    this.#deleteStreams = db.prepare<[string]>(`DELETE FROM streams WHERE instance_key IN ${keys}`);
     this.#firstDeleted = db
-      .prepare<
-        [],
-        number
-      >('SELECT instance_key FROM streams WHERE is_deleted = 1 ORDER BY instance_key LIMIT 1')
+      .prepare<[], number>(
+        'SELECT instance_key FROM streams WHERE is_deleted = 1 ORDER BY instance_key LIMIT 1',
+      )
       .pluck();
     this.#boundary = db
-      .prepare<
-        [number, number],
-        number
-      >('SELECT seq FROM stream_chunks WHERE instance_key = ? ORDER BY seq LIMIT 1 OFFSET +?')
+      .prepare<[number, number], number>(
+        'SELECT seq FROM stream_chunks WHERE instance_key = ? ORDER BY seq LIMIT 1 OFFSET +?',
+      )
       .pluck();
   }
 
