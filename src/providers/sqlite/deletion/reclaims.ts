@@ -64,7 +64,12 @@ export class Reclaims {
       `DELETE FROM history
        WHERE instance_key = ? AND execution_id >= ? AND (execution_id, event_id) < (?, ?)`,
     );
-    this.#hasAny = db.prepare<[], 1>('SELECT 1 FROM pending_reclaims LIMIT 1').pluck();
+    this.#hasAny = db
+      .prepare<[], 0 | 1>(
+        `SELECT EXISTS (SELECT 1 FROM pending_reclaims LIMIT 1)
+           OR EXISTS (SELECT 1 FROM streams WHERE is_deleted = 1 AND instance_key > 0)`,
+      )
+      .pluck();
   }
 
   /** Schedules the histories of instances for deletion. Call it before their rows are deleted. */
@@ -97,7 +102,7 @@ export class Reclaims {
 
   /** Whether any history or stream is scheduled for deletion. */
   hasAny(): boolean {
-    return this.#hasAny.get() !== undefined || this.#streamRows.hasDeleted();
+    return this.#hasAny.get() === 1;
   }
 
   #runEntries(entries: readonly Entry[], max: number): number {

@@ -97,7 +97,7 @@ export class StreamRows {
     this.#deleteStreams = db.prepare<[string]>(`DELETE FROM streams WHERE instance_key IN ${keys}`);
     this.#firstDeleted = db
       .prepare<[], number>(
-        'SELECT instance_key FROM streams WHERE is_deleted = 1 ORDER BY instance_key LIMIT 1',
+        'SELECT instance_key FROM streams WHERE is_deleted = 1 AND instance_key > 0 ORDER BY instance_key LIMIT 1',
       )
       .pluck();
     this.#boundary = db
@@ -162,11 +162,6 @@ export class StreamRows {
     }
     this.#deleteChunks.run(keys);
     this.#deleteStreams.run(keys);
-  }
-
-  /** Whether chunks of deleted instances are left. */
-  hasDeleted(): boolean {
-    return this.#firstDeleted.get() !== undefined;
   }
 
   /** Deletes at most `max` chunks of deleted instances. Returns their number. */
