@@ -70,7 +70,7 @@ describeServer('event streams', (open) => {
       for (let n = 1; n <= count; n += 1) await ctx.emit(`line\n${n}`);
     });
     const server = await open({ worker: { ...workload, tasks: [talk] } });
-    await server.ask('runTask', { body: { name: 'talk', input: 3, id: 't' } });
+    await server.ask('runTask', { body: { task: 'talk', input: 3, id: 't' } });
     const params = { id: 't' };
     const events = await openEvents(server, 'streamInstance', { params });
     const seen = (await events.rest()) as { kind: string; cursor: string; value?: unknown }[];

@@ -66,7 +66,9 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('emits of a lost claim (%s)', (
         const run = await perdure.client.runTask('numbers', count);
         const reader = run.stream<Emitted>();
         const chunks: StreamedChunk<Emitted>[] = [];
+        const idle = once(first, 'message');
         await readSome(reader, chunks);
+        if (signal === 'SIGSTOP') await idle;
         first.kill(signal);
         const second = await startWorker(store);
         let isContinued = false;
