@@ -37,7 +37,7 @@ export interface Bracket {
 export type Step =
   | Leaf
   | Bracket
-  | { readonly kind: 'status' | 'detached' | 'random' | 'microtasks' }
+  | { readonly kind: 'status' | 'emit' | 'detached' | 'random' | 'microtasks' }
   | { readonly kind: 'patch'; readonly id: string; readonly step: Step }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
@@ -98,6 +98,8 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return ctx.patched(step.id) ? runStep(ctx, step.step, seen) : seen.push('old');
     case 'status':
       return ctx.setCustomStatus(seen.length);
+    case 'emit':
+      return ctx.emit(seen.length);
     case 'detached':
       return ctx.startDetached('other', seen.length, { id: ctx.uuid() });
     case 'random':

@@ -72,6 +72,7 @@ export class TurnLifecycle {
       bufferedEvents: result.bufferedEvents,
       stepGuard: guardOf(instance, result),
       cleanupMs: options.cleanupTimeoutMs,
+      streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;
