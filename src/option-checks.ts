@@ -30,6 +30,7 @@ const workerOptions = [
   'flows',
   'name',
   'activityConcurrency',
+  'stepConcurrency',
   'orchestrationBatch',
   'activityLease',
   'orchestrationLease',

@@ -16,7 +16,13 @@ import type {
 import { toFailure, type Failure } from '../model/failures/failure.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
-import { Breakage, insideStep, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
+import {
+  Breakage,
+  insideStep,
+  warnOfLateRejection,
+  strayCall,
+  strayWait,
+} from './checks/breakage.ts';
 import {
   CancelScope,
   isCancellation,
@@ -206,9 +212,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
 
   /** Whether the event that is applied was copied by a retry or a fork. */
   get #isCopied(): boolean {
-    return (
-      this.#inherited.length > 0 && this.#recorder.nextEventId - 1 <= this.inheritedEvents
-    );
+    return this.#inherited.length > 0 && this.#recorder.nextEventId - 1 <= this.inheritedEvents;
   }
 
   /** Whether the event can be applied now (R4). */
@@ -375,9 +379,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     if (this.#options.failUnawaited !== true) return outcome;
     const operations = this.neverAwaited(outcome);
     if (operations.length === 0) return outcome;
-    const failure = toFailure(
-      neverAwaited(this.instanceId, operations, this.neverAwaitedPlaces),
-    );
+    const failure = toFailure(neverAwaited(this.instanceId, operations, this.neverAwaitedPlaces));
     return { kind: 'executionFailed', at: outcome.at, failure };
   }
 

@@ -1,6 +1,11 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent } from '../model/event.ts';
-import { CanceledError, FailedError, PerdureError, type ErrorCode } from '../model/failures/errors.ts';
+import {
+  CanceledError,
+  FailedError,
+  PerdureError,
+  type ErrorCode,
+} from '../model/failures/errors.ts';
 import { isEndedBy, toError, type Failure } from '../model/failures/failure.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
 import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';

@@ -279,6 +279,7 @@ describe('operation that is never awaited', () => {
       failure: {
         code: 'NEVER_AWAITED',
         message: expect.stringContaining('activity "chargeCard"') as string,
+        stack: expect.stringContaining('test-environment.test.ts:') as string,
       },
     });
   });

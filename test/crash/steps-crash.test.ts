@@ -22,6 +22,21 @@ interface Attempt {
   readonly idempotencyKey: string;
 }
 
+/** The results of the steps of an instance, from all pages of its history. */
+async function recordedResults({ client }: Perdure, id: string): Promise<readonly number[]> {
+  const results: number[] = [];
+  for (let after: number | undefined = 0; after !== undefined;) {
+    const page: Awaited<ReturnType<typeof client.history>> = await client.history(id, {
+      after,
+      limit: 1_000,
+    });
+    for (const { event } of page.items)
+      if (event.kind === 'stepCompleted') results.push(Number(event.payload));
+    after = page.nextAfter;
+  }
+  return results;
+}
+
 async function runLoop(store: string, folder: string): Promise<number> {
   const ledger = join(folder, 'ledger');
   const length = stepsPerKill * kills;
@@ -52,9 +67,7 @@ async function runLoop(store: string, folder: string): Promise<number> {
       .map((line) => JSON.parse(line) as Attempt);
     const byId = Map.groupBy(attempts, ({ id }) => id);
     for (const [position, id] of ids.entries()) {
-      const recorded = (await perdure.client.history(id, { limit: 10_000 })).items.flatMap(
-        ({ event }) => (event.kind === 'stepCompleted' ? [Number(event.payload)] : []),
-      );
+      const recorded = await recordedResults(perdure, id);
       expect(recorded).toHaveLength(length);
       expect(outputs[position]).toBe(recorded.at(-1));
       const own = Map.groupBy(byId.get(id) ?? [], ({ index }) => index);

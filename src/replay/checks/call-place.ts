@@ -1,5 +1,7 @@
-// The folder of this package: src/ or dist/.
-const ownFolder = new URL('../../', import.meta.url).href;
+// The folders of this package from which operations are issued, in src/ or dist/.
+const ownFolders = ['replay/', 'orchestration/', 'flows/'].map(
+  (folder) => new URL(`../../${folder}`, import.meta.url).pathname,
+);
 const maxFrames = 20;
 
 /** Returns the line of user code that calls this package, as in a stack: `order.ts:12:9`. Costs some microseconds. */
@@ -10,8 +12,7 @@ export function findCallPlace(): string | undefined {
   Error.captureStackTrace(holder, findCallPlace);
   const stack = holder.stack ?? '';
   Error.stackTraceLimit = limit;
-  const isOwn = (line: string): boolean =>
-    line.includes(ownFolder) || line.includes(ownFolder.replace('file://', ''));
+  const isOwn = (line: string): boolean => ownFolders.some((folder) => line.includes(folder));
   const frames = stack.split('\n').filter((line) => /^\s+at /.test(line));
   const first = frames.find((line) => !isOwn(line) && !line.includes('node:'));
   return first?.trim().replace(/^at /, '');

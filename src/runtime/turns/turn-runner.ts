@@ -1,7 +1,12 @@
 import { isPerdureError, NondeterminismError } from '../../model/failures/errors.ts';
 import { decodeEvent, type StoredEvent, type TerminalEvent } from '../../model/event.ts';
 import { platformFailure, type Failure } from '../../model/failures/failure.ts';
-import { decodeMessage, isStepGuard, type Message, type StoredMessage } from '../../model/message.ts';
+import {
+  decodeMessage,
+  isStepGuard,
+  type Message,
+  type StoredMessage,
+} from '../../model/message.ts';
 import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type {
