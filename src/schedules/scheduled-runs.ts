@@ -1,4 +1,5 @@
 import { encodeMessage } from '../model/message.ts';
+import { carriedSettings, startTimes } from '../model/start-settings.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewInstance } from '../providers/contract/instances.ts';
 import type { NewTask } from '../providers/contract/tasks.ts';
@@ -40,8 +41,16 @@ function toInstance(instanceId: string, target: ScheduledOrchestration): NewInst
     name,
     version,
     inputHash,
-    start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
+    start: encodeMessage({
+      kind: 'start',
+      name,
+      version,
+      payload,
+      ...tagged,
+      ...carriedSettings(target),
+    }),
     ...tagged,
+    ...startTimes(target),
   };
 }
 
@@ -59,5 +68,6 @@ function toTask(instanceId: string, target: ScheduledTask): NewTask {
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(target.onFail && { onFail: { options } }),
     ...(target.tags !== undefined && { tags: target.tags }),
+    ...(target.timeoutMs !== undefined && { timeoutMs: target.timeoutMs }),
   };
 }

@@ -28,6 +28,7 @@ import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
+import { brokenStarting } from './broken/starting.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenStreams } from './broken/streams.ts';
 import { brokenTakeovers } from './broken/takeovers.ts';
@@ -50,6 +51,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTimerTurns,
   ...brokenWork,
   ...brokenStops,
+  ...brokenStarting,
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,

@@ -17,6 +17,8 @@ import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { EventKeys } from '../tables/event-keys.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
@@ -70,6 +72,8 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
 }
 
 /**
@@ -119,8 +123,8 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
-      this.#parts;
+    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
+    const { instanceTags, deadlines, eventKeys } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -151,6 +155,8 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      deadlines.deleteOfInstances(tx, keysOf(rows)),
+      eventKeys.deleteOfInstances(tx, keysOf(rows)),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),

@@ -11,6 +11,7 @@ import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
@@ -51,6 +52,7 @@ export class TreeDeletions {
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
+  readonly #deadlines: InstanceDeadlines;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -60,6 +62,7 @@ export class TreeDeletions {
   readonly #deleteExecutions;
   readonly #deleteJobs;
   readonly #deleteChunks;
+  readonly #deleteEventKeys;
   readonly #deleteRows;
 
   constructor(
@@ -70,6 +73,7 @@ export class TreeDeletions {
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
+      readonly deadlines: InstanceDeadlines;
     },
   ) {
     this.#audit = parts.audit;
@@ -77,6 +81,7 @@ export class TreeDeletions {
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
+    this.#deadlines = parts.deadlines;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -104,6 +109,7 @@ export class TreeDeletions {
     this.#deleteExecutions = deleteFrom('executions');
     this.#deleteJobs = deleteFrom('jobs');
     this.#deleteChunks = deleteFrom('chunks');
+    this.#deleteEventKeys = deleteFrom('event_keys');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -172,6 +178,9 @@ export class TreeDeletions {
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#tags.deleteOfInstances(keys);
+    this.#deadlines.deleteOfInstances(keys);
+    this.#dedupeKeys.freeOfOrchestrations(keys);
+    this.#deleteEventKeys.run({ keys });
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);

@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { startsAt } from '../../rules/deadlines.ts';
 import { queueKey } from '../../rules/pauses.ts';
 import {
   customStatusVersions,
@@ -18,6 +19,7 @@ import {
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
@@ -43,6 +45,7 @@ export class Turns {
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
+  readonly #deadlines: InstanceDeadlines;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -59,6 +62,7 @@ export class Turns {
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
     readonly instanceHeaders: InstanceHeaders;
+    readonly deadlines: InstanceDeadlines;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -74,6 +78,7 @@ export class Turns {
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
+    this.#deadlines = parts.deadlines;
   }
 
   /** Writes a turn and releases the instance. */
@@ -214,9 +219,12 @@ export class Turns {
     if (instanceKey !== undefined) {
       this.#tags.add(instanceKey, child.tags);
       this.#headers.add(instanceKey, child.headers);
-      this.#messages.insert(instanceKey, child.start, scope.now);
-      this.#locks.touch(instanceKey, definitionKey, scope.now);
-      scope.effects.due('orchestrations', scope.now);
+      this.#deadlines.add(instanceKey, child, scope.now);
+      const visibleAt = startsAt(child, scope.now);
+      if (visibleAt > scope.now) this.#instances.setRunAt(instanceKey, visibleAt);
+      this.#messages.insert(instanceKey, child.start, visibleAt);
+      this.#locks.touch(instanceKey, definitionKey, visibleAt);
+      scope.effects.due('orchestrations', visibleAt);
       if (parentOperation === null) return;
       if (parent.isPaused === 1) this.#pauseChild(scope, parent, { instanceKey, definitionKey });
       if (!isScheduledTooLate(parent, child)) return;
