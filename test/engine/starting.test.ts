@@ -24,18 +24,14 @@ const waiting = orchestration('waiting', async (ctx, label: string) => {
   return label;
 });
 
-const collecting = orchestration(
-  'collecting',
-  async (ctx) => {
-    const seen: number[] = [];
-    for (;;) {
-      const next = await ctx.select({ touched: ctx.waitFor(touched), over: ctx.waitFor(over) });
-      if (next.key === 'over') return seen;
-      seen.push((next.value as { n: number }).n);
-    }
-  },
-  modes,
-);
+const collecting = orchestration('collecting', async (ctx) => {
+  const seen: number[] = [];
+  for (;;) {
+    const next = await ctx.select({ touched: ctx.waitFor(touched), over: ctx.waitFor(over) });
+    if (next.key === 'over') return seen;
+    seen.push((next.value as { n: number }).n);
+  }
+});
 
 describeEngine(
   'timeouts of starts',
