@@ -134,7 +134,7 @@ export interface CancellationStore {
    *
    * A provider must:
    * - store `timeoutMs` with the start of an instance, a child, a task run or a job; it counts from when the instance may
-   *   start, by the store's clock (timeout/cancels-when-it-has-passed, timeout/of-children-and-detached-starts,
+   *   start, by the store's clock (timeout/cancels-when-it-has-passed, timeout/counts-with-a-first-turn, timeout/of-children-and-detached-starts,
    *   timeout/of-tasks, timeout/of-jobs, timeout/counts-from-the-earliest-start)
    * - do what `requestCancel` does, with the trigger `timeout` in the record, the messages and the items, needing no
    *   worker that has the code (timeout/ends-a-pending-instance, timeout/flags-claimed-work, timeout/tells-the-parent)

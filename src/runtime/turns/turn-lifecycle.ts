@@ -72,6 +72,7 @@ export class TurnLifecycle {
       carried: result.carried,
       bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
+      streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;

@@ -20,6 +20,7 @@ import type { Scope } from '../driver/scope.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { EventKeys } from '../tables/event-keys.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -40,6 +41,7 @@ interface Row {
   readonly items: number;
   readonly isJob: boolean;
   readonly isTagged: boolean;
+  readonly hasStream: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -72,6 +74,7 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly streamRows: StreamRows;
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
 }
@@ -125,6 +128,7 @@ export class TreeDeletions {
     if (rows.length === 0) return;
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
     const { instanceTags, deadlines, eventKeys } = this.#parts;
+    const { streamRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -155,6 +159,11 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      streamRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasStream }) => hasStream)),
+        maxEventsPerCall,
+      ),
       deadlines.deleteOfInstances(tx, keysOf(rows)),
       eventKeys.deleteOfInstances(tx, keysOf(rows)),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
@@ -196,6 +205,8 @@ function statements(schema: string) {
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           tags IS NOT NULL AS "isTagged",
+          (SELECT 1 FROM ${schema}.streams AS stream
+            WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

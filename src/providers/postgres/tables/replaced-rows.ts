@@ -128,7 +128,7 @@ function statements(schema: string) {
       'perdure_select_child_ids',
       { instanceId: one<string>('text') },
       ({ instanceId }) => `SELECT instance_id AS "instanceId" FROM ${table}
-        WHERE parent_instance_id = ${instanceId} ORDER BY instance_key DESC LIMIT ${maxChildIds}`,
+        WHERE parent_instance_id = ${instanceId} LIMIT ${maxChildIds}`,
     ),
     lockKey: prepare(
       'perdure_lock_dedupe_key',

@@ -19,6 +19,7 @@ import {
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -26,8 +27,10 @@ import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions, PauseRows } from '../tables/pause-rows.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
+import { commitEmitted } from './emitted-chunks.ts';
 
 /** Commits turns, for acks, fast paths and starts. */
 export class Turns {
@@ -45,6 +48,7 @@ export class Turns {
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
+  readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
   readonly #deadlines: InstanceDeadlines;
 
   constructor(parts: {
@@ -62,6 +66,8 @@ export class Turns {
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
     readonly instanceHeaders: InstanceHeaders;
+    readonly chunkRows: ChunkRows;
+    readonly streamRows: StreamRows;
     readonly deadlines: InstanceDeadlines;
   }) {
     this.#definitions = parts.definitions;
@@ -78,6 +84,7 @@ export class Turns {
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
+    this.#streams = parts;
     this.#deadlines = parts.deadlines;
   }
 
@@ -163,6 +170,7 @@ export class Turns {
       this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
     }
     if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
+    if (turn.emitted !== undefined) commitEmitted(this.#streams, scope, target, turn.emitted);
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
       scope.effects.statusSet.add(target.instanceId);

@@ -5,7 +5,7 @@ import type { Migration } from '../../shared/migrations.ts';
  * execution can be followed by another start.
  */
 export const starting: Migration = {
-  number: 13,
+  number: 14,
   name: 'starting',
   sql: `
 ALTER TABLE instances ADD COLUMN cancel_cause text; -- NULL: a request
