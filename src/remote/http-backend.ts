@@ -313,16 +313,16 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { name, payload, delayMs, expiresInMs, headers, tags, ...others } = call;
-  const { hasGeneratedId: _, trace: _trace, ...rest } = others;
+  const { id, name, payload, expiresInMs, expiresAt, dedupeKey, onFail } = call;
   return {
-    ...rest,
+    id,
     task: name,
     ...inputOf(payload),
-    delay: delayMs,
+    ...toWireSettings(call),
     expiresIn: expiresInMs,
-    ...(headers !== undefined && { headers: { ...headers } }),
-    ...(tags !== undefined && { tags: { ...tags } }),
+    expiresAt,
+    dedupeKey,
+    onFail,
   };
 }
 

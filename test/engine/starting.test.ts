@@ -322,7 +322,9 @@ describeEngine(
 
     it('a cancel of the instance reaches a task that it runs', async () => {
       const reasons: string[] = [];
+      const begun = Promise.withResolvers<void>();
       const slow = task('slow', async (ctx) => {
+        begun.resolve();
         await ctx.canceled();
         reasons.push(ctx.isCanceled ? 'canceled' : 'not');
         ctx.throwIfCanceled();
@@ -330,7 +332,7 @@ describeEngine(
       const caller = orchestration('caller', async (ctx) => ctx.runTask(slow));
       const { client } = await open({ orchestrations: [caller], tasks: [slow] });
       const handle = await client.start(caller);
-      await expect.poll(async () => (await client.running(handle.id)).length).toBe(1);
+      await begun.promise;
       await handle.cancel({ wait: true });
       await expect.poll(() => reasons).toEqual(['canceled']);
     });
