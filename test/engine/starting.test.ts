@@ -89,14 +89,14 @@ describeEngine(
         pollInterval: 100,
       });
       const handles = [
-        await client.start(parent, undefined, { timeout: 50 }),
-        await client.runTask(run, undefined, { timeout: 50 }),
+        await client.start(parent, undefined, { timeout: 400 }),
+        await client.runTask(run, undefined, { timeout: 400 }),
       ];
       const child = await client.start(outer);
       for (const handle of handles) {
         await expect(handle.result()).rejects.toMatchObject({ trigger: 'timeout' });
       }
-      expect(triggers).toEqual(['timeout', 'timeout']);
+      await expect.poll(() => triggers).toEqual(['timeout', 'timeout']);
       expect(await child.result()).toBe('timeout');
     });
 

@@ -125,10 +125,12 @@ function statements(schema: string) {
         `SELECT instance_key FROM ${schema}.jobs WHERE instance_key = ${instanceKey} LIMIT 1`,
     ),
     selectChildren: prepare(
-      'perdure_select_child_ids',
+      'perdure_ids_of_replaced_children',
       { instanceId: one<string>('text') },
-      ({ instanceId }) => `SELECT instance_id AS "instanceId" FROM ${table}
-        WHERE parent_instance_id = ${instanceId} LIMIT ${maxChildIds}`,
+      ({ instanceId }) => `SELECT unnest(ARRAY(
+          SELECT child.instance_id FROM ${table} AS child
+          WHERE child.parent_instance_id = parent.instance_id)) AS "instanceId"
+        FROM ${table} AS parent WHERE parent.instance_id = ${instanceId} LIMIT ${maxChildIds}`,
     ),
     lockKey: prepare(
       'perdure_lock_dedupe_key',
