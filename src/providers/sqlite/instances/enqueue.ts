@@ -40,7 +40,8 @@ export function enqueue(store: EnqueueParts, scope: Scope, entry: NewMessage): E
   // Not before the start message: a turn without it could not begin.
   const visibleAt = Math.max(scope.now, receiver.runAt ?? 0);
   store.messages.insert(instanceKey, message, visibleAt);
-  store.locks.touch(instanceKey, definitionKey, visibleAt);
+  const isHeld = store.locks.touch(instanceKey, definitionKey, visibleAt);
+  if (isHeld) scope.effects.messages.add(instanceKey);
   scope.effects.due('orchestrations', visibleAt);
   if (bulk !== undefined) {
     const step = { entry: bulk.audit, counts: oneInstance, progressKey: instanceKey };
