@@ -55,6 +55,7 @@ export type { Headers } from './model/work-item-options.ts';
 export { Perdure } from './perdure.ts';
 export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts';
 export type { Worker } from './runtime/worker.ts';
+export type { DrainOptions, DrainResult } from './runtime/maintenance/drain.ts';
 export type { WorkerOptions } from './runtime/options.ts';
 export type {
   AttemptEnded,

@@ -39,6 +39,12 @@ import { Leases } from './leases/leases.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './turns/orchestration-dispatcher.ts';
 import { WorkerRegistration } from './leases/worker-registration.ts';
+import {
+  readDrainOptions,
+  untilDrained,
+  type DrainOptions,
+  type DrainResult,
+} from './maintenance/drain.ts';
 import { Reclaimer } from './maintenance/reclaimer.ts';
 import { SeriesCounters } from './maintenance/series-counters.ts';
 import { SeriesWriter } from './maintenance/series-writer.ts';
@@ -86,6 +92,7 @@ export class Worker {
   readonly #context: WorkerContext;
   readonly #options: ResolvedOptions;
   readonly #cache: WarmCache;
+  readonly #slots: Slots;
   readonly #backpressure: StreamBackpressure;
   readonly #watchdog: WatchdogRegistration;
   readonly #activityLeases: Leases<ActivityRun>;
@@ -119,6 +126,7 @@ export class Worker {
     this.#backpressure = new StreamBackpressure(clock);
     this.#watchdog = new WatchdogRegistration(this.#context);
     const slots = new Slots(options.activityConcurrency);
+    this.#slots = slots;
     const leaked = new LeakedHandlers();
     const turnParts = this.#createTurnParts(slots);
     this.#activityLeases = this.#createActivityLeases();
@@ -276,6 +284,33 @@ export class Worker {
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
+  }
+
+  /**
+   * Works until no due work is left for this worker, at most `maxMs`; then stops it. For functions that a platform ends after a
+   * time. Timers and retries that are not due stay in the store.
+   */
+  async drain(options: DrainOptions): Promise<DrainResult> {
+    const { maxMs } = readDrainOptions(options);
+    const { provider, clock } = this.#context;
+    const { orchestrations, activities, tasks } = definitionsOf(this.#context);
+    const names = {
+      orchestration: new Set(orchestrations.map(({ name }) => name)),
+      activity: new Set(activities),
+      task: new Set(tasks),
+    };
+    const ended = new AbortController();
+    void this.stopped.then(() => ended.abort());
+    const isDrained = await untilDrained({
+      provider,
+      clock,
+      maxMs,
+      signal: ended.signal,
+      isOwn: ({ kind, name }) => names[kind].has(name),
+      isWorking: () => this.#slots.taken > 0,
+    });
+    await this.stop();
+    return { isDrained };
   }
 
   async #stop(): Promise<void> {
