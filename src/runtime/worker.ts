@@ -4,6 +4,7 @@
  * - turns/orchestration-dispatcher, turns/turn-runner: claim instances and run their turns (slow path)
  * - activities/work-fetcher, activities/activity-dispatcher, activities/activity-run: claim work and run handlers
  * - turns/completions: commits outcomes, with the next turn of a warm instance (fast path)
+ * - steps/step-holder, steps/step-run: keep the claim on an instance and run its steps
  * - leases/leases: renews the claims
  * - leases/worker-registration: lists the worker, and takes over the claims of dead processes
  * A task run passes only work-fetcher, activity-dispatcher, activity-run and completions.
@@ -38,6 +39,7 @@ import { LateResults } from './activities/late-results.ts';
 import { Leases } from './leases/leases.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './turns/orchestration-dispatcher.ts';
+import { StepHolder } from './steps/step-holder.ts';
 import { WorkerRegistration } from './leases/worker-registration.ts';
 import {
   readDrainOptions,
@@ -100,6 +102,7 @@ export class Worker {
   readonly #completions: Completions;
   readonly #activities: ActivityDispatcher;
   readonly #orchestrations: OrchestrationDispatcher;
+  readonly #steps: StepHolder;
   readonly #firstTurns: FirstTurns;
   readonly #reclaimer: Reclaimer;
   readonly #unclaimedWork: UnclaimedWorkWatch;
@@ -133,6 +136,7 @@ export class Worker {
     this.#orchestrationLeases = this.#createOrchestrationLeases();
     this.#completions = this.#createCompletions(turnParts);
     this.#activities = this.#createActivityDispatcher(slots, leaked);
+    this.#steps = new StepHolder({ ...turnParts, leaked });
     this.#orchestrations = this.#createOrchestrationDispatcher(turnParts);
     this.#firstTurns = new FirstTurns(turnParts);
     this.#reclaimer = new Reclaimer(this.#context);
@@ -241,6 +245,7 @@ export class Worker {
       ...turnParts,
       leases: this.#orchestrationLeases,
       runner: new TurnRunner(turnParts),
+      hold: (...claim) => this.#steps.hold(...claim),
       timerTurns: new TimerTurns(turnParts),
       onPoll: () => {
         this.#reclaimer.runIfDue();
@@ -320,6 +325,7 @@ export class Worker {
     await this.#sessions.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
+    await this.#steps.stop();
     await this.#activities.stop();
     await this.#completions.drained();
     await this.#activities.released();
@@ -368,6 +374,7 @@ export class Worker {
       this.#registration.changedElsewhere();
     }
     this.#scheduler.onHint(hint);
+    this.#steps.onHint(hint);
     this.#backpressure.onHint(hint);
     // Otherwise an instance that another process ended would stay cached until it is evicted for space.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);

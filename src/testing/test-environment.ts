@@ -298,6 +298,8 @@ function describe({ kind, name = '', childId = '', fireAt = 0 }: OpenOperation):
   switch (kind) {
     case 'activity':
       return `activity ${JSON.stringify(name)}`;
+    case 'step':
+      return `step ${JSON.stringify(name)}`;
     case 'timer':
       return `a timer for ${new Date(fireAt).toISOString()}`;
     case 'child':

@@ -25,6 +25,9 @@ const commandKinds: readonly HistoryEvent['kind'][] = [
   'customStatusSet',
   'chunkEmitted',
   'tagsSet',
+  'stepCompleted',
+  'stepFailed',
+  'patchMarked',
   'operationWithdrawn',
 ];
 const shownBefore = 4;
