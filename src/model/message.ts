@@ -13,6 +13,7 @@ import {
   failureField,
   isCount,
   isTextOrNull,
+  keyField,
   nameField,
   parentField,
   reasonField,
@@ -104,6 +105,27 @@ interface DetachedFailedMessage extends Completion {
   readonly failure: Failure;
 }
 
+interface AwakeableResolvedMessage extends Completion {
+  readonly kind: 'awakeableResolved';
+  readonly payload: Payload | null;
+}
+
+interface AwakeableRejectedMessage extends Completion {
+  readonly kind: 'awakeableRejected';
+  readonly failure: Failure;
+}
+
+/** An update, requested by a client. `payload` is its input. Never recorded before it is accepted. */
+export interface UpdateMessage {
+  readonly kind: 'update';
+  /** Identifies the update within its instance. */
+  readonly key: string;
+  readonly name: string;
+  readonly payload: Payload | null;
+  /** The context of the caller, for the span of the turn. Never recorded in the history. */
+  readonly trace?: TraceContext;
+}
+
 /** An external event, raised by a client or an activity. */
 interface EventRaisedMessage {
   readonly kind: 'eventRaised';
@@ -131,6 +153,9 @@ export type Message =
   | ChildCanceledMessage
   | DetachedConfirmedMessage
   | DetachedFailedMessage
+  | AwakeableResolvedMessage
+  | AwakeableRejectedMessage
+  | UpdateMessage
   | CancelMessage
   | CleanupExpiredMessage
   | EventRaisedMessage
@@ -146,6 +171,8 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
   'childCanceled',
   'detachedConfirmed',
   'detachedFailed',
+  'awakeableResolved',
+  'awakeableRejected',
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
@@ -167,6 +194,9 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   childCanceled: [reasonField],
   detachedConfirmed: [],
   detachedFailed: [failureField],
+  awakeableResolved: [],
+  awakeableRejected: [failureField],
+  update: [keyField, nameField],
   cancel: [reasonField, ['actor', isTextOrNull]],
   cleanupExpired: [reasonField],
   eventRaised: [nameField],

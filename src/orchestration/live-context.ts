@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { ActivityRef, EventToken, OrchestrationRef, UpdateToken } from '../model/definition.ts';
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
@@ -20,6 +20,8 @@ import {
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
+import { createAwakeable, registerUpdate } from './live-updates.ts';
+import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 import type {
   ChildOptions,
   DetachedOptions,
@@ -153,6 +155,17 @@ export class LiveContext implements OrchestrationContext {
       // The history may record this message, too.
       message: `Event '${name}' did not arrive within ${timeoutMs} ms, the timeout of the wait.`,
     });
+  }
+
+  onUpdate<In, Out, Parsed>(
+    update: UpdateToken<In, Out, Parsed> | string,
+    handlers: UpdateHandlers<Parsed, Out>,
+  ): void {
+    registerUpdate(this.#code, nameOf(update, 'update'), update, handlers);
+  }
+
+  awakeable<T = unknown>(options: AwakeableOptions<T> = {}): Awakeable<T> {
+    return createAwakeable(this.#code, options);
   }
 
   child<Out>(

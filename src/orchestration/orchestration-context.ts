@@ -1,10 +1,11 @@
 import type { CancellationType } from '../model/cancel.ts';
-import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { ActivityRef, EventToken, OrchestrationRef, UpdateToken } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { TagChanges, Tags } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
+import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
 /** Options of `ctx.child`. */
 export interface ChildOptions {
@@ -105,6 +106,21 @@ export interface OrchestrationContext<Input = unknown> {
     options?: WaitOptions,
   ): DurablePromise<Parsed>;
   waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
+
+  /**
+   * Handles an update, which `client.update` sends. Call it before the first `await`: an update without a handler is
+   * rejected. Throws `ALREADY_REGISTERED` for a second handler.
+   */
+  onUpdate<In, Out, Parsed>(
+    update: UpdateToken<In, Out, Parsed>,
+    handlers: UpdateHandlers<Parsed, Out>,
+  ): void;
+  onUpdate(update: string, handlers: UpdateHandlers<unknown, unknown>): void;
+  /**
+   * Creates a token that anyone who has it can answer, once. `promise` settles with the answer. Pass the token to an
+   * activity, for example to send a link. Anyone who may read the history can read it.
+   */
+  awakeable<T = unknown>(options?: AwakeableOptions<T>): Awakeable<T>;
 
   /** Starts a child and waits for its output. Rejects with `CHILD_FAILED`, or with `CanceledError` if it is canceled. */
   child<In, Out>(

@@ -37,6 +37,10 @@ export interface OtelTelemetryParams {
   readonly instanceSpans: boolean;
 }
 
+function nameAttribute(kind: TracedCall['kind']): string {
+  return kind === 'event' || kind === 'update' ? `perdure.${kind}` : 'perdure.name';
+}
+
 const noSpan: CallSpan = { trace: undefined, end: () => undefined };
 
 /** Turns what happens once into spans. No span stays open across turns. */
@@ -65,7 +69,7 @@ export class OtelTelemetry implements Telemetry {
       span.setAttributes({
         'perdure.operation': kind,
         ...(instanceId !== undefined && { 'perdure.instance.id': instanceId }),
-        ...(name !== undefined && { [kind === 'event' ? 'perdure.event' : 'perdure.name']: name }),
+        ...(name !== undefined && { [nameAttribute(kind)]: name }),
         ...(count !== undefined && { 'perdure.count': count }),
       });
     }

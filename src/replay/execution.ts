@@ -39,6 +39,10 @@
  * R18. When the clean-up limit expires, a canceling execution ends as canceled, regardless of its code.
  * R19. An execution that begins with copied events (a retry or a fork) replays them with the ids and the random numbers of
  *      their writer. The copy may end between two commands: the first turn records the commands that are missing.
+ * R20. An update is validated before it is recorded; a rejected one leaves no event, and a replay validates none. An update
+ *      without a handler is tried again at the end of its turn, then rejected. An accepted one is an event that starts its
+ *      handler in the root scope. A return and a continue-as-new wait for running handlers. Updates that an execution
+ *      has not accepted belong to the next one.
  */
 import {
   type AnswerEvent,
@@ -50,7 +54,7 @@ import {
   isCommand,
   isIncoming,
 } from '../model/event.ts';
-import type { Message } from '../model/message.ts';
+import type { Message, UpdateMessage } from '../model/message.ts';
 import { enterMicrotask, yieldToEventLoop } from './turn-window.ts';
 import { HistoryCheck } from './checks/history-check.ts';
 import { LiveCode, type LiveCodeOptions, type Recorder } from './live-code.ts';
@@ -58,6 +62,7 @@ import { MessageBatch } from './message-batch.ts';
 import type { Operation } from './operations.ts';
 import { isInterruption, toSkipped, toStarted } from './ending.ts';
 import { guardUnhandledRejections } from './checks/breakage.ts';
+import type { UpdateRejection } from './updates.ts';
 
 export interface TurnParams {
   readonly messages: readonly Message[];
@@ -77,6 +82,20 @@ export interface TurnResult {
   readonly isBreakage?: true;
   /** Operations that the code never awaited, if it returned or continued as new. Absent: none. */
   readonly neverAwaited?: readonly string[];
+  /** Replies to updates that were not accepted. Absent: none. */
+  readonly rejections?: readonly UpdateRejection[];
+  /** Updates for the next execution. Absent: none. */
+  readonly carriedUpdates?: readonly UpdateMessage[];
+  /** Set if an execution that created awakeables continues as new. */
+  readonly closesAwakeables?: true;
+}
+
+/** The updates of one turn. */
+interface UpdateTurn {
+  readonly rejections: UpdateRejection[];
+  /** Updates without a handler so far. */
+  readonly unhandled: UpdateMessage[];
+  readonly carried: UpdateMessage[];
 }
 
 // About 3 ms of replay.
@@ -92,6 +111,7 @@ export class Execution implements Recorder {
   #recording: HistoryEvent[] | undefined;
   /** Messages of the current turn. */
   #batch: MessageBatch | undefined;
+  #updates: UpdateTurn | undefined;
   #startedAt = Number.NaN;
   #isBusy = false;
   #isDisposed = false;
@@ -193,10 +213,14 @@ export class Execution implements Recorder {
         ...(bufferedEvents !== before && { bufferedEvents }),
         ...(isBreakage && { isBreakage }),
         ...this.#neverAwaited(last),
+        ...this.#updateResults(),
+        ...(last?.kind === 'executionContinuedAsNew' &&
+          this.#code.commands.hasAwakeables && { closesAwakeables: true }),
       };
     } finally {
       this.#recording = undefined;
       this.#batch = undefined;
+      this.#updates = undefined;
       this.#isBusy = false;
     }
   }
@@ -285,10 +309,47 @@ export class Execution implements Recorder {
       if (ending.outcome !== undefined || this.#toExpired(batch, at) !== undefined) break;
       if (breakage.isBroken && (await breakage.isConfirmed())) break;
       batch.advance();
+      if (message.kind === 'update') {
+        await this.#applyUpdate(message, at);
+        continue;
+      }
       const event = batch.toEvent(message, at);
       if (event === undefined || !this.#code.accepts(event)) continue;
       this.#append(event);
       await this.#code.deliver(event);
+    }
+    await this.#applyUnhandled(at);
+  }
+
+  /** Accepts or rejects an update, or keeps one without a handler until the end of the turn (R20). */
+  async #applyUpdate(message: UpdateMessage, at: number): Promise<'unhandled' | undefined> {
+    this.#updates ??= { rejections: [], unhandled: [], carried: [] };
+    const { key, name, payload } = message;
+    const admission = this.#code.updates.admit(message);
+    if (admission === 'unhandled') {
+      this.#updates.unhandled.push(message);
+      return admission;
+    }
+    if (admission === 'accepted') {
+      const event = { kind: 'updateAccepted', at, key, name, payload } as const;
+      this.#append(event);
+      await this.#code.deliver(event);
+    } else this.#updates.rejections.push({ key, failure: admission });
+    return undefined;
+  }
+
+  /** Tries the updates without a handler again, unless the execution ends. */
+  async #applyUnhandled(at: number): Promise<void> {
+    const { ending, breakage } = this.#code;
+    if (this.#updates === undefined || this.#batch?.next !== undefined) return;
+    for (const message of this.#updates.unhandled.splice(0)) {
+      const isBroken = breakage.isBroken && (await breakage.isConfirmed());
+      if (ending.outcome !== undefined || isBroken) this.#updates.unhandled.push(message);
+      else if ((await this.#applyUpdate(message, at)) === 'unhandled') {
+        this.#updates.unhandled.pop();
+        const failure = this.#code.updates.toUnknown(message);
+        this.#updates.rejections.push({ key: message.key, failure });
+      }
     }
   }
 
@@ -312,6 +373,11 @@ export class Execution implements Recorder {
     if (cancel !== undefined && rest.isExpired) {
       this.#append(toSkipped(cancel, outcome.at));
       return;
+    }
+    const unhandled = this.#updates?.unhandled ?? [];
+    if (unhandled.length + rest.updates.length > 0) {
+      this.#updates ??= { rejections: [], unhandled: [], carried: [] };
+      this.#updates.carried.push(...unhandled, ...rest.updates);
     }
     this.#append({
       ...outcome,
@@ -345,6 +411,15 @@ export class Execution implements Recorder {
       });
     }
     ending.markRecorded(recorded);
+  }
+
+  #updateResults(): Pick<TurnResult, 'rejections' | 'carriedUpdates'> {
+    if (this.#updates === undefined) return {};
+    const { rejections, carried } = this.#updates;
+    return {
+      ...(rejections.length > 0 && { rejections }),
+      ...(carried.length > 0 && { carriedUpdates: carried }),
+    };
   }
 
   #append(event: HistoryEvent): void {

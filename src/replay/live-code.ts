@@ -29,11 +29,17 @@ import {
 } from './cancellation/cancel-scope.ts';
 import { Commands, describe, type Identity } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
-import { DurablePromise } from './durable-promise.ts';
+import { Deferred, DurablePromise } from './durable-promise.ts';
 import { Ending, toThrown } from './ending.ts';
 import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
 import { OperationTable, neverAwaited, type Operation } from './operations.ts';
 import { currentScope, runInScope } from './cancellation/scope.ts';
+import {
+  assertOutsideHandler,
+  assertOutsideValidation,
+  Updates,
+  type UpdateHost,
+} from './updates.ts';
 
 export interface LiveCodeOptions {
   readonly instanceId: string;
@@ -74,13 +80,14 @@ const baseSizeBytes = 2_400;
 const scopeSizeBytes = 1_536;
 
 /** The running code of an execution: its operations, scopes, time and end. */
-export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
+export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
   /** The commands of the code; the author's context is built on them. */
   readonly commands: Commands;
   readonly scopes: Scopes;
+  readonly updates: Updates = new Updates(this);
   readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
@@ -145,10 +152,12 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   }
 
   random(): number {
+    assertOutsideValidation(currentScope(), 'a random number');
     return this.#generator().next();
   }
 
   uuid(): string {
+    assertOutsideValidation(currentScope(), 'a random number');
     return this.#generator().uuid();
   }
 
@@ -189,6 +198,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#window.open();
     if (event.kind === 'eventReceived') this.#table.receive(event.name, event.payload);
     else if (event.kind === 'cancelRequested') this.ending.requestCancel(event);
+    else if (event.kind === 'updateAccepted') this.updates.start(event);
     else this.#table.apply(event);
     return this.#window.drain();
   }
@@ -197,6 +207,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   accepts(event: IncomingEvent): boolean {
     if (event.kind === 'eventReceived') return true;
     if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
+    if (event.kind === 'updateAccepted') return this.updates.has(event.name);
     return this.#table.isAnswerable(event);
   }
 
@@ -224,7 +235,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     const outcome = this.ending.outcomeAt(this.#nowMs);
     if (outcome !== undefined) return this.#checkAwaited(outcome);
     if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
-    const isStuck = this.#table.size === 0;
+    const isStuck = this.#table.size === 0 && !this.updates.hasHandlers;
     if (!isStuck && !this.breakage.isBroken) return undefined;
     await yieldToEventLoop();
     const failure =
@@ -252,14 +263,34 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     readonly version: string;
     readonly payload: Payload | null;
   }): DurablePromise<never> {
+    assertOutsideHandler('ctx.continueAsNew()');
     const scope = this.enter('continueAsNew');
     const { cancel } = this.ending;
     if (cancel !== undefined) {
       return DurablePromise.rejected(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
     }
+    if (this.updates.isRunning) return this.#continueLater(scope, next);
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();
     return DurablePromise.never();
+  }
+
+  /** Waits for running update handlers, so that their callers get their replies. */
+  #continueLater(
+    scope: CancelScope,
+    next: { readonly version: string; readonly payload: Payload | null },
+  ): DurablePromise<never> {
+    const deferred = new Deferred<never>();
+    void this.updates.idle().then(() => {
+      const { cancel } = this.ending;
+      if (cancel !== undefined) {
+        deferred.reject(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
+        return;
+      }
+      this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
+      scope.unshield();
+    });
+    return deferred.promise;
   }
 
   /** The error with which a new operation of the running code would reject, if its scope is canceled. */
@@ -271,6 +302,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   enter(what: string, name = ''): CancelScope {
     const scope = currentScope();
     if (!this.#window.isOpen || scope?.execution !== this) {
+      assertOutsideValidation(scope, describe(what, name));
       throw this.#addStray(`${describe(what, name)} was called`);
     }
     return scope as CancelScope;
@@ -291,6 +323,24 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
 
   recordArrived(operation: Operation): AnswerEvent | undefined {
     return this.#recorder.recordArrived(operation, this.#nowMs);
+  }
+
+  runInRoot(body: () => void): void {
+    runInScope(this.#root, body);
+  }
+
+  get isCanceling(): boolean {
+    return this.ending.cancel !== undefined;
+  }
+
+  get isDecided(): boolean {
+    return this.ending.isDecided;
+  }
+
+  keepDisagreement(error: unknown): boolean {
+    if (!(error instanceof NondeterminismError)) return false;
+    this.#disagreement = error;
+    return true;
   }
 
   withdraw(operation: Operation, withdrawal: Withdrawal): void {
@@ -334,9 +384,13 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
       const output = await this.#options.program(this, started);
       const what = `The result of orchestration ${JSON.stringify(started.name)}`;
       const payload = encodePayload(output, what, this.payloadLimitBytes);
+      if (this.updates.isRunning) {
+        this.updates.close();
+        await this.updates.idle();
+      }
       this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
     } catch (error) {
-      if (error instanceof NondeterminismError) this.#disagreement = error;
+      this.keepDisagreement(error);
       this.#finish(toThrown(error, this.ending.cancel, this.#nowMs));
     }
   }

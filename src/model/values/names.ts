@@ -24,6 +24,11 @@ export function checkDedupeKey(key: unknown): string {
   return checkText(key, 'Dedupe key', maxIdBytes, 'INVALID_ID');
 }
 
+/** Returns a valid key of an update: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
+export function checkUpdateKey(key: unknown): string {
+  return checkText(key, 'Update key', maxIdBytes, 'INVALID_ID');
+}
+
 function checkText(
   text: unknown,
   what: string,

@@ -73,7 +73,9 @@ const targetKinds: ReadonlySet<unknown> = new Set([
   'event',
   'child',
   'detached',
+  'awakeable',
 ]);
+export const keyField = ['key', isText] as const;
 export const targetKindField = ['targetKind', (value: unknown) => targetKinds.has(value)] as const;
 export const cancellationField = [
   'cancellation',

@@ -44,6 +44,7 @@ import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
+import type { UpdateStore } from './updates.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { ViewStore } from './views.ts';
@@ -78,13 +79,13 @@ export type Hint =
     }
   /** Chunks of these runs were added or read, in this process or a notifying one. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
-  /** The custom status of these instances was set, in this or another process. */
+  /** The custom status of these instances was set, or updates of them got replies, in this or another process. */
   | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
   /** Another process committed a change. */
   | { readonly kind: 'changed' }
   /** This process, or a notifying one, committed a change. Sent with every commit: throttle what follows from it. */
   | { readonly kind: 'committed' }
-  /** Hints of other processes were lost: instances may have ended, and custom status may have been set. */
+  /** Hints of other processes were lost: instances may have ended or replied, and custom status may have been set. */
   | { readonly kind: 'missed' };
 
 /** How another thread opens the same store: a module, its export, and cloneable options. */
@@ -110,6 +111,7 @@ export interface Provider
     ScheduleStore,
     SessionStore,
     StreamStore,
+    UpdateStore,
     UnclaimedWorkStore,
     RerunStore,
     InspectionStore,

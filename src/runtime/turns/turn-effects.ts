@@ -7,11 +7,13 @@ import {
   type TerminalEvent,
   type TimerCreated,
 } from '../../model/event.ts';
-import { encodeMessage, type Message } from '../../model/message.ts';
+import type { Failure } from '../../model/failures/failure.ts';
+import { encodeMessage, type Message, type UpdateMessage } from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
-import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
+import { toAwakeable, toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
+import type { NewAwakeable, UpdateReply } from '../../providers/contract/updates.ts';
 import type {
   ActivityCancel,
   ChildCancel,
@@ -42,6 +44,12 @@ export interface TurnEffectsParams {
   readonly storeNowMs?: number | undefined;
   /** Number of buffered external events, if it changed. */
   readonly bufferedEvents?: number | undefined;
+  /** Replies to updates that were not accepted. */
+  readonly rejections?: readonly { readonly key: string; readonly failure: Failure }[] | undefined;
+  /** Updates for the next execution. */
+  readonly carriedUpdates?: readonly UpdateMessage[] | undefined;
+  /** Whether an execution that created awakeables continues as new. */
+  readonly closesAwakeables?: boolean | undefined;
   /** Returns the lease of a work item that this process claims, or `undefined` to queue it. */
   readonly claimMs: (activity: string) => number | undefined;
   /** Name of the worker that claims the items. */
@@ -58,6 +66,9 @@ interface Effects {
   readonly withdrawn: Map<number, OperationWithdrawn>;
   customStatus: string | null | undefined;
   tags: RecordedTagChanges | undefined;
+  /** Absent until the first one: most turns have none. */
+  awakeables: NewAwakeable[] | undefined;
+  replies: UpdateReply[] | undefined;
   terminal: TerminalEvent | undefined;
 }
 
@@ -67,7 +78,9 @@ export function toTurn(params: TurnEffectsParams): Turn {
   const { terminal } = effects;
   // The end of an execution cancels its pending work, so do not insert the work of this turn.
   const over = terminal !== undefined;
-  const { activityCancels, childCancels, timerWithdrawals } = toWithdrawals(effects.withdrawn);
+  const { activityCancels, childCancels, timerWithdrawals, withdrawnAwakeables } = toWithdrawals(
+    effects.withdrawn,
+  );
   // Assigned below: spreading optional fields here takes longer than the rest.
   const turn: { -readonly [Field in keyof Turn]: Turn[Field] } = {
     turnId: randomToken(),
@@ -87,6 +100,22 @@ export function toTurn(params: TurnEffectsParams): Turn {
   if (effects.customStatus !== undefined) turn.customStatus = effects.customStatus;
   if (effects.tags !== undefined) turn.tags = effects.tags;
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
+  if (params.carriedUpdates !== undefined) {
+    const { instanceId } = params.subject;
+    const carried = params.carriedUpdates.map((update) => ({
+      instanceId,
+      message: encodeMessage(update),
+    }));
+    turn.messages = [...turn.messages, ...carried];
+  }
+  if (effects.replies !== undefined || params.rejections !== undefined) {
+    turn.updateReplies = [...(effects.replies ?? []), ...(params.rejections ?? []).map(toRejected)];
+  }
+  const closes = params.closesAwakeables === true;
+  if (effects.awakeables !== undefined || closes || withdrawnAwakeables.length > 0) {
+    const created = over ? [] : (effects.awakeables ?? []);
+    turn.awakeables = { created, withdrawn: withdrawnAwakeables, closes };
+  }
   return turn;
 }
 
@@ -102,6 +131,8 @@ function collect(params: TurnEffectsParams): Effects {
     withdrawn: new Map(),
     customStatus: undefined,
     tags: undefined,
+    awakeables: undefined,
+    replies: undefined,
     terminal: undefined,
   };
   for (const event of params.events) {
@@ -137,6 +168,21 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     case 'customStatusSet':
       effects.customStatus = event.payload;
       break;
+    case 'awakeableCreated':
+      if (effects.withdrawn.delete(event.operation)) break;
+      (effects.awakeables ??= []).push(toAwakeable(event));
+      break;
+    case 'updateCompleted': {
+      const { key, payload } = event;
+      (effects.replies ??= []).push({ key, outcome: 'completed', payload, failure: null });
+      break;
+    }
+    case 'updateFailed': {
+      const { key } = event;
+      const failure = JSON.stringify(event.failure);
+      (effects.replies ??= []).push({ key, outcome: 'failed', payload: null, failure });
+      break;
+    }
     case 'tagsSet':
       effects.tags = { ...effects.tags, ...event.tags };
       break;
@@ -149,6 +195,16 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     default:
       break;
   }
+}
+
+function toRejected({
+  key,
+  failure,
+}: {
+  readonly key: string;
+  readonly failure: Failure;
+}): UpdateReply {
+  return { key, outcome: 'rejected', payload: null, failure: JSON.stringify(failure) };
 }
 
 function traceOf({ trace, executionId }: TurnSubject): TraceContext | undefined {
@@ -178,14 +234,16 @@ function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   const activityCancels: ActivityCancel[] = [];
   const childCancels: ChildCancel[] = [];
   const timerWithdrawals: number[] = [];
+  const withdrawnAwakeables: number[] = [];
   for (const { target, targetKind, trigger, reason, childId, abandoned } of withdrawn.values()) {
     if (abandoned === true) continue;
     if (targetKind === 'activity') activityCancels.push({ operation: target, reason, trigger });
     if (targetKind === 'timer') timerWithdrawals.push(target);
+    if (targetKind === 'awakeable') withdrawnAwakeables.push(target);
     if (targetKind === 'child' && childId !== undefined)
       childCancels.push({ instanceId: childId, reason });
   }
-  return { activityCancels, childCancels, timerWithdrawals };
+  return { activityCancels, childCancels, timerWithdrawals, withdrawnAwakeables };
 }
 
 /** Returns the message with the child's outcome. None without a waiting parent, or if the child continues as new. */

@@ -70,6 +70,9 @@ export class TurnLifecycle {
       storeNowMs:
         time.path === 'slow' || provider.clockIsEstimate !== true ? time.nowMs : undefined,
       bufferedEvents: result.bufferedEvents,
+      rejections: result.rejections,
+      carriedUpdates: result.carriedUpdates,
+      closesAwakeables: result.closesAwakeables,
       cleanupMs: options.cleanupTimeoutMs,
       worker: options.name,
       claimMs: (activity) => {

@@ -18,6 +18,8 @@ import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -38,6 +40,8 @@ interface Row {
   readonly items: number;
   readonly isJob: boolean;
   readonly isTagged: boolean;
+  readonly hasUpdates: boolean;
+  readonly hasAwakeables: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -70,6 +74,8 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
 }
 
 /**
@@ -121,6 +127,7 @@ export class TreeDeletions {
     if (rows.length === 0) return;
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
       this.#parts;
+    const { updateRows, awakeableRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -151,6 +158,11 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      updateRows.deleteOfInstances(tx, keysOf(rows.filter(({ hasUpdates }) => hasUpdates))),
+      awakeableRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasAwakeables }) => hasAwakeables)),
+      ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
@@ -167,6 +179,8 @@ export class TreeDeletions {
 function statements(schema: string) {
   const countOf = (table: string) =>
     `(SELECT count(*) FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key)`;
+  const hasAny = (table: string) =>
+    `(SELECT 1 FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key LIMIT 1) IS NOT NULL`;
   const deleteFrom = (name: string, table: string) =>
     prepare(
       name,
@@ -189,7 +203,7 @@ function statements(schema: string) {
           ${new RunState(schema).status('instance')} AS status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
-          tags IS NOT NULL AS "isTagged",
+          tags IS NOT NULL AS "isTagged", ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

@@ -23,6 +23,8 @@ import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
 /** A turn to commit, with the state of its instance before the turn. */
@@ -48,6 +50,8 @@ interface Parts {
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -81,8 +85,28 @@ export class Turns {
         tags === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
+    await this.#writeUpdates(batch, commits);
     await this.#write(batch);
     return claimed;
+  }
+
+  /** Writes the replies to updates, and the awakeables. */
+  async #writeUpdates({ scope }: Batch, commits: readonly TurnCommit[]): Promise<void> {
+    const { tx, effects } = scope;
+    const { updateRows, awakeableRows } = this.#parts;
+    await updateRows.reply(
+      tx,
+      commits.flatMap(({ target: { instanceKey, instanceId }, turn: { updateReplies = [] } }) => {
+        if (updateReplies.length > 0) effects.statusSet.add(instanceId);
+        return updateReplies.map(({ key, ...reply }) => ({ instanceKey, updateKey: key, ...reply }));
+      }),
+    );
+    await awakeableRows.change(
+      tx,
+      commits.flatMap(({ target: { instanceKey, executionId }, turn: { awakeables } }) =>
+        awakeables === undefined ? [] : [{ instanceKey, executionId, awakeables }],
+      ),
+    );
   }
 
   async #write(batch: Batch): Promise<void> {

@@ -41,7 +41,9 @@ export function isEligible(turn: Turn): turn is EligibleTurn {
     turn.activityCancels.length === 0 &&
     turn.customStatus === undefined &&
     turn.tags === undefined &&
-    turn.bufferedEvents === undefined
+    turn.bufferedEvents === undefined &&
+    turn.updateReplies === undefined &&
+    turn.awakeables === undefined
   );
 }
 

@@ -12,6 +12,8 @@ import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 interface Row {
@@ -51,6 +53,8 @@ export class TreeDeletions {
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
+  readonly #updates: UpdateRows;
+  readonly #awakeables: AwakeableRows;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -70,6 +74,8 @@ export class TreeDeletions {
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
+      readonly updateRows: UpdateRows;
+      readonly awakeableRows: AwakeableRows;
     },
   ) {
     this.#audit = parts.audit;
@@ -77,6 +83,8 @@ export class TreeDeletions {
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
+    this.#updates = parts.updateRows;
+    this.#awakeables = parts.awakeableRows;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -172,6 +180,8 @@ export class TreeDeletions {
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#tags.deleteOfInstances(keys);
+    this.#updates.deleteOfInstances(keys);
+    this.#awakeables.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);

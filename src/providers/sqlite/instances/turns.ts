@@ -17,6 +17,8 @@ import {
   type TurnTarget,
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -43,6 +45,8 @@ export class Turns {
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
+  readonly #updates: UpdateRows;
+  readonly #awakeables: AwakeableRows;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -59,6 +63,8 @@ export class Turns {
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
     readonly instanceHeaders: InstanceHeaders;
+    readonly updateRows: UpdateRows;
+    readonly awakeableRows: AwakeableRows;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -74,6 +80,8 @@ export class Turns {
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
+    this.#updates = parts.updateRows;
+    this.#awakeables = parts.awakeableRows;
   }
 
   /** Writes a turn and releases the instance. */
@@ -160,6 +168,11 @@ export class Turns {
     if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
+      scope.effects.statusSet.add(target.instanceId);
+    }
+    if (turn.awakeables !== undefined) this.#awakeables.change(target, turn.awakeables);
+    if (turn.updateReplies !== undefined) {
+      this.#updates.reply(instanceKey, turn.updateReplies);
       scope.effects.statusSet.add(target.instanceId);
     }
     return claimed;

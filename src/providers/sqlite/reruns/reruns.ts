@@ -20,6 +20,7 @@ import type { FullRow, InstanceRows, TurnTarget } from '../tables/instance-rows.
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
 
 /** The parts of the store that run instances again. */
@@ -34,6 +35,7 @@ export interface RerunParts extends StoreAccess {
   readonly rerunRows: RerunRows;
   readonly taskItems: TaskItems;
   readonly turns: Turns;
+  readonly updateRows: UpdateRows;
 }
 
 /** Retries and forks instances. */
@@ -118,6 +120,7 @@ function retryOrchestration(
   if (start === undefined) throw new Error('The retry of an orchestration needs its start.');
   const definitionKey = store.definitions.intern('orchestration', name, version);
   const historyLength = start.kept?.length ?? 0;
+  store.updateRows.interrupt(instanceKey, row.status);
   store.rerunRows.reopen({
     instanceKey,
     definitionKey,

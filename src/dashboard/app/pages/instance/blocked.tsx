@@ -24,6 +24,9 @@ const commandKinds: readonly HistoryEvent['kind'][] = [
   'detachedStarted',
   'customStatusSet',
   'tagsSet',
+  'awakeableCreated',
+  'updateCompleted',
+  'updateFailed',
   'operationWithdrawn',
 ];
 const shownBefore = 4;

@@ -12,7 +12,14 @@ import type { InstanceState } from './instance-data.ts';
 
 const kindGroups: readonly (readonly [value: string, title: string, kinds: readonly string[]])[] = [
   ['all', 'All events', []],
-  ['failures', 'Failures', ['activityFailed', 'childFailed', 'detachedFailed', 'executionFailed']],
+  ['failures', 'Failures', [
+      'activityFailed',
+      'childFailed',
+      'detachedFailed',
+      'awakeableRejected',
+      'updateFailed',
+      'executionFailed',
+    ]],
   [
     'activities',
     'Activities',
@@ -32,6 +39,18 @@ const kindGroups: readonly (readonly [value: string, title: string, kinds: reado
     ],
   ],
   ['events', 'External events', ['eventAwaited', 'eventReceived']],
+  [
+    'updates',
+    'Updates and awakeables',
+    [
+      'updateAccepted',
+      'updateCompleted',
+      'updateFailed',
+      'awakeableCreated',
+      'awakeableResolved',
+      'awakeableRejected',
+    ],
+  ],
   ['timers', 'Timers', ['timerCreated', 'timerFired']],
   [
     'cancel',

@@ -16,6 +16,7 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   event: 'event',
   child: 'child',
   detached: 'send',
+  awakeable: 'event',
   status: 'code',
 };
 
@@ -206,6 +207,7 @@ function Bars({
         </>
       );
     case 'event':
+    case 'awakeable':
       return (
         <>
           {bar('wait', 'pending', startedAt, end ?? now.value)}

@@ -363,7 +363,12 @@ function Legend({
       'completed',
       'child',
     ],
-    has((row) => row.item.kind === 'event' || toneOfRow(row) === 'queued') && [
+    has(
+      (row) =>
+        row.item.kind === 'event' ||
+        row.item.kind === 'awakeable' ||
+        toneOfRow(row) === 'queued',
+    ) && [
       'wait',
       'pending',
       'waits for an event or a worker',
