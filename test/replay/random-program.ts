@@ -19,6 +19,7 @@ export type Leaf =
     }
   | { readonly kind: 'sleep'; readonly ms: number }
   | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
+  | { readonly kind: 'awakeable'; readonly timeoutMs?: number | undefined }
   | {
       readonly kind: 'child';
       readonly name: string;
@@ -63,6 +64,15 @@ export interface Program {
   readonly rounds: number;
   /** Whether it rethrows a CanceledError instead of catching it like any other error. */
   readonly heedsCancel: boolean;
+  /** The handlers of the updates `u0`, `u1`, … */
+  readonly updates: readonly UpdateCode[];
+}
+
+/** A random handler of an update. */
+export interface UpdateCode {
+  readonly step: Step;
+  /** Whether its validation rejects odd inputs. */
+  readonly isPicky: boolean;
 }
 
 type Context = OrchestrationContext<number>;
@@ -71,6 +81,7 @@ type Context = OrchestrationContext<number>;
 export function toOrchestration(program: Program): OrchestrationDefinition {
   return orchestration('random', async (ctx: Context, round: number) => {
     const seen: unknown[] = [];
+    for (const [index, code] of program.updates.entries()) handleUpdate(ctx, code, index, seen);
     const result = await runStep(ctx, program.step, seen).catch((error: unknown) => {
       if (program.heedsCancel && error instanceof CanceledError) throw error;
       return describeError(error);
@@ -81,11 +92,28 @@ export function toOrchestration(program: Program): OrchestrationDefinition {
   });
 }
 
+function handleUpdate(
+  ctx: Context,
+  { step, isPicky }: UpdateCode,
+  index: number,
+  seen: unknown[],
+): void {
+  ctx.onUpdate(`u${index}`, {
+    validate: (input) => !isPicky || Number(input) % 2 === 0,
+    handle: async (input) => {
+      seen.push('update', input);
+      const result = await runStep(ctx, step, seen);
+      return JSON.parse(JSON.stringify({ result, seen: seen.length })) as unknown;
+    },
+  });
+}
+
 async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
     case 'sleep':
     case 'wait':
+    case 'awakeable':
     case 'child':
       return issue(ctx, step, seen);
     case 'scope':
@@ -167,6 +195,7 @@ function start(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
     case 'call':
     case 'sleep':
     case 'wait':
+    case 'awakeable':
     case 'child':
       return issue(ctx, step, seen);
     case 'scope':
@@ -187,6 +216,8 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
       return ctx.sleep(leaf.ms);
     case 'wait':
       return ctx.waitFor(leaf.event, withTimeout(leaf.timeoutMs));
+    case 'awakeable':
+      return ctx.awakeable(withTimeout(leaf.timeoutMs)).promise;
     case 'child':
       return ctx.child(leaf.name, seen.length, { cancellation: leaf.cancellation });
   }

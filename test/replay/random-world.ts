@@ -6,7 +6,12 @@ type Scheduled = Extract<
   HistoryEvent,
   {
     kind:
-      'activityScheduled' | 'timerCreated' | 'childScheduled' | 'detachedStarted' | 'eventAwaited';
+      | 'activityScheduled'
+      | 'timerCreated'
+      | 'childScheduled'
+      | 'detachedStarted'
+      | 'eventAwaited'
+      | 'awakeableCreated';
   }
 >;
 
@@ -28,6 +33,7 @@ export class RandomWorld {
   readonly #stopping = new Set<number>();
   readonly #answered: Message[] = [];
   #turn = 0;
+  #updates = 0;
   nowMs = 1_000;
 
   constructor(seed: number, executionId: number, plan: CancelPlan) {
@@ -45,6 +51,7 @@ export class RandomWorld {
         case 'childScheduled':
         case 'detachedStarted':
         case 'eventAwaited':
+        case 'awakeableCreated':
           this.#outstanding.set(event.operation, event);
           break;
         case 'operationWithdrawn':
@@ -84,8 +91,17 @@ export class RandomWorld {
     if (this.#random.next() < 0.1) messages.unshift(this.#stale());
     if (this.#random.next() < 0.1)
       messages.unshift(this.#event(['a', 'b', 'c'][this.#pick(3)] ?? 'a'));
+    if (this.#random.next() < 0.3) this.#insert(messages, this.#update());
     this.#addRequests(messages);
     return messages;
+  }
+
+  /** An update: most have a handler, and all have a key of their own. */
+  #update(): Message {
+    this.#updates += 1;
+    const key = `${this.#executionId}-${this.#updates}`;
+    const name = ['u0', 'u0', 'u0', 'u1', 'unknown'][this.#pick(5)] ?? 'u0';
+    return { kind: 'update', key, name, payload: JSON.stringify(this.#pick(10)) };
   }
 
   /** Inserts the cancel, repeated cancels and the end of clean-up at random places of a batch. */
@@ -155,6 +171,10 @@ export class RandomWorld {
           : { kind: 'detachedConfirmed', executionId, operation };
       case 'eventAwaited':
         return this.#event(event.name);
+      case 'awakeableCreated':
+        return fails
+          ? { kind: 'awakeableRejected', executionId, operation, failure }
+          : { kind: 'awakeableResolved', executionId, operation, payload };
       default:
         return { kind: 'timerFired', executionId, operation };
     }

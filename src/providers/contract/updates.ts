@@ -94,7 +94,7 @@ export interface UpdateStore {
    *   update/the-first-reply-is-final, update/a-refused-turn-does-not-reply)
    * - return `interrupted` once the instance takes no more turns, also after it was retried
    *   (update/an-end-interrupts, update/a-retry-does-not-revive)
-   * - notify by `statusSet` of each reply, also in other processes (update/a-reply-is-told)
+   * - notify by `statusSet` of each reply, also in other processes (update/a-reply-sends-a-hint)
    */
   readUpdates(
     updates: readonly { readonly instanceId: string; readonly key: string }[],

@@ -25,6 +25,7 @@ import { fencing } from './cases/queues/fencing.ts';
 import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
 import { headersCases } from './cases/instances/headers.ts';
+import { awakeables, updates } from './cases/instances/updates.ts';
 import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
@@ -130,6 +131,8 @@ export const capabilities: readonly Capability[] = [
   filters,
   waits,
   headersCases,
+  updates,
+  awakeables,
   hints,
   reads,
   lists,

@@ -122,10 +122,10 @@ function statements(schema: string) {
           answer_key: 'text',
         }),
       },
-      ({ answers }) => `UPDATE ${table} AS row SET answer_key = given.answer_key
+      ({ answers }) => `UPDATE ${table} AS stored SET answer_key = given.answer_key
         FROM ${answers.as('given')}
         ${rowIdOf(table, 'one.token_hash = given.token_hash')}
-        WHERE row.ctid = found.row_id`,
+        WHERE stored.ctid = found.row_id`,
     ),
     deleteOf: prepare(
       'perdure_delete_awakeables',

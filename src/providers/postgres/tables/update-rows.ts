@@ -93,7 +93,8 @@ export class UpdateRows {
   }
 }
 
-const isOver = `(instance.priority IS NOT NULL OR instance.closing_reason IS NOT NULL OR instance.ended_at IS NOT NULL)`;
+const isOver =
+  '(one.priority IS NOT NULL OR one.closing_reason IS NOT NULL OR one.ended_at IS NOT NULL)';
 
 function statements(schema: string) {
   const table = `${schema}.updates`;
@@ -141,8 +142,8 @@ function statements(schema: string) {
           seq: 'bigint',
         }),
       },
-      ({ rows }) => `DELETE FROM ${table} AS one USING ${rows.as('old')}
-        WHERE one.instance_key = old.instance_key AND one.seq <= old.seq AND (outcome IS NOT NULL) IS TRUE`,
+      ({ rows }) => `DELETE FROM ${table} AS one USING ${rows.as('trimmed')}
+        WHERE one.instance_key = trimmed.instance_key AND one.seq <= trimmed.seq AND (outcome IS NOT NULL) IS TRUE`,
     ),
     reply: prepare(
       'perdure_reply_to_updates',
@@ -155,11 +156,11 @@ function statements(schema: string) {
           failure: 'text',
         }),
       },
-      ({ replies }) => `UPDATE ${table} AS row
+      ({ replies }) => `UPDATE ${table} AS stored
         SET outcome = wanted.outcome, reply = wanted.payload, failure = wanted.failure
         FROM ${replies.as('wanted')}
         ${rowIdOf(table, `${byKey} AND (one.outcome IS NULL) IS TRUE`)}
-        WHERE row.ctid = found.row_id`,
+        WHERE stored.ctid = found.row_id`,
     ),
     interrupt: prepare(
       'perdure_interrupt_updates',
@@ -175,11 +176,11 @@ function statements(schema: string) {
           key: 'text',
         }),
       },
-      ({ updates }) => `SELECT wanted.place, instance.status, ${isOver} AS "isOver", found.${state}
+      ({ updates }) => `SELECT wanted.place, instance.status, instance.is_over AS "isOver", ${state}
         FROM ${updates.withPlace('wanted')}
-        CROSS JOIN LATERAL (SELECT * FROM ${schema}.instances AS one
+        CROSS JOIN LATERAL (SELECT one.instance_key, one.status, ${isOver} AS is_over FROM ${schema}.instances AS one
           WHERE one.instance_id = wanted.instance_id LIMIT 1) AS instance
-        CROSS JOIN LATERAL (SELECT * FROM ${table} AS one
+        CROSS JOIN LATERAL (SELECT one.name, one.input_hash, one.outcome, one.reply, one.failure FROM ${table} AS one
           WHERE one.instance_key = instance.instance_key AND one.update_key = wanted.key LIMIT 1) AS found`,
     ),
     deleteOf: prepare(
