@@ -37,9 +37,12 @@ export interface OtelTelemetryParams {
   readonly instanceSpans: boolean;
 }
 
-function nameAttribute(kind: TracedCall['kind']): string {
-  return kind === 'event' || kind === 'update' ? `perdure.${kind}` : 'perdure.name';
-}
+const nameAttributes: Partial<Record<TracedCall['kind'], string>> = {
+  event: 'perdure.event',
+  update: 'perdure.update',
+  schedule: 'perdure.schedule',
+  trigger: 'perdure.schedule',
+};
 
 const noSpan: CallSpan = { trace: undefined, end: () => undefined };
 
@@ -69,7 +72,7 @@ export class OtelTelemetry implements Telemetry {
       span.setAttributes({
         'perdure.operation': kind,
         ...(instanceId !== undefined && { 'perdure.instance.id': instanceId }),
-        ...(name !== undefined && { [nameAttribute(kind)]: name }),
+        ...(name !== undefined && { [nameAttributes[kind] ?? 'perdure.name']: name }),
         ...(count !== undefined && { 'perdure.count': count }),
       });
     }
