@@ -102,6 +102,7 @@ function handleUpdate(
     validate: (input) => !isPicky || Number(input) % 2 === 0,
     handle: async (input) => {
       seen.push('update', input);
+      if (Number(input) === 4) throw new RangeError('four');
       const result = await runStep(ctx, step, seen);
       return JSON.parse(JSON.stringify({ result, seen: seen.length })) as unknown;
     },
