@@ -164,6 +164,11 @@ export class LiveContext implements OrchestrationContext {
     registerUpdate(this.#code, nameOf(update, 'update'), update, handlers);
   }
 
+  updatesSettled(): Promise<void> {
+    this.#code.enter('updatesSettled');
+    return this.#code.updates.idle();
+  }
+
   awakeable<T = unknown>(options: AwakeableOptions<T> = {}): Awakeable<T> {
     return createAwakeable(this.#code, options);
   }

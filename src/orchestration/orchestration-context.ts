@@ -117,6 +117,11 @@ export interface OrchestrationContext<Input = unknown> {
   ): void;
   onUpdate(update: string, handlers: UpdateHandlers<unknown, unknown>): void;
   /**
+   * Resolves once no update handler runs. Await it before a return or `continueAsNew`, which interrupt running handlers:
+   * their callers get `UPDATE_INTERRUPTED`. Updates that arrive meanwhile are accepted.
+   */
+  updatesSettled(): Promise<void>;
+  /**
    * Creates a token that anyone who has it can answer, once. `promise` settles with the answer. Pass the token to an
    * activity, for example to send a link. Anyone who may read the history can read it.
    */

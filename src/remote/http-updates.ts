@@ -10,6 +10,8 @@ import type { Transport } from './transport.ts';
 interface UpdateRef {
   readonly id: string;
   readonly key: string;
+  /** For errors. */
+  readonly name?: string | undefined;
 }
 
 /** Updates and awakeables through a server. Waits for replies share long polls. */
@@ -37,7 +39,7 @@ export class HttpUpdates implements UpdateBackend {
         { repeatable: true, trace, signal: timeout.signal },
       );
       if (reply.status === 'completed') return reply.output;
-      return await this.#poll.wait(placeOf(call), { id, key }, timeout.signal);
+      return await this.#poll.wait(placeOf(call), { id, key, name }, timeout.signal);
     } finally {
       cancelAlarm?.();
     }

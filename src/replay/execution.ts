@@ -41,8 +41,8 @@
  *      their writer. The copy may end between two commands: the first turn records the commands that are missing.
  * R20. An update is validated before it is recorded; a rejected one leaves no event, and a replay validates none. An update
  *      without a handler is tried again at the end of its turn, then rejected. An accepted one is an event that starts its
- *      handler in the root scope. A return and a continue-as-new wait for running handlers. Updates that an execution
- *      has not accepted belong to the next one.
+ *      handler in the root scope. An end interrupts running handlers. Updates that an execution has not accepted belong
+ *      to the next one.
  */
 import {
   type AnswerEvent,
@@ -374,10 +374,11 @@ export class Execution implements Recorder {
       this.#append(toSkipped(cancel, outcome.at));
       return;
     }
-    const unhandled = this.#updates?.unhandled ?? [];
-    if (unhandled.length + rest.updates.length > 0) {
+    const interrupted = this.#code.updates.interrupted();
+    if (this.#updates !== undefined || rest.updates.length > 0 || interrupted.length > 0) {
       this.#updates ??= { rejections: [], unhandled: [], carried: [] };
-      this.#updates.carried.push(...unhandled, ...rest.updates);
+      this.#updates.carried.push(...this.#updates.unhandled, ...rest.updates);
+      this.#updates.rejections.push(...interrupted);
     }
     this.#append({
       ...outcome,

@@ -29,7 +29,7 @@ import {
 } from './cancellation/cancel-scope.ts';
 import { Commands, describe, type Identity } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
-import { Deferred, DurablePromise } from './durable-promise.ts';
+import { DurablePromise } from './durable-promise.ts';
 import { Ending, toThrown } from './ending.ts';
 import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
 import { OperationTable, neverAwaited, type Operation } from './operations.ts';
@@ -269,28 +269,9 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     if (cancel !== undefined) {
       return DurablePromise.rejected(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
     }
-    if (this.updates.isRunning) return this.#continueLater(scope, next);
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();
     return DurablePromise.never();
-  }
-
-  /** Waits for running update handlers, so that their callers get their replies. */
-  #continueLater(
-    scope: CancelScope,
-    next: { readonly version: string; readonly payload: Payload | null },
-  ): DurablePromise<never> {
-    const deferred = new Deferred<never>();
-    void this.updates.idle().then(() => {
-      const { cancel } = this.ending;
-      if (cancel !== undefined) {
-        deferred.reject(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
-        return;
-      }
-      this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
-      scope.unshield();
-    });
-    return deferred.promise;
   }
 
   /** The error with which a new operation of the running code would reject, if its scope is canceled. */
@@ -384,10 +365,6 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
       const output = await this.#options.program(this, started);
       const what = `The result of orchestration ${JSON.stringify(started.name)}`;
       const payload = encodePayload(output, what, this.payloadLimitBytes);
-      if (this.updates.isRunning) {
-        this.updates.close();
-        await this.updates.idle();
-      }
       this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
     } catch (error) {
       this.keepDisagreement(error);

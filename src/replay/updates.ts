@@ -46,8 +46,8 @@ const running = new AsyncLocalStorage<UpdateAccepted>();
 export class Updates {
   readonly #host: UpdateHost;
   readonly #handlers = new Map<string, UpdateHandler>();
-  #runningCount = 0;
-  #isClosed = false;
+  /** The updates whose handlers have not ended. */
+  readonly #running = new Set<UpdateAccepted>();
   #whenIdle: (() => void)[] = [];
 
   constructor(host: UpdateHost) {
@@ -59,9 +59,11 @@ export class Updates {
     return this.#handlers.size > 0;
   }
 
-  /** Whether a handler of an accepted update has not ended. */
-  get isRunning(): boolean {
-    return this.#runningCount > 0;
+  /** The replies to updates whose handlers an end of the execution interrupts. */
+  interrupted(): readonly UpdateRejection[] {
+    const why = 'The execution ended before the handler.';
+    const failure = rejection('UPDATE_INTERRUPTED', why);
+    return [...this.#running].map(({ key }) => ({ key, failure }));
   }
 
   has(name: string): boolean {
@@ -78,14 +80,10 @@ export class Updates {
     this.#handlers.set(name, handler);
   }
 
-  /** Rejects later updates, because the code has returned. */
-  close(): void {
-    this.#isClosed = true;
-  }
-
-  /** Resolves once no handler runs. */
+  /** Resolves once no handler runs. Throws in a handler, which would wait for itself. */
   idle(): Promise<void> {
-    if (!this.isRunning) return Promise.resolve();
+    assertOutsideHandler('ctx.updatesSettled()');
+    if (this.#running.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#whenIdle.push(resolve);
     });
@@ -94,7 +92,7 @@ export class Updates {
   /** Validates an update. Records nothing. */
   admit({ name, payload }: UpdateMessage): Admission {
     const { isCanceling, isDecided } = this.#host;
-    if (this.#isClosed || isCanceling || isDecided) {
+    if (isCanceling || isDecided) {
       const why = isCanceling ? 'being canceled' : 'ending';
       return rejection('UPDATE_INTERRUPTED', `The instance is ${why} and accepts no updates.`);
     }
@@ -119,31 +117,33 @@ export class Updates {
   start(update: UpdateAccepted): void {
     const handler = this.#handlers.get(update.name);
     if (handler === undefined) return;
-    this.#runningCount += 1;
+    this.#running.add(update);
     this.#host.runInRoot(() => {
       void running.run(update, () => this.#run(update, handler));
     });
   }
 
-  async #run({ key, name, payload }: UpdateAccepted, handler: UpdateHandler): Promise<void> {
+  async #run(update: UpdateAccepted, handler: UpdateHandler): Promise<void> {
+    const { key, name, payload } = update;
     try {
       const output = await handler.handle(handler.parse(decodePayload(payload)));
       const what = `The reply to update ${JSON.stringify(name)}`;
       const reply = encodePayload(output, what, this.#host.payloadLimitBytes);
       const at = this.#host.nowMs;
-      this.#end({ kind: 'updateCompleted', at, key, payload: reply });
+      this.#end(update, { kind: 'updateCompleted', at, key, payload: reply });
     } catch (error) {
       if (this.#host.keepDisagreement(error)) return;
       const failure = toFailure(error);
-      this.#end({ kind: 'updateFailed', at: this.#host.nowMs, key, failure });
+      this.#end(update, { kind: 'updateFailed', at: this.#host.nowMs, key, failure });
     }
   }
 
-  #end(reply: CommandEvent): void {
-    if (!this.#host.isInTurn('an update handler ended')) return;
-    this.#runningCount -= 1;
-    if (!this.#host.isDecided) this.#host.record(reply);
-    if (this.isRunning) return;
+  #end(update: UpdateAccepted, reply: CommandEvent): void {
+    // After the end, nothing is recorded: the update counts as interrupted.
+    if (this.#host.isDecided || !this.#host.isInTurn('an update handler ended')) return;
+    this.#running.delete(update);
+    this.#host.record(reply);
+    if (this.#running.size > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 }

@@ -166,12 +166,13 @@ describeEngine(
       await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     });
 
-    it('a return and a continue-as-new wait for running handlers', async () => {
+    it('updatesSettled() lets handlers reply before a return and a continue-as-new', async () => {
       const rounds = orchestration('rounds', async (ctx, round: number) => {
         ctx.onUpdate(slow, {
           handle: async (value) => (await ctx.waitFor<number, number>(event(`go${value}`))) + round,
         });
         await ctx.waitFor(`next${round}`);
+        await ctx.updatesSettled();
         if (round < 2) await ctx.continueAsNew(round + 1);
         return round;
       });
@@ -188,6 +189,24 @@ describeEngine(
       await handle.raiseEvent('next2');
       await handle.raiseEvent('go2', 20);
       expect(await second).toBe(22);
+      expect(await handle.result()).toBe(2);
+    });
+
+    it('a return and a continue-as-new interrupt running handlers', async () => {
+      const hasty = orchestration('hasty', async (ctx, round: number) => {
+        ctx.onUpdate(slow, { handle: async () => (await ctx.waitFor('never')) as number });
+        await ctx.waitFor(`next${round}`);
+        if (round < 2) await ctx.continueAsNew(round + 1);
+        return round;
+      });
+      const { client } = await open({ orchestrations: [hasty] });
+      const handle = await client.start(hasty, 1, { id: 'h' });
+      for (const round of [1, 2]) {
+        const reply = client.update('h', slow, round);
+        await expect.poll(() => eventKinds(client, 'h')).toContain('updateAccepted');
+        await handle.raiseEvent(`next${round}`);
+        await expect(reply).rejects.toMatchObject({ code: 'UPDATE_INTERRUPTED' });
+      }
       expect(await handle.result()).toBe(2);
     });
 

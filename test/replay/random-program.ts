@@ -66,6 +66,8 @@ export interface Program {
   readonly heedsCancel: boolean;
   /** The handlers of the updates `u0`, `u1`, … */
   readonly updates: readonly UpdateCode[];
+  /** Whether it waits for running handlers before it ends. */
+  readonly settlesUpdates: boolean;
 }
 
 /** A random handler of an update. */
@@ -86,6 +88,7 @@ export function toOrchestration(program: Program): OrchestrationDefinition {
       if (program.heedsCancel && error instanceof CanceledError) throw error;
       return describeError(error);
     });
+    if (program.settlesUpdates) await ctx.updatesSettled();
     if (round < program.rounds) await ctx.continueAsNew(round + 1);
     // Converts undefined array items to null, because a payload rejects them.
     return JSON.parse(JSON.stringify({ result, seen })) as unknown;

@@ -101,6 +101,7 @@ export const programs: fc.Arbitrary<Program> = fc.record({
     .map((steps): Step => ({ kind: 'sequence', steps })),
   rounds: fc.constantFrom(1, 1, 1, 2, 3),
   heedsCancel: fc.boolean(),
+  settlesUpdates: fc.boolean(),
   updates: fc.oneof(
     fc.constant([]),
     fc.array(fc.record({ step, isPicky: fc.boolean() }), { minLength: 1, maxLength: 2 }),

@@ -51,9 +51,10 @@ describe('roles and routes', () => {
     expect(seen).toEqual(wanted);
   });
 
-  it('only health is public, and every changing route requires operate or admin', () => {
+  it('only health and awakeables are public, and every changing route requires operate or admin', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
-    expect(open).toEqual(['health', 'live', 'ready']);
+    // The token of an awakeable is the right to answer it.
+    expect(open).toEqual(['resolveAwakeable', 'rejectAwakeable', 'health', 'live', 'ready']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
     // They only read, and are a POST because many ids do not fit into a URL.
     expect(reading.map(([name]) => name)).toEqual([

@@ -39,7 +39,10 @@ export const updateRoutes = {
     summary:
       'Waits until at least one of several updates has a reply, or `timeoutMs` has passed. Returns the replies.',
     body: z.strictObject({
-      updates: z.array(z.strictObject({ id, key })).min(1).max(1_000),
+      updates: z
+        .array(z.strictObject({ id, key, name: name.optional() }))
+        .min(1)
+        .max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
     response: z.strictObject({

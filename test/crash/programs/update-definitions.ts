@@ -20,6 +20,7 @@ const numbers = orchestration('numbers', async (ctx, from: { readonly last: numb
   });
   const stopped = ctx.waitFor(stop);
   const first = await Promise.race([stopped, isFull]);
+  await ctx.updatesSettled();
   if (first === 'full') await ctx.continueAsNew({ last });
   return last;
 });
