@@ -14,7 +14,8 @@
  *     next execution gets the remaining events, before newer ones.
  * R6. The code may act only between an event and the end of its drain. A command outside of that time throws STRAY_AWAIT,
  *     and the next turn fails the instance. Code that waits for nothing durable also fails it.
- * R7. The first outcome is final. After a return, a throw or a continue-as-new, only the events of R17 are recorded.
+ * R7. The first outcome is final. After a return, a throw or a continue-as-new, only the events of R17, and replies of
+ *     update handlers that end in the same turn, are recorded.
  * R8. Time is the `at` of the last applied event and never decreases. Randomness depends only on the incarnation and the
  *     execution id.
  * R9. The cost of a turn depends on its new events, not on the length of the history.

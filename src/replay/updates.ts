@@ -26,7 +26,7 @@ export interface UpdateHost extends ScopedExecution {
   readonly instanceId: string;
   readonly payloadLimitBytes: number;
   readonly isCanceling: boolean;
-  /** Whether the outcome of the code is decided, so that nothing is recorded. */
+  /** Whether the outcome of the code is decided. */
   readonly isDecided: boolean;
   record(command: CommandEvent): void;
   /** Runs code in the root scope. */
@@ -139,8 +139,8 @@ export class Updates {
   }
 
   #end(update: UpdateAccepted, reply: CommandEvent): void {
-    // After the end, nothing is recorded: the update counts as interrupted.
-    if (this.#host.isDecided || !this.#host.isInTurn('an update handler ended')) return;
+    // Also after the code has ended, in the same turn: a handler may resolve the promise that the code waits for.
+    if (!this.#host.isInTurn('an update handler ended')) return;
     this.#running.delete(update);
     this.#host.record(reply);
     if (this.#running.size > 0) return;

@@ -77,7 +77,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('updates while workers are kill
     );
     await handle.raiseEvent(stop);
     expect(await handle.result()).toBe(callers);
-    expect((await handle.status()).executionId).toBeGreaterThan(callers / 30);
+    expect((await handle.status()).executionId).toBeGreaterThan(1);
     // Guards against kills after the last reply.
     expect(repliedAtKill.some((count) => count < callers)).toBe(true);
     if (isFullSize) console.log(kind, { callers, kills, repliedAtKill }, await handle.status());

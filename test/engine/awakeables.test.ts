@@ -127,24 +127,34 @@ describeEngine(
   (open) => {
     it('a retry keeps the open tokens, and a fork has none', async () => {
       tokens.clear();
+      let isBroken = true;
+      const gate = activity(
+        'gate',
+        () => {
+          if (isBroken) throw new Error('not yet');
+        },
+        { retry: { maxAttempts: 1 } },
+      );
       const flaky = orchestration('flaky', async (ctx) => {
         const { token, promise } = ctx.awakeable<string>();
         await ctx.call(send, token);
-        const mustFail = await ctx.waitFor('go');
-        if (mustFail === true) throw new Error('not yet');
+        await ctx.call(gate);
         return promise;
       });
-      const { client } = await open({ orchestrations: [flaky], activities: [send] });
+      const { client } = await open({ orchestrations: [flaky], activities: [send, gate] });
       const handle = await client.start(flaky, undefined, { id: 'f' });
       const token = await tokenOf('f');
-      await handle.raiseEvent('go', true);
       await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
       await expect(client.resolveAwakeable(token, 'late')).rejects.toMatchObject(notFound);
+      isBroken = false;
       const fork = await client.fork('f', { from: 'failure', id: 'g' });
       await client.retry('f', { from: 'failure' });
-      await expect.poll(async () => (await client.get('f'))?.status).toBe('failed');
-      await client.retry('f', { from: 4 as never }).catch(() => undefined);
-      expect((await fork.status()).id).toBe('g');
+      const kindsOf = async (id: string) => (await client.why(id)).waits.map(({ kind }) => kind);
+      for (const id of ['f', 'g']) await expect.poll(() => kindsOf(id)).toEqual(['awakeable']);
+      await client.resolveAwakeable(token, 'approved');
+      expect(await handle.result()).toBe('approved');
+      expect(await kindsOf('g')).toEqual(['awakeable']);
+      await fork.cancel({ wait: true });
     });
 
     it('a schema rejects an invalid answer', async () => {

@@ -34,6 +34,13 @@ interface PlanNode {
 
 // Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
+  'update/keeps-the-last-replies',
+  'update/a-retry-does-not-revive',
+  'update/is-deleted-with-its-instance',
+  'awakeable/is-answered-once',
+  'awakeable/an-unknown-token-is-missing',
+  'awakeable/a-withdrawn-one-is-missing',
+  'awakeable/continue-as-new-closes',
   'headers/are-kept-with-the-instance',
   'headers/of-children-and-detached-starts',
   'series/batches-add-up',

@@ -48,12 +48,15 @@ function fromReply(
   { outcome, failure: stored }: Extract<Settled, { readonly kind: 'replied' }>,
 ): PerdureError {
   const failure = decodeFailure(stored ?? '{}');
+  // The end or the cancel of its execution reached the handler.
+  const { code: failed } = failure;
+  if (failed === 'OPERATION_CANCELED' || failed === 'UPDATE_INTERRUPTED') {
+    return interrupted(update, failure.message);
+  }
   if (outcome === 'rejected') {
     const code = (failure.code ?? 'UPDATE_REJECTED') as ErrorCode;
     return new PerdureError(code, `${what} was rejected: ${failure.message}`);
   }
-  // The cancel of its instance reached the handler.
-  if (failure.code === 'OPERATION_CANCELED') return interrupted(update, failure.message);
   return new FailedError({
     code: 'UPDATE_FAILED',
     message: `${what} failed: ${failure.message}`,

@@ -110,9 +110,12 @@ function statements(schema: string) {
     close: prepare(
       'perdure_close_awakeables',
       { executions: rowsOf<ExecutionKey>()({ instance_key: 'bigint', execution_id: 'int' }) },
-      ({ executions }) => `DELETE FROM ${table} AS one USING ${executions.as('ended')}
-        WHERE one.instance_key = ended.instance_key
-          AND ((one.answer_key IS NULL) IS TRUE OR one.execution_id < ended.execution_id)`,
+      ({ executions }) => `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+          SELECT closed.ctid FROM ${executions.as('ended')}
+          CROSS JOIN LATERAL (
+            SELECT one.ctid FROM ${table} AS one WHERE one.instance_key = ended.instance_key
+              AND ((one.answer_key IS NULL) IS TRUE OR one.execution_id < ended.execution_id)
+            OFFSET 0) AS closed))`,
     ),
     answer: prepare(
       'perdure_answer_awakeables',

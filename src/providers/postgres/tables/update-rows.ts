@@ -142,8 +142,12 @@ function statements(schema: string) {
           seq: 'bigint',
         }),
       },
-      ({ rows }) => `DELETE FROM ${table} AS one USING ${rows.as('trimmed')}
-        WHERE one.instance_key = trimmed.instance_key AND one.seq <= trimmed.seq AND (outcome IS NOT NULL) IS TRUE`,
+      ({ rows }) => `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+          SELECT old.ctid FROM ${rows.as('trimmed')}
+          CROSS JOIN LATERAL (
+            SELECT one.ctid FROM ${table} AS one
+            WHERE one.instance_key = trimmed.instance_key AND one.seq <= trimmed.seq
+              AND (one.outcome IS NOT NULL) IS TRUE OFFSET 0) AS old))`,
     ),
     reply: prepare(
       'perdure_reply_to_updates',
