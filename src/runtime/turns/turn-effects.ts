@@ -10,6 +10,7 @@ import {
 import type { Failure } from '../../model/failures/failure.ts';
 import { encodeMessage, type Message, type UpdateMessage } from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
+import { encodeChunkSource } from '../../model/values/chunk-source.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
 import { toAwakeable, toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
@@ -56,6 +57,8 @@ export interface TurnEffectsParams {
   readonly worker: string;
   /** Clean-up limit of canceled children, in milliseconds. */
   readonly cleanupMs: number;
+  /** Maximum bytes of the stream of the instance. */
+  readonly streamLimitBytes: number;
 }
 
 interface Effects {
@@ -66,6 +69,7 @@ interface Effects {
   readonly withdrawn: Map<number, OperationWithdrawn>;
   customStatus: string | null | undefined;
   tags: RecordedTagChanges | undefined;
+  chunks: string[] | undefined;
   /** Absent until the first one: most turns have none. */
   awakeables: NewAwakeable[] | undefined;
   replies: UpdateReply[] | undefined;
@@ -99,6 +103,11 @@ export function toTurn(params: TurnEffectsParams): Turn {
   };
   if (effects.customStatus !== undefined) turn.customStatus = effects.customStatus;
   if (effects.tags !== undefined) turn.tags = effects.tags;
+  if (effects.chunks !== undefined) {
+    const { subject, streamLimitBytes: maxBytes } = params;
+    const source = encodeChunkSource({ executionId: subject.executionId });
+    turn.emitted = { chunks: effects.chunks, source, maxBytes };
+  }
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
   if (params.carriedUpdates !== undefined) {
     const { instanceId } = params.subject;
@@ -131,6 +140,7 @@ function collect(params: TurnEffectsParams): Effects {
     withdrawn: new Map(),
     customStatus: undefined,
     tags: undefined,
+    chunks: undefined,
     awakeables: undefined,
     replies: undefined,
     terminal: undefined,
@@ -167,6 +177,9 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       break;
     case 'customStatusSet':
       effects.customStatus = event.payload;
+      break;
+    case 'chunkEmitted':
+      (effects.chunks ??= []).push(event.payload ?? 'null');
       break;
     case 'awakeableCreated':
       if (effects.withdrawn.delete(event.operation)) break;

@@ -74,6 +74,7 @@ export class TurnLifecycle {
       carriedUpdates: result.carriedUpdates,
       closesAwakeables: result.closesAwakeables,
       cleanupMs: options.cleanupTimeoutMs,
+      streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;

@@ -18,6 +18,7 @@ import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
@@ -40,6 +41,7 @@ interface Row {
   readonly items: number;
   readonly isJob: boolean;
   readonly isTagged: boolean;
+  readonly hasStream: boolean;
   readonly hasUpdates: boolean;
   readonly hasAwakeables: boolean;
   /** In stored form: see `fromStoredText`. */
@@ -74,6 +76,7 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly streamRows: StreamRows;
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
 }
@@ -127,6 +130,7 @@ export class TreeDeletions {
     if (rows.length === 0) return;
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
       this.#parts;
+    const { streamRows } = this.#parts;
     const { updateRows, awakeableRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
@@ -158,6 +162,11 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      streamRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasStream }) => hasStream)),
+        maxEventsPerCall,
+      ),
       updateRows.deleteOfInstances(tx, keysOf(rows.filter(({ hasUpdates }) => hasUpdates))),
       awakeableRows.deleteOfInstances(
         tx,
@@ -203,7 +212,10 @@ function statements(schema: string) {
           ${new RunState(schema).status('instance')} AS status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
-          tags IS NOT NULL AS "isTagged", ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
+          tags IS NOT NULL AS "isTagged",
+          (SELECT 1 FROM ${schema}.streams AS stream
+            WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
+          ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

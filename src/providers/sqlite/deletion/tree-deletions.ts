@@ -11,6 +11,7 @@ import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -53,6 +54,7 @@ export class TreeDeletions {
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
+  readonly #streamRows: StreamRows;
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
   readonly #select;
@@ -74,6 +76,7 @@ export class TreeDeletions {
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
+      readonly streamRows: StreamRows;
       readonly updateRows: UpdateRows;
       readonly awakeableRows: AwakeableRows;
     },
@@ -83,6 +86,7 @@ export class TreeDeletions {
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
+    this.#streamRows = parts.streamRows;
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
     this.#select = db.prepare<[string], Row>(
@@ -179,6 +183,7 @@ export class TreeDeletions {
     else if (counts.eventsDeleted > 0) this.#reclaims.addInstances(instanceKeys);
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
+    this.#streamRows.deleteOfInstances(keys, maxEventsAtOnce);
     this.#tags.deleteOfInstances(keys);
     this.#updates.deleteOfInstances(keys);
     this.#awakeables.deleteOfInstances(keys);
