@@ -41,7 +41,11 @@ export type {
   ShieldOptions,
   WaitOptions,
 } from './orchestration/orchestration-context.ts';
-export type { Awakeable, AwakeableOptions, UpdateHandlers } from './orchestration/update-context.ts';
+export type {
+  Awakeable,
+  AwakeableOptions,
+  UpdateHandlers,
+} from './orchestration/update-context.ts';
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,

@@ -146,7 +146,11 @@ export const steerCommands: readonly Command[] = [
       { name: 'input', summary: 'Input: JSON, @file, or - for the standard input', optional: true },
     ],
     options: [
-      { name: 'key', value: 'text', summary: 'Key: a repeat with the same key gets the same reply' },
+      {
+        name: 'key',
+        value: 'text',
+        summary: 'Key: a repeat with the same key gets the same reply',
+      },
       { name: 'timeout', value: 'duration', summary: 'Maximum wait; then the exit code is 6' },
     ],
     examples: [`perdure update cart-7 addItem '"apple"' --timeout 10s`],

@@ -354,7 +354,7 @@ export abstract class Client implements Submitter {
   }
 
   /**
-   * Resolves the promise of an awakeable. Whoever has the token may call it. Rejects with `AWAKEABLE_ALREADY_ANSWERED`, or
+   * Resolves the promise of an awakeable. The token is the only right that the caller needs. Rejects with `AWAKEABLE_ALREADY_ANSWERED`, or
    * with `AWAKEABLE_NOT_FOUND` for a wrong token, a withdrawn awakeable, and after the end of its execution.
    */
   async resolveAwakeable(token: string, value?: unknown): Promise<void> {

@@ -1,5 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ActivityRef, EventToken, OrchestrationRef, UpdateToken } from '../model/definition.ts';
+import type {
+  ActivityRef,
+  EventToken,
+  OrchestrationRef,
+  UpdateToken,
+} from '../model/definition.ts';
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';

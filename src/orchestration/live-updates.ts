@@ -61,7 +61,7 @@ export function createAwakeable<T>(code: LiveCode, options: AwakeableOptions<T>)
 function tokenOf(code: LiveCode): Payload {
   const recorded = code.recordedNext;
   const payload = recorded?.kind === 'awakeableCreated' ? recorded.payload : null;
-  return payload ?? (JSON.stringify(createAwakeableToken()) as Payload);
+  return payload ?? JSON.stringify(createAwakeableToken());
 }
 
 function parserOf(schema: StandardSchema | undefined): ((value: unknown) => unknown) | undefined {

@@ -1,5 +1,10 @@
 import type { CancellationType } from '../model/cancel.ts';
-import type { ActivityRef, EventToken, OrchestrationRef, UpdateToken } from '../model/definition.ts';
+import type {
+  ActivityRef,
+  EventToken,
+  OrchestrationRef,
+  UpdateToken,
+} from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { TagChanges, Tags } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
@@ -122,8 +127,8 @@ export interface OrchestrationContext<Input = unknown> {
    */
   updatesSettled(): Promise<void>;
   /**
-   * Creates a token that anyone who has it can answer, once. `promise` settles with the answer. Pass the token to an
-   * activity, for example to send a link. Anyone who may read the history can read it.
+   * Creates a token with which a caller can answer, once. `promise` settles with the answer. Pass the token to an
+   * activity, for example to send a link. A caller that may read the history can read it.
    */
   awakeable<T = unknown>(options?: AwakeableOptions<T>): Awakeable<T>;
 

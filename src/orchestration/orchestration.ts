@@ -1,4 +1,9 @@
-import type { EventToken, OrchestrationRef, StandardSchema, UpdateToken } from '../model/definition.ts';
+import type {
+  EventToken,
+  OrchestrationRef,
+  StandardSchema,
+  UpdateToken,
+} from '../model/definition.ts';
 import { checkName } from '../model/values/names.ts';
 import type { AbandonedContext, OnAbandoned } from './activity-context.ts';
 import {

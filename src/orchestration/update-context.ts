@@ -26,7 +26,7 @@ export interface AwakeableOptions<T = unknown> {
 
 /** A token and the promise of its answer. */
 export interface Awakeable<T> {
-  /** 192 random bits. Whoever has it can answer, so treat it as a secret. */
+  /** 192 random bits. A caller that has it can answer, so treat it as a secret. */
   readonly token: string;
   /**
    * Resolves with the value of `client.resolveAwakeable`. Rejects with `AWAKEABLE_REJECTED` after `rejectAwakeable`. A

@@ -171,7 +171,11 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   measureInstance: fields<MeasuredInstance>({ ...instanceFields, size }),
   waitForInstances: fields<ResponseBody<'waitForInstances'>>({ results: list(waited) }),
   raiseEvent: done,
-  updateInstance: fields<ResponseBody<'updateInstance'>>({ status: text, key: text, output: anything }),
+  updateInstance: fields<ResponseBody<'updateInstance'>>({
+    status: text,
+    key: text,
+    output: anything,
+  }),
   waitForUpdates: fields<ResponseBody<'waitForUpdates'>>({ results: list(repliedUpdate) }),
   resolveAwakeable: done,
   rejectAwakeable: done,

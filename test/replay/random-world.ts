@@ -91,7 +91,7 @@ export class RandomWorld {
     if (this.#random.next() < 0.1) messages.unshift(this.#stale());
     if (this.#random.next() < 0.1)
       messages.unshift(this.#event(['a', 'b', 'c'][this.#pick(3)] ?? 'a'));
-    if (this.#random.next() < 0.3) this.#insert(messages, this.#update());
+    while (this.#random.next() < 0.5) this.#insert(messages, this.#update());
     this.#addRequests(messages);
     return messages;
   }

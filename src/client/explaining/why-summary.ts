@@ -110,7 +110,10 @@ function operationSummary(operations: readonly Operation[], options: SummaryOpti
       : 'Waits for nothing that the store shows';
   }
   const timer = others.find((wait): wait is TimerWait => wait.kind === 'timer');
-  const isTimed = (first.kind === 'event' || first.kind === 'awakeable') && timer !== undefined && others.length === 1;
+  const isTimed =
+    (first.kind === 'event' || first.kind === 'awakeable') &&
+    timer !== undefined &&
+    others.length === 1;
   if (isTimed) return `${summaryOf(first, nowMs)}, timer ${fires(timer, nowMs)}`;
   const more = others.length === 0 ? '' : `; ${others.length}${hasMore === true ? '+' : ''} more`;
   return `${summaryOf(first, nowMs)}${more}`;

@@ -135,12 +135,11 @@ export class LocalUpdates implements UpdateBackend {
     this.#add(waiter);
     signal?.addEventListener('abort', onAbort);
     try {
-      void first().then((state) => {
-        if (state.kind !== 'pending') resolve(state);
-        waiter.isStored = true;
-        if (waiter.isHinted) this.#read(id);
-        if (signal?.aborted === true) onAbort();
-      }, reject);
+      const state = await first();
+      if (state.kind !== 'pending') return state;
+      waiter.isStored = true;
+      if (waiter.isHinted) this.#read(id);
+      if (signal?.aborted === true) onAbort();
       return await promise;
     } finally {
       signal?.removeEventListener('abort', onAbort);

@@ -1,4 +1,9 @@
-import { FailedError, notFound, PerdureError, type ErrorCode } from '../../model/failures/errors.ts';
+import {
+  FailedError,
+  notFound,
+  PerdureError,
+  type ErrorCode,
+} from '../../model/failures/errors.ts';
 import { decodeFailure, toError } from '../../model/failures/failure.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RequestUpdateResult } from '../../providers/contract/updates.ts';

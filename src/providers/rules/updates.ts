@@ -1,6 +1,11 @@
 import type { InstanceStatus } from '../../model/status.ts';
 import type { Payload } from '../../model/values/payload.ts';
-import type { NewUpdate, RequestUpdateResult, UpdateReply, UpdateState } from '../contract/updates.ts';
+import type {
+  NewUpdate,
+  RequestUpdateResult,
+  UpdateReply,
+  UpdateState,
+} from '../contract/updates.ts';
 
 /** Maximum updates of an instance without a reply. */
 export const maxOpenUpdates = 2_000;

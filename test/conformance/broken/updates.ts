@@ -149,7 +149,8 @@ export const brokenUpdates: readonly BrokenProvider[] = [
   {
     fault: 'a turn without a claim replies',
     rejectedBy: 'update/a-refused-turn-does-not-reply',
-    override: (intact) => after(intact, `UPDATE updates SET outcome = 'completed', reply = '"yes"'`),
+    override: (intact) =>
+      after(intact, `UPDATE updates SET outcome = 'completed', reply = '"yes"'`),
   },
   {
     fault: 'an update waits after the end of its instance',

@@ -108,7 +108,11 @@ export class Turns {
       tx,
       commits.flatMap(({ target: { instanceKey, instanceId }, turn: { updateReplies = [] } }) => {
         if (updateReplies.length > 0) effects.statusSet.add(instanceId);
-        return updateReplies.map(({ key, ...reply }) => ({ instanceKey, updateKey: key, ...reply }));
+        return updateReplies.map(({ key, ...reply }) => ({
+          instanceKey,
+          updateKey: key,
+          ...reply,
+        }));
       }),
     );
     await awakeableRows.change(

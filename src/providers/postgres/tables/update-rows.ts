@@ -105,7 +105,9 @@ function statements(schema: string) {
     find: prepare(
       'perdure_find_updates',
       { updates: rowsOf<UpdateKey>()({ instance_key: 'bigint', update_key: 'text' }) },
-      ({ updates }) => `SELECT found.instance_key AS "instanceKey", found.update_key AS "updateKey", ${state}
+      ({
+        updates,
+      }) => `SELECT found.instance_key AS "instanceKey", found.update_key AS "updateKey", ${state}
         FROM ${updates.as('wanted')}
         CROSS JOIN LATERAL (SELECT * FROM ${table} AS one WHERE ${byKey} LIMIT 1) AS found`,
     ),

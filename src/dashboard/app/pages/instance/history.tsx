@@ -12,14 +12,18 @@ import type { InstanceState } from './instance-data.ts';
 
 const kindGroups: readonly (readonly [value: string, title: string, kinds: readonly string[]])[] = [
   ['all', 'All events', []],
-  ['failures', 'Failures', [
+  [
+    'failures',
+    'Failures',
+    [
       'activityFailed',
       'childFailed',
       'detachedFailed',
       'awakeableRejected',
       'updateFailed',
       'executionFailed',
-    ]],
+    ],
+  ],
   [
     'activities',
     'Activities',

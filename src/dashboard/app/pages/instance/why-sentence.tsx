@@ -80,7 +80,7 @@ function tell(wait: Wait, why: Why): Told {
     case 'awakeable':
       return {
         sentence: <>Waits for the answer to an awakeable.</>,
-        consequence: 'Whoever has its token can answer. It uses no worker while it waits.',
+        consequence: 'A caller with its token can answer. It uses no worker while it waits.',
       };
     case 'update':
       return {

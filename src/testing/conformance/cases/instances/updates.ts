@@ -175,7 +175,8 @@ export const updates: Capability = {
     },
     {
       id: 'update/is-deleted-with-its-instance',
-      title: 'a deletion deletes the updates of its instance, also for a later instance with its id',
+      title:
+        'a deletion deletes the updates of its instance, also for a later instance with its id',
       async run(store) {
         await store.begin('a');
         await request(store, 'a', 'k');
@@ -346,8 +347,8 @@ export const awakeables: Capability = {
         assert.equal(await answer(store, 'two'), 'already');
         const { messages } = await store.claimOne();
         assert.deepEqual(
-          messages.map(({ messageKey: _, ...message }) => message),
-          [{ ...answerMessage, executionId: 1, operation: 2 }],
+          messages.map((message) => ({ ...message, messageKey: 0 })),
+          [{ ...answerMessage, messageKey: 0, executionId: 1, operation: 2 }],
         );
       },
     },

@@ -76,9 +76,7 @@ export const close: Capability = {
             ]),
           readUpdates: () => provider.readUpdates([{ instanceId: 'a', key: 'k' }]),
           answerAwakeables: () =>
-            provider.answerAwakeables([
-              { tokenHash: 'h', answerKey: 'k', message: raised('x') },
-            ]),
+            provider.answerAwakeables([{ tokenHash: 'h', answerKey: 'k', message: raised('x') }]),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),
