@@ -150,6 +150,12 @@ interface TagsSet extends Operation {
   readonly tags: RecordedTagChanges;
 }
 
+/** The code asked for a patch that this execution has: see `ctx.patched()`. */
+interface PatchMarked extends Recorded {
+  readonly kind: 'patchMarked';
+  readonly id: string;
+}
+
 /** The code created an awakeable. `payload` is its token. */
 export interface AwakeableCreated extends Operation {
   readonly kind: 'awakeableCreated';
@@ -174,7 +180,9 @@ interface UpdateFailed extends Recorded {
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
-  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'awakeable';
+  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
+  /** The name of a step, which no earlier event records. */
+  readonly name?: string;
   readonly trigger: CancelTrigger;
   readonly reason: string;
   /** The id of a child to cancel. */
@@ -209,6 +217,31 @@ interface ActivityCanceled extends Recorded, Partial<Ran> {
   readonly reason: string;
   /** The handler still ran after its grace. */
   readonly leaked?: true;
+}
+
+/** The outcome of a step. A step is recorded only with its outcome or its failed attempts. */
+interface StepAnswer extends Recorded, Partial<Ran> {
+  readonly operation: number;
+  readonly name: string;
+}
+
+interface StepCompleted extends StepAnswer {
+  readonly kind: 'stepCompleted';
+  readonly payload: Payload | null;
+}
+
+interface StepFailed extends StepAnswer {
+  readonly kind: 'stepFailed';
+  readonly failure: Failure;
+}
+
+/** An attempt of a step failed. The next one begins at `retryAt`. */
+export interface StepRetried extends StepAnswer {
+  readonly kind: 'stepRetried';
+  /** The number of failed attempts. */
+  readonly attempts: number;
+  readonly failure: Failure;
+  readonly retryAt: number;
 }
 
 /** A cancel of the instance was requested. */
@@ -327,6 +360,7 @@ export type CommandEvent =
   | CustomStatusSet
   | ChunkEmitted
   | TagsSet
+  | PatchMarked
   | AwakeableCreated
   | UpdateCompleted
   | UpdateFailed
@@ -337,6 +371,9 @@ export type IncomingEvent =
   | ActivityCompleted
   | ActivityFailed
   | ActivityCanceled
+  | StepCompleted
+  | StepFailed
+  | StepRetried
   | TimerFired
   | EventReceived
   | ChildCompleted
@@ -385,6 +422,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   customStatusSet: [operationField],
   chunkEmitted: [operationField],
   tagsSet: [operationField, tagChangesField],
+  patchMarked: [['id', isText]],
   awakeableCreated: [operationField],
   updateCompleted: [keyField],
   updateFailed: [keyField, failureField],
@@ -394,6 +432,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     triggerField,
     reasonField,
     ['childId', isTextOrAbsent],
+    ['name', isTextOrAbsent],
   ],
 };
 
@@ -406,6 +445,16 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   activityCompleted: [operationField, ...ranFields],
   activityFailed: [operationField, failureField, ...ranFields],
   activityCanceled: [operationField, triggerField, reasonField, ...ranFields],
+  stepCompleted: [operationField, nameField, ...ranFields],
+  stepFailed: [operationField, nameField, failureField, ...ranFields],
+  stepRetried: [
+    operationField,
+    nameField,
+    failureField,
+    ['attempts', isCount],
+    ['retryAt', isTime],
+    ...ranFields,
+  ],
   timerFired: [operationField],
   eventReceived: [nameField],
   childCompleted: [operationField],
@@ -454,6 +503,8 @@ export function isEventKind(kind: string): kind is HistoryEvent['kind'] {
 export const finishedAnswers: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
   'activityCompleted',
   'activityFailed',
+  'stepCompleted',
+  'stepFailed',
   'timerFired',
   'childCompleted',
   'childFailed',

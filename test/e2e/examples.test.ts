@@ -37,6 +37,7 @@ it('examples/ contains exactly the expected programs', () => {
       'race',
       'retention',
       'retries',
+      'saga-with-steps',
       'saga',
       'schedules',
       'start-in-a-transaction',

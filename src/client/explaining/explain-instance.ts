@@ -279,6 +279,17 @@ async function operationWaits(
     switch (kind) {
       case 'timer':
         return [{ kind, operation, fireAt }];
+      case 'step':
+        if (one.retried === undefined) return [];
+        return [
+          {
+            kind: 'timer',
+            operation,
+            fireAt: one.retried.retryAt,
+            step: name,
+            lastFailure: summarizeFailure(one.retried.failure),
+          },
+        ];
       case 'awakeable':
         return [{ kind, operation }];
       case 'event':

@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'CANNOT_DELETE_SUB_ORCHESTRATION'
   | 'NONDETERMINISM'
   | 'STRAY_AWAIT'
+  | 'INSIDE_STEP'
   | 'CANCEL_IGNORED'
   | 'NEVER_AWAITED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
@@ -223,6 +224,7 @@ export class FailedError extends PerdureError {
   constructor(options: {
     readonly code:
       | 'ACTIVITY_FAILED'
+      | 'STEP_FAILED'
       | 'CHILD_FAILED'
       | 'INSTANCE_FAILED'
       | 'UPDATE_FAILED'

@@ -73,6 +73,7 @@ const targetKinds: ReadonlySet<unknown> = new Set([
   'event',
   'child',
   'detached',
+  'step',
   'awakeable',
 ]);
 export const keyField = ['key', isText] as const;

@@ -28,6 +28,8 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
     case 'tagsSet':
     case 'awakeableCreated':
       return issued.kind === recorded.kind && issued.operation === recorded.operation;
+    case 'patchMarked':
+      return issued.kind === recorded.kind && issued.id === recorded.id;
     case 'updateCompleted':
     case 'updateFailed':
       return issued.kind === recorded.kind && issued.key === recorded.key;
@@ -121,6 +123,12 @@ export function describeEvent(event: HistoryEvent): string {
       return 'a chunk of the stream';
     case 'tagsSet':
       return 'a change of tags';
+    case 'patchMarked':
+      return `patch ${JSON.stringify(event.id)}`;
+    case 'stepCompleted':
+    case 'stepFailed':
+    case 'stepRetried':
+      return `step ${JSON.stringify(event.name)} as operation ${event.operation}`;
     case 'awakeableCreated':
       return 'an awakeable';
     case 'updateAccepted':
@@ -186,6 +194,12 @@ export function labelEvent(event: HistoryEvent): string {
       return 'chunk';
     case 'tagsSet':
       return 'change of tags';
+    case 'patchMarked':
+      return `patch ${JSON.stringify(event.id)}`;
+    case 'stepCompleted':
+    case 'stepFailed':
+    case 'stepRetried':
+      return `step ${JSON.stringify(event.name)}`;
     case 'awakeableCreated':
       return 'awakeable';
     case 'updateAccepted':

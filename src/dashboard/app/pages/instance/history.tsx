@@ -12,23 +12,22 @@ import type { InstanceState } from './instance-data.ts';
 
 const kindGroups: readonly (readonly [value: string, title: string, kinds: readonly string[]])[] = [
   ['all', 'All events', []],
-  [
-    'failures',
-    'Failures',
-    [
+  ['failures', 'Failures', [
       'activityFailed',
+      'stepFailed',
+      'stepRetried',
       'childFailed',
       'detachedFailed',
       'awakeableRejected',
       'updateFailed',
       'executionFailed',
-    ],
-  ],
+    ]],
   [
     'activities',
     'Activities',
     ['activityScheduled', 'activityCompleted', 'activityFailed', 'activityCanceled'],
   ],
+  ['steps', 'Steps', ['stepCompleted', 'stepFailed', 'stepRetried']],
   [
     'children',
     'Children',
