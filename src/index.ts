@@ -34,6 +34,7 @@ export type { CancellationType } from './model/cancel.ts';
 export type {
   ChildOptions,
   DetachedOptions,
+  TaskCallOptions,
   OrchestrationContext,
   RaceOptions,
   ScopeOptions,
@@ -56,7 +57,7 @@ export type {
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task.ts';
-export type { Headers } from './model/work-item-options.ts';
+export type { Headers } from './model/values/headers.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
@@ -82,7 +83,14 @@ export type { ClientSurface as Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { UpdateOptions } from './client/updating/update-request.ts';
 export type { StartableFlow } from './client/starting/start-request.ts';
-export type { RunFlowOptions, StartOptions } from './client/starting/start-request.ts';
+export type {
+  OnConflict,
+  RaiseEventOptions,
+  RunFlowOptions,
+  StartEvent,
+  StartOptions,
+} from './client/starting/start-request.ts';
+export type { CommonStartOptions } from './model/start-settings.ts';
 export type { TaskHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';

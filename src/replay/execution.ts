@@ -45,6 +45,7 @@
  *      handler in the root scope. An end interrupts running handlers. Updates that an execution has not accepted belong
  *      to the next one.
  */
+import type { CarriedSettings } from '../model/start-settings.ts';
 import {
   type AnswerEvent,
   type CommandEvent,
@@ -79,6 +80,8 @@ export interface TurnResult {
   readonly events: readonly HistoryEvent[];
   /** The number of buffered external events, if it changed. */
   readonly bufferedEvents?: number;
+  /** The settings of the start, if it had any. */
+  readonly carried?: CarriedSettings;
   /** Set if the last event is a failure such as a stray await, which a replay may not reproduce. */
   readonly isBreakage?: true;
   /** Whether a step has no outcome and is not between two attempts. */
@@ -222,6 +225,7 @@ export class Execution implements Recorder {
         events,
         ...(bufferedEvents !== before && { bufferedEvents }),
         ...(isBreakage && { isBreakage }),
+        ...(this.#code.carried !== undefined && { carried: this.#code.carried }),
         ...(this.#hasDueSteps(params.nowMs) && { dueSteps: true }),
         ...this.#neverAwaited(last),
         ...this.#updateResults(),

@@ -24,6 +24,8 @@ import { expiries } from './cases/tasks/expiries.ts';
 import { fencing } from './cases/queues/fencing.ts';
 import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
+import { starting } from './cases/instances/starting.ts';
+import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
 import { awakeables, updates } from './cases/instances/updates.ts';
 import { hints } from './cases/queues/hints.ts';
@@ -135,6 +137,8 @@ export const capabilities: readonly Capability[] = [
   filters,
   waits,
   headersCases,
+  starting,
+  timeouts,
   updates,
   awakeables,
   hints,

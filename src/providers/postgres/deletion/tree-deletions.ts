@@ -17,6 +17,8 @@ import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { EventKeys } from '../tables/event-keys.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
@@ -77,6 +79,8 @@ interface Parts {
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
   readonly streamRows: StreamRows;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
 }
@@ -128,8 +132,8 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
-      this.#parts;
+    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
+    const { instanceTags, deadlines, eventKeys } = this.#parts;
     const { streamRows } = this.#parts;
     const { updateRows, awakeableRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
@@ -167,6 +171,8 @@ export class TreeDeletions {
         keysOf(rows.filter(({ hasStream }) => hasStream)),
         maxEventsPerCall,
       ),
+      deadlines.deleteOfInstances(tx, keysOf(rows)),
+      eventKeys.deleteOfInstances(tx, keysOf(rows)),
       updateRows.deleteOfInstances(tx, keysOf(rows.filter(({ hasUpdates }) => hasUpdates))),
       awakeableRows.deleteOfInstances(
         tx,

@@ -12,6 +12,7 @@ import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -55,6 +56,7 @@ export class TreeDeletions {
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
   readonly #streamRows: StreamRows;
+  readonly #deadlines: InstanceDeadlines;
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
   readonly #select;
@@ -66,6 +68,7 @@ export class TreeDeletions {
   readonly #deleteExecutions;
   readonly #deleteJobs;
   readonly #deleteChunks;
+  readonly #deleteEventKeys;
   readonly #deleteRows;
 
   constructor(
@@ -77,6 +80,7 @@ export class TreeDeletions {
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
       readonly streamRows: StreamRows;
+      readonly deadlines: InstanceDeadlines;
       readonly updateRows: UpdateRows;
       readonly awakeableRows: AwakeableRows;
     },
@@ -87,6 +91,7 @@ export class TreeDeletions {
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
     this.#streamRows = parts.streamRows;
+    this.#deadlines = parts.deadlines;
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
     this.#select = db.prepare<[string], Row>(
@@ -116,6 +121,7 @@ export class TreeDeletions {
     this.#deleteExecutions = deleteFrom('executions');
     this.#deleteJobs = deleteFrom('jobs');
     this.#deleteChunks = deleteFrom('chunks');
+    this.#deleteEventKeys = deleteFrom('event_keys');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -185,6 +191,9 @@ export class TreeDeletions {
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#streamRows.deleteOfInstances(keys, maxEventsAtOnce);
     this.#tags.deleteOfInstances(keys);
+    this.#deadlines.deleteOfInstances(keys);
+    this.#dedupeKeys.freeOfOrchestrations(keys);
+    this.#deleteEventKeys.run({ keys });
     this.#updates.deleteOfInstances(keys);
     this.#awakeables.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
