@@ -92,7 +92,7 @@ export interface UpdateStore {
    * A provider must:
    * - return the reply that a turn wrote, once it is committed; the first reply is final (update/a-turn-replies,
    *   update/the-first-reply-is-final, update/a-refused-turn-does-not-reply)
-   * - return `interrupted` once the instance takes no more turns, also after it was retried
+   * - return `interrupted` once the instance takes no more turns, also after it was retried or replaced
    *   (update/an-end-interrupts, update/a-retry-does-not-revive)
    * - notify by `statusSet` of each reply, also in other processes (update/a-reply-sends-a-hint)
    */
