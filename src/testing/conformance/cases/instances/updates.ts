@@ -266,7 +266,7 @@ export const updates: Capability = {
     },
     {
       id: 'update/a-retry-does-not-revive',
-      title: 'an interrupted update stays interrupted after a retry',
+      title: 'an interrupted update stays interrupted after a retry or a replacement',
       async run(store) {
         await store.begin('a');
         await request(store, 'a', 'k');
@@ -284,6 +284,12 @@ export const updates: Capability = {
           updateReplies: [completed('k')],
         });
         assert.deepEqual(await stateOf(store, 'a', 'k'), interrupted);
+        await store.begin('b');
+        await request(store, 'b', 'k');
+        const next = { inputHash: 'another', onConflict: 'terminateExisting' } as const;
+        await store.create('b', next);
+        const terminated = { kind: 'interrupted', status: 'terminated' };
+        assert.deepEqual(await stateOf(store, 'b', 'k'), terminated);
       },
     },
     {
