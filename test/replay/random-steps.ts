@@ -30,6 +30,10 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
     weight: 2,
   },
+  {
+    arbitrary: fc.record({ kind: fc.constant('awakeable'), timeoutMs: timeouts }),
+    weight: 2,
+  },
 );
 
 const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
@@ -110,7 +114,7 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
 
 /**
  * Random programs: all operations, native and durable combinators, scopes and shields with and without timeouts,
- * compensation, branches without an await; nested, in sequence and in parallel.
+ * compensation, branches without an await, update handlers; nested, in sequence and in parallel.
  */
 export const programs: fc.Arbitrary<Program> = fc.record({
   step: fc
@@ -118,4 +122,9 @@ export const programs: fc.Arbitrary<Program> = fc.record({
     .map((steps): Step => ({ kind: 'sequence', steps })),
   rounds: fc.constantFrom(1, 1, 1, 2, 3),
   heedsCancel: fc.boolean(),
+  settlesUpdates: fc.boolean(),
+  updates: fc.oneof(
+    fc.constant([]),
+    fc.array(fc.record({ step, isPicky: fc.boolean() }), { minLength: 1, maxLength: 2 }),
+  ),
 });
