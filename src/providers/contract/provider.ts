@@ -44,7 +44,11 @@ import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
-import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
+import type {
+  TransactionalWrites,
+  TransactionConnection,
+  TransactionStore,
+} from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { ViewStore } from './views.ts';
 import type { CancelInfo, WorkQueue } from './work-queue.ts';
@@ -114,7 +118,8 @@ export interface Provider
     RerunStore,
     InspectionStore,
     ViewStore,
-    SeriesStore {
+    SeriesStore,
+    Partial<TransactionStore> {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;
   /** The store's clock as known to this process, used by workers. Absent: the system clock. */

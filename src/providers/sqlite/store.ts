@@ -12,6 +12,7 @@ import { DueItems } from './queues/due-items.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { GroupCommit, type Fetch, type Scope, type StoreAccess } from './batches/group-commit.ts';
+import { OpenTransactions } from './batches/open-transactions.ts';
 import { History } from './tables/history.ts';
 import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
@@ -55,8 +56,11 @@ export interface StoreOptions {
   readonly clock: Clock;
   readonly pollMs: number;
   readonly busyTimeoutMs: number;
+  /** Default limit of a transaction of the application. */
+  readonly transactionTimeoutMs?: number;
 }
 
+const defaultTransactionTimeoutMs = 5_000;
 const clockRecord = 'clock';
 
 /** The tables of a store, and the ways to write, read and wait. */
@@ -109,6 +113,7 @@ export class Store implements StoreAccess {
   readonly series: Series;
   readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
+  readonly openTransactions: OpenTransactions;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
   /** The clock for visibility, expiry and waits. */
@@ -120,7 +125,9 @@ export class Store implements StoreAccess {
   readonly #groupCommit: GroupCommit;
   #closing: Promise<void> | undefined;
 
-  constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
+  constructor(options: StoreOptions) {
+    const { db, clock, pollMs, busyTimeoutMs } = options;
+    const { transactionTimeoutMs = defaultTransactionTimeoutMs } = options;
     this.#db = db;
     this.#files = new DatabaseFiles(db, () => this.wakeUps.wakeAll());
     this.#busyTimeoutMs = busyTimeoutMs;
@@ -196,6 +203,12 @@ export class Store implements StoreAccess {
         this.wakeUps.announce(effects);
       },
     });
+    this.openTransactions = new OpenTransactions({
+      db,
+      groupCommit: this.#groupCommit,
+      timeoutMs: transactionTimeoutMs,
+      busyTimeoutMs,
+    });
   }
 
   now(): number {
@@ -236,6 +249,7 @@ export class Store implements StoreAccess {
 
   async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     this.assertOpen(operation);
+    this.openTransactions.assertOutside(operation);
     return this.#groupCommit.run(operation, work);
   }
 
@@ -260,6 +274,8 @@ export class Store implements StoreAccess {
   }
 
   #snapshot<T>(work: () => T): T {
+    // A transaction of the application is open. It holds the write lock, so its snapshot is the newest state.
+    if (this.#db.inTransaction) return work();
     this.#begin.run();
     try {
       const value = work();
