@@ -72,7 +72,7 @@ describeEngine('ctx.transaction', (open) => {
           if (ctx.attempt < 3) throw new Error('not yet');
           return ctx.attempt;
         }),
-      { retry: { maxAttempts: 3, initialInterval: 1 } },
+      { retry: { maxAttempts: 3, initialDelay: 1 } },
     );
     const { client } = await open({ tasks: [table.create, table.read, write] });
     await (await client.runTask(table.create)).result();
@@ -219,7 +219,7 @@ describeEngine('ctx.transaction', (open) => {
           await table.insert(tx, 'one');
           return { big: 1n } as unknown;
         }),
-      { retry: { maxAttempts: 5, initialInterval: 1 } },
+      { retry: { maxAttempts: 5, initialDelay: 1 } },
     );
     const { client } = await open({ tasks: [table.create, table.read, write] });
     await (await client.runTask(table.create)).result();

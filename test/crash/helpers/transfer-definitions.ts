@@ -29,7 +29,7 @@ export async function move(
 
 /** The definitions of the transfer loop. `onMoved` runs in the closure, after its writes. */
 export function createTransfers(onMoved: () => void = () => undefined) {
-  const retry = { maxAttempts: 100, initialInterval: 10, maxInterval: 50 } as const;
+  const retry = { maxAttempts: 100, initialDelay: 10, maxDelay: 50 } as const;
   const transfer = activity(
     'transfer',
     (ctx, input: Transfer) => ctx.transaction((tx) => move(tx, input, onMoved)),

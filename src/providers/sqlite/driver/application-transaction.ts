@@ -1,4 +1,4 @@
-import type Database from 'better-sqlite3';
+import Database from 'better-sqlite3';
 import { PerdureError } from '../../../model/failures/errors.ts';
 import type { StatementResult, StoreTransaction } from '../../../model/store-transaction.ts';
 import {
@@ -71,7 +71,7 @@ export class ApplicationTransaction implements SqliteTransaction {
 
   prepare(sql: string): SqliteStatement {
     this.#check(sql);
-    const statement = this.#use(() => this.#db.prepare<unknown[], unknown>(sql));
+    const statement = this.#use(() => prepareNow(this.#db, sql));
     return new GuardedStatement(statement, (run) => this.#use(run));
   }
 
@@ -117,6 +117,11 @@ export class ApplicationTransaction implements SqliteTransaction {
       }
     }
   }
+}
+
+/** The connection itself prepares statements at their first use. */
+function prepareNow(db: Database.Database, sql: string): Database.Statement<unknown[], unknown> {
+  return Database.prototype.prepare.call(db, sql) as Database.Statement<unknown[], unknown>;
 }
 
 class GuardedStatement implements SqliteStatement {
