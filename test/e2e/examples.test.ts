@@ -24,6 +24,7 @@ it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'attached-work',
+      'bank-transfer',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',
