@@ -257,6 +257,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const timeoutMs = readTransactionCall(this.#handler.label, work, options);
     const transaction = this.#newTransaction();
     try {
+      // Chunks are stored under the claim, which ends with the commit.
+      await this.#emitter?.drain();
       const { value, payload, commit } = await transaction.run(work, timeoutMs);
       if (!commit.ok) throw this.#refused(commit.error);
       this.#committed = { payload };
@@ -381,12 +383,18 @@ export class ActivityRun implements LoopHolder, RunOperations {
         reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, ...output });
         return;
       }
+      // Chunks that the handler did not await are stored before its outcome ends the claim.
+      await this.#emitter?.drain();
       const result = this.#completed(output.value);
       if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
-      if (this.#committed === undefined) this.#end(this.#toResult(error));
-      else reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, error });
+      if (this.#committed !== undefined) {
+        reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, error });
+        return;
+      }
+      if (this.#stopping === undefined) await this.#emitter?.drain();
+      this.#end(this.#toResult(error));
     } finally {
       if (this.#isLeaked) this.#environment.leaked.remove();
     }
