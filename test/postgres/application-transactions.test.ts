@@ -73,7 +73,7 @@ describe('transactions of the application on PostgreSQL', () => {
       await insert(tx, `run ${runs}`);
       let isFirst = true;
       proxy.intercept((bytes) => {
-        if (!isFirst || !bytes.includes('COMMIT')) return 'pass';
+        if (!isFirst || !bytes.includes('COMMIT\0')) return 'pass';
         isFirst = false;
         return 'cutAnswer';
       });
@@ -91,7 +91,7 @@ describe('transactions of the application on PostgreSQL', () => {
     const result = await transact(provider, lockToken, async (tx) => {
       runs += 1;
       await insert(tx, `run ${runs}`);
-      proxy.intercept((bytes) => (runs === 1 && bytes.includes('COMMIT') ? 'cut' : 'pass'));
+      proxy.intercept((bytes) => (runs === 1 && bytes.includes('COMMIT\0') ? 'cut' : 'pass'));
     });
     expect(result).toMatchObject({ ok: true });
     expect([runs, await notes(), await statusOf(provider)]).toEqual([2, ['run 2'], 'completed']);

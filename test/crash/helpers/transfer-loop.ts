@@ -213,7 +213,7 @@ async function createServerBank(): Promise<Bank> {
   const proxy = await startTcpProxy(database.url);
   // The response to some COMMITs is lost, so that their outcome is unknown to the worker.
   proxy.intercept((bytes) =>
-    Math.random() < 0.02 && bytes.includes('COMMIT') ? 'cutAnswer' : 'pass',
+    Math.random() < 0.02 && bytes.includes('COMMIT\0') ? 'cutAnswer' : 'pass',
   );
   return {
     store: proxy.url,

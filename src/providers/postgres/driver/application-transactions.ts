@@ -10,7 +10,7 @@ import { FairSlots } from './fair-slots.ts';
 import { GuardedClient } from './guarded-client.ts';
 import type { ApplicationSettings } from './options.ts';
 import { errorCode, isConnectionLost, isTransient, toProviderError } from './postgres-errors.ts';
-import { ClientTransaction, type Transaction } from './transaction.ts';
+import { ClientTransaction, type Statement, type Transaction } from './transaction.ts';
 
 const operation = 'transact';
 
@@ -156,7 +156,7 @@ export class ApplicationTransactions {
     );
     try {
       await client.query(ackSettings);
-      const tx = new ClientTransaction(client, { prepare: isPrepared });
+      const tx = new SequentialTransaction(new ClientTransaction(client, { prepare: isPrepared }));
       const [state] = await tx.query<{ marker: string | null; xid: string }>(...readState({}));
       if (state?.marker !== marker) throw transactionClosed('a statement has ended it');
       const { commit: isAccepted, result } = await finish(tx).catch((error: unknown) => {
@@ -193,6 +193,33 @@ export class ApplicationTransactions {
       if (performance.now() > deadline) throw unknown;
       await delay(20 + Math.random() * 30);
     }
+  }
+}
+
+/** Sends one statement at a time: the connections of closures do not pipeline, because cursors and COPY cannot. */
+class SequentialTransaction implements Transaction {
+  readonly #inner: Transaction;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(inner: Transaction) {
+    this.#inner = inner;
+  }
+
+  query<Row extends object>(
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    return this.#next(() => this.#inner.query<Row>(statement, values));
+  }
+
+  execute(statement: Statement, values: readonly unknown[]): Promise<number> {
+    return this.#next(() => this.#inner.execute(statement, values));
+  }
+
+  #next<T>(send: () => Promise<T>): Promise<T> {
+    const sent = this.#last.then(send);
+    this.#last = sent.catch(() => undefined);
+    return sent;
   }
 }
 

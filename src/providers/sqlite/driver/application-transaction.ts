@@ -149,12 +149,12 @@ class GuardedStatement implements SqliteStatement {
     return this.#use(() => this.#statement.all(...values));
   }
 
-  pluck(toggle?: boolean): this {
+  pluck(toggle = true): this {
     this.#statement.pluck(toggle);
     return this;
   }
 
-  raw(toggle?: boolean): this {
+  raw(toggle = true): this {
     this.#statement.raw(toggle);
     return this;
   }
