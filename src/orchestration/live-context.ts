@@ -3,6 +3,7 @@ import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definit
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { encodePayload, type Payload } from '../model/values/payload.ts';
@@ -20,7 +21,7 @@ import {
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
-import { checkStep, type StepContext, type StepOptions } from './steps.ts';
+import { checkStep, checkTransaction, type StepContext, type StepOptions } from './steps.ts';
 import type {
   ChildOptions,
   DetachedOptions,
@@ -127,6 +128,15 @@ export class LiveContext implements OrchestrationContext {
     options?: StepOptions,
   ): DurablePromise<Out> {
     const step = checkStep(name, body, options);
+    return this.#code.commands.runStep(step) as DurablePromise<Out>;
+  }
+
+  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+    name: string,
+    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out> {
+    const step = checkTransaction(name, body, options);
     return this.#code.commands.runStep(step) as DurablePromise<Out>;
   }
 

@@ -2,6 +2,7 @@ import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { TagChanges, Tags } from '../model/values/tags.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
@@ -104,6 +105,17 @@ export interface OrchestrationContext<Input = unknown> {
   run<Out>(
     name: string,
     body: (step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out>;
+
+  /**
+   * Runs a step whose writes to the tables of the application commit in the same transaction as its result: exactly once.
+   * A lost claim, an error and a timeout roll back. The closure writes through `tx` only, and can run again after a conflict
+   * in the database. Rejects with code `STEP_FAILED` if it fails.
+   */
+  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+    name: string,
+    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
     options?: StepOptions,
   ): DurablePromise<Out>;
 

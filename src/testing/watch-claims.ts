@@ -54,7 +54,9 @@ export function watchClaims(store: Provider): WatchedProvider {
     const tokens: string[] = [];
     const write: TransactRequest['write'] = async (tx) => {
       const one = await request.write(tx);
-      tokens.push(...(one.kind === 'turn' ? one.ack.lockTokens : [one.ack.lockToken]));
+      // The claim of an instance that gets a message is kept.
+      if (one.kind === 'turn') tokens.push(...one.ack.lockTokens);
+      else if (one.kind !== 'message') tokens.push(one.ack.lockToken);
       return one;
     };
     const call = async (): Promise<CommitResult> => {

@@ -229,6 +229,84 @@ describeEngine('ctx.transaction', (open) => {
     expect(await (await client.runTask(table.read)).result()).toEqual([]);
   });
 
+  it('a transaction step of an orchestration commits its writes and its result together', async () => {
+    const table = newTable();
+    let runs = 0;
+    const flow = orchestration('flow', async (ctx, note: string) => {
+      const length = await ctx.transaction(
+        'write',
+        async (tx, step) => {
+          runs += 1;
+          await table.insert(tx, `${note} ${step.attempt}`);
+          if (step.attempt === 1) throw new Error('not yet');
+          return note.length;
+        },
+        { retry: { maxAttempts: 2, initialDelay: 1 } },
+      );
+      const plain = await ctx.run('plain', async () => 'plain');
+      const again = await ctx.transaction('write', async (tx) => {
+        await table.insert(tx, 'again');
+        return 'again';
+      });
+      return [length, plain, again];
+    });
+    const { client } = await open({ orchestrations: [flow], tasks: [table.create, table.read] });
+    await (await client.runTask(table.create)).result();
+    expect(await (await client.start(flow, 'note')).result()).toEqual([4, 'plain', 'again']);
+    expect(await (await client.runTask(table.read)).result()).toEqual(['again', 'note 2']);
+    expect(runs).toBe(2);
+  });
+
+  it('a transaction step that fails, times out or is nested writes nothing', async () => {
+    const table = newTable();
+    const flow = orchestration('flow', async (ctx) => {
+      const outcomes: unknown[] = [];
+      const attempt = async (body: (tx: StoreTransaction) => unknown, options = {}) => {
+        try {
+          outcomes.push(await ctx.transaction('write', body, options));
+        } catch (error) {
+          if (isPerdureError(error, 'OPERATION_CANCELED')) throw error;
+          outcomes.push((error as { readonly failure?: { readonly code?: string } }).failure?.code);
+        }
+      };
+      await attempt(async (tx) => {
+        await table.insert(tx, 'one');
+        throw Object.assign(new Error('no'), { code: 'OWN' });
+      });
+      await attempt(
+        async (tx) => {
+          await table.insert(tx, 'two');
+          await new Promise(() => undefined);
+        },
+        { attemptTimeout: 50 },
+      );
+      await attempt(async (tx) => {
+        await table.insert(tx, 'three');
+        return { big: 1n };
+      });
+      await attempt(async (tx) => {
+        await table.insert(tx, 'four');
+        await ctx.transaction('inner', async () => 1);
+      });
+      await attempt((tx) => tx.query('COMMIT'));
+      return outcomes;
+    });
+    const { client } = await open({
+      orchestrations: [flow],
+      tasks: [table.create, table.read],
+      cancelGrace: 20,
+    });
+    await (await client.runTask(table.create)).result();
+    expect(await (await client.start(flow)).result()).toEqual([
+      'OWN',
+      'TIMEOUT',
+      'NOT_SERIALIZABLE',
+      'INSIDE_STEP',
+      'TRANSACTION_STATEMENT',
+    ]);
+    expect(await (await client.runTask(table.read)).result()).toEqual([]);
+  });
+
   it('an isolated handler rejects ctx.transaction with TRANSACTION_UNSUPPORTED', async () => {
     const isolated = isolatedActivity<void, string>('isolated', {
       module: new URL('./transaction-in-thread.ts', import.meta.url),

@@ -1,3 +1,4 @@
+import type { StoredMessage } from '../../model/message.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
@@ -28,7 +29,12 @@ export type TransactionAck =
       readonly unlessCanceled?: boolean;
     }
   | { readonly kind: 'turn'; readonly ack: TurnAck }
-  | { readonly kind: 'orchestration'; readonly ack: OrchestrationAck };
+  | { readonly kind: 'orchestration'; readonly ack: OrchestrationAck }
+  /** A message to an instance that the caller holds. The claim is kept. */
+  | {
+      readonly kind: 'message';
+      readonly ack: { readonly lockToken: string; readonly message: StoredMessage };
+    };
 
 /** Writes of the application, and the ack that commits with them. */
 export interface TransactRequest {
@@ -50,9 +56,10 @@ export interface TransactionStore {
    *
    * A provider must:
    * - commit both or none of them (transact/commits-the-writes-and-the-ack, transact/commits-a-turn,
-   *   transact/commits-a-turn-of-a-claim)
+   *   transact/commits-a-turn-of-a-claim, transact/commits-a-message-to-a-held-instance)
    * - return a refused ack with nothing changed, also in the tables of the application
-   *   (transact/a-lost-lease-rolls-back, transact/an-expired-lease-rolls-back, transact/a-refused-turn-rolls-back)
+   *   (transact/a-lost-lease-rolls-back, transact/an-expired-lease-rolls-back, transact/a-refused-turn-rolls-back,
+   *   transact/a-message-needs-a-held-instance)
    * - with `unlessCanceled`, refuse the ack of an item that was asked to stop
    *   (transact/a-canceled-item-rolls-back)
    * - roll back and rethrow if `write` throws (transact/an-error-rolls-back)

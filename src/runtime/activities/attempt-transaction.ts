@@ -140,7 +140,7 @@ export function readTransactionCall(
 }
 
 /** The store of the worker has no transactions for applications. */
-function unsupported(what: string, store: string): PerdureError {
+export function unsupported(what: string, store: string): PerdureError {
   return new PerdureError(
     'TRANSACTION_UNSUPPORTED',
     `ctx.transaction() of ${what} is not supported by the store (${store}). Open a SQLite or PostgreSQL store.`,

@@ -32,7 +32,7 @@ function autocommitting({ db }: Intact): StoreTransaction {
 }
 
 /** Writes with statements that commit at once, then acks in another transaction. */
-const ackSeparately = edit((intact) => async ({ write }) => {
+const ackSeparately = edit((intact, transact) => async ({ write }) => {
   const one = await write(autocommitting(intact));
   const { provider } = intact;
   const results =
@@ -40,7 +40,9 @@ const ackSeparately = edit((intact) => async ({ write }) => {
       ? await provider.ackWorkItems([one.ack])
       : one.kind === 'turn'
         ? await provider.ackTurns([one.ack])
-        : await provider.ackOrchestrationItems([one.ack]);
+        : one.kind === 'orchestration'
+          ? await provider.ackOrchestrationItems([one.ack])
+          : [await transact({ write: async () => one })];
   const [result] = results;
   if (result === undefined) throw new Error('No result.');
   return result;
@@ -53,6 +55,7 @@ export const brokenTransactions: readonly BrokenProvider[] = [
     'transact/an-expired-lease-rolls-back',
     'transact/a-refused-turn-rolls-back',
     'transact/an-error-rolls-back',
+    'transact/a-message-needs-a-held-instance',
   ].map((rejectedBy) => ({
     fault: `the ack is not in the transaction of the writes (${rejectedBy})`,
     rejectedBy,
@@ -86,6 +89,14 @@ export const brokenTransactions: readonly BrokenProvider[] = [
       return one.kind === 'orchestration'
         ? ((await intact.provider.ackOrchestrationItems([one.ack]))[0] ?? { ok: true, claimed: [] })
         : transact(request);
+    }),
+  },
+  {
+    fault: 'a message to a held instance is dropped',
+    rejectedBy: 'transact/commits-a-message-to-a-held-instance',
+    override: edit((intact, transact) => async (request) => {
+      const one = await request.write(autocommitting(intact));
+      return one.kind === 'message' ? { ok: true, claimed: [] } : transact(request);
     }),
   },
   {

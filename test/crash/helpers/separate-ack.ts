@@ -39,9 +39,20 @@ async function acked(provider: Provider, one: TransactionAck): Promise<CommitRes
       ? await provider.ackWorkItems([one.ack])
       : one.kind === 'turn'
         ? await provider.ackTurns([one.ack])
-        : await provider.ackOrchestrationItems([one.ack]);
+        : one.kind === 'orchestration'
+          ? await provider.ackOrchestrationItems([one.ack])
+          : await sendMessage(provider, one.ack);
   if (result === undefined) throw new Error('The ack has no result.');
   return result;
+}
+
+/** Sends the message in a transaction of its own. */
+async function sendMessage(
+  provider: Provider,
+  ack: Extract<TransactionAck, { kind: 'message' }>['ack'],
+): Promise<readonly CommitResult[]> {
+  const result = await provider.transact?.({ write: async () => ({ kind: 'message', ack }) });
+  return result === undefined ? [] : [result];
 }
 
 function beginPostgres(url: string): () => Promise<OwnTransaction> {

@@ -1,6 +1,8 @@
-import { CanceledError } from '../../../model/failures/errors.ts';
+import { CanceledError, LockLostError } from '../../../model/failures/errors.ts';
 import type { TransactionAck, TransactionStore } from '../../contract/transactional.ts';
 import type { CommitResult } from '../../contract/turn.ts';
+import { isHeldBy } from '../../rules/claims.ts';
+import { parseToken } from '../../shared/lock-token.ts';
 import { toCancelInfo } from '../../shared/work-item-row.ts';
 import type { ApplicationTransactions } from '../driver/application-transactions.ts';
 import { Scope } from '../driver/scope.ts';
@@ -56,10 +58,33 @@ async function writeAcks(
       return ackTurns(store, scope, [one.ack]);
     case 'orchestration':
       return ackInstances(store, scope, [one.ack]);
+    case 'message':
+      return [await sendToHeld(store, scope, one.ack)];
     case 'workItem':
       return ackItems(store, scope, [one.ack], (item) => {
         const cancel = one.unlessCanceled === true ? toCancelInfo(item) : null;
         return cancel === null ? undefined : new CanceledError(cancel.reason, cancel.trigger);
       });
   }
+}
+
+/** Sends a message to an instance that the caller holds. */
+async function sendToHeld(
+  store: TransactionParts,
+  scope: Scope,
+  { lockToken, message }: Extract<TransactionAck, { kind: 'message' }>['ack'],
+): Promise<CommitResult> {
+  const { key, secret } = parseToken(lockToken);
+  const batch = store.newBatch(scope);
+  const [, locks] = await scope.begin(
+    batch.instances.lock({ keys: [key] }),
+    store.locks.lock(scope.tx, [key], scope.nowParameter),
+  );
+  const target = batch.instances.get(key);
+  if (!isHeldBy(locks.get(key), secret, scope.now) || target === undefined) {
+    return { ok: false, error: new LockLostError('transact') };
+  }
+  batch.changes.send(scope, target, message);
+  await batch.changes.write(scope, store);
+  return { ok: true, claimed: [] };
 }

@@ -1,4 +1,4 @@
-import { CanceledError } from '../../../model/failures/errors.ts';
+import { CanceledError, LockLostError } from '../../../model/failures/errors.ts';
 import type { TransactionAck, TransactionStore } from '../../contract/transactional.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import { toCancelInfo } from '../../shared/work-item-row.ts';
@@ -27,6 +27,14 @@ function writeAck(store: TransactionParts, scope: Scope, one: TransactionAck): C
       return ackTurn(store, scope, one.ack);
     case 'orchestration':
       return ackInstance(store, scope, one.ack);
+    case 'message': {
+      const { lockToken, message } = one.ack;
+      const row = store.instances.getHeld(lockToken, scope.now);
+      if (row === undefined) return { ok: false, error: new LockLostError('transact') };
+      store.messages.insert(row.instanceKey, message, scope.now);
+      store.locks.touch(row.instanceKey, row.definitionKey, scope.now);
+      return { ok: true, claimed: [] };
+    }
     case 'workItem': {
       const canceled = one.unlessCanceled === true ? cancelOf(store, scope, one.ack) : undefined;
       return canceled ?? ackItem(store, scope, one.ack);

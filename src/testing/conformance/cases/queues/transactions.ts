@@ -10,7 +10,7 @@ import type {
 import type { CommitResult } from '../../../../providers/contract/turn.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectCommitted } from '../../expectations.ts';
-import { event, newTurn, workItem } from '../../sample-data.ts';
+import { event, newTurn, raised, workItem } from '../../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { createTask } from '../../task-helpers.ts';
 import { withTimeLimit } from '../../time-limit.ts';
@@ -151,6 +151,37 @@ export const transactions: Capability = {
         expectCommitted(await writeNote(store, notes, { kind: 'orchestration', ack }));
         assert.deepEqual(await notes.read(), ['one']);
         assert.deepEqual(await store.historyLabels('a'), ['one']);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'transact/commits-a-message-to-a-held-instance',
+      title: 'transact() commits the writes of the application and a message to a held instance',
+      async run(store) {
+        const notes = await NotesTable.create(store);
+        await store.create('a');
+        const item = await store.claimOne();
+        const { lockToken } = item;
+        const ack = { lockToken, message: raised('from the step') };
+        expectCommitted(await writeNote(store, notes, { kind: 'message', ack }));
+        assert.deepEqual(await notes.read(), ['one']);
+        await store.commit(item, { events: [event('one')] });
+        assert.deepEqual(labels(await store.claimOne()), ['from the step']);
+      },
+    },
+    {
+      id: 'transact/a-message-needs-a-held-instance',
+      title: 'a message to an instance that another claim holds rolls back the writes',
+      async run(store) {
+        const notes = await NotesTable.create(store);
+        await store.create('a');
+        const { lockToken } = await store.claimOne();
+        await store.clock.advance(lockMs);
+        const next = await store.claimOne();
+        const ack = { lockToken, message: raised('from the step') };
+        expectLost(await writeNote(store, notes, { kind: 'message', ack }));
+        assert.deepEqual(await notes.read(), []);
+        await store.commit(next, { events: [event('one')] });
         await store.expectIdle();
       },
     },
