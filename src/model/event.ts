@@ -3,13 +3,18 @@ import type { CancelDetails } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { StartSettings } from './start-settings.ts';
+import type { Headers } from './values/headers.ts';
 import type { RecordedTagChanges, Tags } from './values/tags.ts';
 import {
   cancelField,
+  cancelFields,
+  cancelTriggerField,
   cancellationField,
   carriedField,
   decodeFields,
   failureField,
+  headersField,
   inheritedField,
   isCount,
   isText,
@@ -21,11 +26,13 @@ import {
   operationField,
   optionsField,
   parentField,
+  priorityField,
   reasonField,
   tagChangesField,
   tagsField,
   takenChildIdsField,
   targetKindField,
+  timingFields,
   triggerField,
   type FieldChecks,
 } from './values/stored-fields.ts';
@@ -71,6 +78,10 @@ export interface ExecutionStarted extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags of the instance at this time. */
   readonly tags?: Tags;
+  /** The headers of the run. */
+  readonly headers?: Headers;
+  /** The priority of calls that set none. */
+  readonly priority?: number;
   /** Ids that children of the execution before it have. A call with one of them gets a generated id. */
   readonly takenChildIds?: readonly string[];
   /** The writers of the events that a retry or a fork copied, oldest first. */
@@ -109,7 +120,7 @@ interface EventAwaited extends Operation {
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-export interface ChildScheduled extends Operation {
+export interface ChildScheduled extends Operation, StartSettings {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -119,17 +130,15 @@ export interface ChildScheduled extends Operation {
   readonly cancellation?: 'wait' | 'abandon';
   /** Issued inside a shield. */
   readonly shielded?: true;
-  readonly tags?: Tags;
 }
 
 /** The code started a detached instance. */
-export interface DetachedStarted extends Operation {
+export interface DetachedStarted extends Operation, StartSettings {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
   readonly childId: string;
   readonly payload: Payload | null;
-  readonly tags?: Tags;
 }
 
 interface CustomStatusSet extends Operation {
@@ -224,10 +233,8 @@ export interface StepRetried extends StepAnswer {
 }
 
 /** A cancel of the instance was requested. */
-interface CancelRequested extends Recorded {
+interface CancelRequested extends Recorded, CancelDetails {
   readonly kind: 'cancelRequested';
-  readonly reason: string;
-  readonly actor: string | null;
 }
 
 interface TimerFired extends Recorded {
@@ -257,6 +264,8 @@ interface ChildCanceled extends Recorded {
   readonly kind: 'childCanceled';
   readonly operation: number;
   readonly reason: string;
+  /** `timeout`: the timeout of the child has passed. Absent: a request. */
+  readonly trigger?: 'timeout';
 }
 
 /** A detached instance exists: from this start, or from an earlier identical one. */
@@ -353,6 +362,9 @@ export type TerminalEvent =
 /** One entry of the history of an execution. Its id is its position: 1, 2, 3, … */
 export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
 
+/** The fields of `StartSettings`. */
+const settingFields: FieldChecks = [tagsField, headersField, priorityField, ...timingFields];
+
 const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   activityScheduled: [operationField, nameField, optionsField, cancellationField],
   timerCreated: [operationField, ['fireAt', isTime]],
@@ -363,14 +375,14 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     ['version', isTextOrNull],
     ['childId', isText],
     cancellationField,
-    tagsField,
+    ...settingFields,
   ],
   detachedStarted: [
     operationField,
     nameField,
     ['version', isTextOrNull],
     ['childId', isText],
-    tagsField,
+    ...settingFields,
   ],
   customStatusSet: [operationField],
   chunkEmitted: [operationField],
@@ -409,10 +421,10 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   eventReceived: [nameField],
   childCompleted: [operationField],
   childFailed: [operationField, failureField],
-  childCanceled: [operationField, reasonField],
+  childCanceled: [operationField, reasonField, cancelTriggerField],
   detachedConfirmed: [operationField],
   detachedFailed: [operationField, failureField],
-  cancelRequested: [reasonField, ['actor', isTextOrNull]],
+  cancelRequested: cancelFields,
 };
 
 const boundaryFields: Readonly<
@@ -425,6 +437,8 @@ const boundaryFields: Readonly<
     carriedField,
     cancelField,
     tagsField,
+    headersField,
+    priorityField,
     takenChildIdsField,
     inheritedField,
   ],

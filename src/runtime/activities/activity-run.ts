@@ -117,7 +117,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#handler = handler;
     this.#environment = environment;
     this.#context =
-      item.kind === 'activity'
+      item.kind === 'activity' && !handler.isTask
         ? new RunningActivityContext(this, environment)
         : new RunningTaskContext(this, environment);
   }
