@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
+import type { ApplicationTransactions } from './driver/application-transactions.ts';
 import { Audit } from './tables/audit.ts';
 import { AwakeableRows } from './tables/awakeable-rows.ts';
 import { UpdateRows } from './tables/update-rows.ts';
@@ -67,6 +68,7 @@ import { Workers } from './queues/workers.ts';
 
 export interface StoreOptions {
   readonly connections: Connections;
+  readonly applicationTransactions: ApplicationTransactions;
   /** Creates the wake-ups, given the query that they poll with. */
   readonly wakeUps: (query: (flaggedSince: number) => Promise<DueTimes>) => WakeUps;
   /** The estimated clock of the database. */
@@ -140,6 +142,7 @@ export class Store implements QueueAccess {
   readonly series: Series;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
+  readonly applicationTransactions: ApplicationTransactions;
   readonly clock: Clock | undefined;
   readonly #mutexes: InstanceMutexes;
   readonly #dueQuery: DueQuery;
@@ -153,6 +156,7 @@ export class Store implements QueueAccess {
     const { connections, wakeUps, storeClock, quotedSchema: schema, clock, pollMs } = options;
     this.schema = schema;
     this.connections = connections;
+    this.applicationTransactions = options.applicationTransactions;
     this.clock = clock;
     this.#storeClock = storeClock;
     this.#dueQuery = new DueQuery(schema);
@@ -306,6 +310,12 @@ export class Store implements QueueAccess {
     return this.#storeClock.monotonic();
   }
 
+  /** Sends the notifications of a transaction that the caller has committed. */
+  committed(scope: Scope): void {
+    scope.committed();
+    this.wakeUps.announce(scope.effects);
+  }
+
   async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
     const sentAt = this.monotonic();
     const { scope, value } = await this.connections.transaction(operation, async (tx) => {
@@ -334,6 +344,7 @@ export class Store implements QueueAccess {
     await Promise.resolve();
     await Promise.all(this.#batchings.map((batching) => batching.drain()));
     await Promise.allSettled(this.#writings);
+    await this.applicationTransactions.close();
     await this.wakeUps.close();
     await this.connections.close();
   }
