@@ -21,6 +21,7 @@ const openOptions = [
   'logger',
   'clock',
   'telemetry',
+  'codec',
 ];
 
 const workerOptions = [
@@ -59,12 +60,28 @@ export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   if (options.telemetry !== undefined && !isTelemetry(options.telemetry)) {
     throw invalidOption('telemetry', options.telemetry, 'the result of otel() from perdure/otel');
   }
+  checkCodec(options.codec);
   if (options.pollInterval !== undefined) toMs(options.pollInterval, 'pollInterval');
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 1)) {
       throw invalidOption(name, value, 'an integer of 1 or more');
     }
+  }
+}
+
+/** Throws for a value that is no codec. */
+function checkCodec(codec: unknown): void {
+  if (codec === undefined) return;
+  const { encode, decode, hash } = (codec ?? {}) as Partial<Record<string, unknown>>;
+  const isCodec =
+    typeof encode === 'function' &&
+    typeof decode === 'function' &&
+    (hash === undefined || typeof hash === 'function');
+  if (!isCodec) {
+    throw invalid(
+      'Invalid `codec`: it needs the methods encode(bytes, context) and decode(bytes, keyId). Use aesGcm() or gzip() of perdure/codecs.',
+    );
   }
 }
 

@@ -15,6 +15,7 @@ import type { BulkPruneOptions, PruneOptions } from '../management/prune-executi
 import type { RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TracedCall } from '../model/telemetry.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
@@ -110,7 +111,7 @@ import {
   type TaskHandles,
   type TaskRequest,
 } from './starting/task-request.ts';
-import { traced, type CallTelemetry } from './starting/traced-call.ts';
+import { traced, type CallPath, type CallTelemetry } from './starting/traced-call.ts';
 import type { ApplicationTransaction, TransactionClient } from './transaction-client.ts';
 import { clientClosed } from './waiting/instance-errors.ts';
 import {
@@ -126,6 +127,7 @@ export interface ClientParams {
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
 }
 
 /** The public members of a client, local or remote. */
@@ -155,7 +157,7 @@ export abstract class Client implements Submitter {
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
   readonly #guard: () => void;
-  readonly #telemetry: CallTelemetry | undefined;
+  readonly #calls: CallPath;
   readonly #access: InstanceAccess;
   #closed: Promise<void> | undefined;
 
@@ -163,12 +165,13 @@ export abstract class Client implements Submitter {
     backend,
     guard,
     telemetry,
+    middleware,
     payloadLimitBytes = defaultPayloadLimitBytes,
   }: ClientParams) {
     const assertOpen = () => this.assertOpen();
     this.#backend = backend;
     this.#guard = guard ?? (() => undefined);
-    this.#telemetry = telemetry;
+    this.#calls = { telemetry, middleware };
     this.payloadLimitBytes = checkLimit(payloadLimitBytes);
     this.#access = {
       result: (id, options) => this.#result(id, options),
@@ -230,7 +233,7 @@ export abstract class Client implements Submitter {
     const start = await readStart(definition, input, options, this.payloadLimitBytes);
     const id = start.id ?? timeOrderedId(this.#backend.clock.now());
     const { name } = start;
-    await traced(this.#telemetry, { kind: 'start', name, instanceId: id }, (trace) =>
+    await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
       this.#backend.start({ ...start, id, trace }),
     );
     return new Handle(id, this.#access);
@@ -253,7 +256,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const call = await this.#taskCall({ task, input, options });
     const { name, id: instanceId } = call;
-    const run = await traced(this.#telemetry, { kind: 'start', name, instanceId }, (trace) =>
+    const run = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
       this.#backend.runTask({ ...call, trace }),
     );
     return this.taskHandle(run);
@@ -269,7 +272,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const calls: TaskCall[] = [];
     for (const request of readTaskRequests(requests)) calls.push(await this.#taskCall(request));
-    const runs = await traced(this.#telemetry, toBatchCall(calls), (trace) =>
+    const runs = await traced(this.#calls, toBatchCall(calls), (trace) =>
       this.#backend.runTasks(calls.map((call) => ({ ...call, trace }))),
     );
     return runs.map((run) => this.taskHandle(run)) as unknown as TaskHandles<Tasks>;
@@ -322,7 +325,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const { wait, ...stop } = readCancelOptions(options);
     const instanceId = checkInstanceId(id);
-    const result = await traced(this.#telemetry, { kind: 'cancel', instanceId }, () =>
+    const result = await traced(this.#calls, { kind: 'cancel', instanceId }, () =>
       this.#backend.cancel({ instanceId, ...stop }),
     );
     if (!result.found || !wait) return result;
@@ -659,7 +662,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const instanceId = checkInstanceId(id);
     const call = readEventCall(event, value, this.payloadLimitBytes);
-    await traced(this.#telemetry, { kind: 'event', name: call.name, instanceId }, (trace) =>
+    await traced(this.#calls, { kind: 'event', name: call.name, instanceId }, (trace) =>
       this.#backend.raise({ id: instanceId, ...call, trace }),
     );
   }

@@ -110,8 +110,13 @@ export class Emitter {
     const { item, context, store, clock, options } = this.#params;
     context.throwIfCanceled();
     const some = this.#queue.slice(0, most);
-    const { lockToken } = item;
-    const request = { lockToken, chunks: some.map(({ payload }) => payload), ...limits };
+    const { instanceId, lockToken } = item;
+    const request = {
+      instanceId,
+      lockToken,
+      chunks: some.map(({ payload }) => payload),
+      ...limits,
+    };
     const retry = {
       clock,
       logger: options.logger,
