@@ -101,11 +101,7 @@ export class MiddlewareChain {
   }
 
   /** Calls `inner` inside the middleware. */
-  run<Of extends Kind>(
-    kind: Of,
-    call: CallOf<Of>,
-    inner: () => unknown,
-  ): Promise<unknown> {
+  run<Of extends Kind>(kind: Of, call: CallOf<Of>, inner: () => unknown): Promise<unknown> {
     const hooks: readonly Hook<Of>[] = this.#hooks[kind];
     const runFrom = async (index: number): Promise<unknown> => {
       const hook = hooks[index];

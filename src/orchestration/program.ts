@@ -39,7 +39,11 @@ export function createProgram(
 }
 
 /** The call as middleware sees it. */
-function toCall(context: LiveContext, started: ExecutionStarted, input: unknown): OrchestrationCall {
+function toCall(
+  context: LiveContext,
+  started: ExecutionStarted,
+  input: unknown,
+): OrchestrationCall {
   const { instanceId, executionId } = context;
   const { headers = {} } = context as { readonly headers?: Headers };
   return {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { activity, event, orchestration, task } from '../../src/index.ts';
 import { aesGcm, gzip, type PayloadCodec } from '../../src/codecs.ts';
 import {
@@ -36,7 +36,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
       await ctx.emit(`${canary} chunk`);
       return { result: `${canary} result of ${input.text}` };
     },
-    { retry: { maxAttempts: 3, firstDelay: 300, backoff: 1 } },
+    { retry: { maxAttempts: 3, initialDelay: 300, backoff: 'fixed' } },
   );
   const child = orchestration('child', async (_ctx, input: string) => `${input} child output`);
   const failing = orchestration('failing', async (_ctx, input: string) => {
@@ -78,7 +78,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     activities: [flaky],
     tasks: [work, broken],
   });
-  await expect.poll(async () => (await client.get('idle'))?.pending?.[0]?.attempts).toBe(1);
+  await expect.poll(async () => (await client.get('idle'))?.pending?.[0]?.attempt).toBe(2);
   await shoot();
   const job = session.submit(parent, { text: `${canary} job`, round: 2 }, { id: 'job' });
   await client.raiseEvent('idle', go, { text: `${canary} event` });
@@ -154,5 +154,73 @@ describe.each(storeKinds)('encoded payloads on %s', (kind) => {
     expect(failure).toMatchObject({ name: 'Error', code: 'DECLINED' });
     expect(failure?.message).toContain('encoded');
     expect((await client.list({ failureCode: 'DECLINED' })).items).toHaveLength(1);
+  });
+});
+
+describe('encoded payloads over HTTP', () => {
+  const codec = aesGcm({ current: 'k1', keys, hashKey });
+  const twice = task('twice', async (ctx, text: string) => {
+    await ctx.emit(`${text} chunk`);
+    return text + text;
+  });
+  const failing = task('failing', async () => {
+    throw loudError('remote');
+  });
+
+  async function serveStore(store: EncodedStore, options: { readonly codec?: PayloadCodec }) {
+    const perdure = await store.open(options);
+    const server = await serve(perdure, { port: 0 });
+    onTestFinished(() => server.close());
+    return server.url;
+  }
+
+  async function fill(store: EncodedStore): Promise<void> {
+    const perdure = await store.open({ codec });
+    await perdure.startWorker({ tasks: [twice, failing] });
+    const { client } = perdure;
+    await (await client.runTask(twice, canary, { id: 'done' })).result();
+    const run = await client.runTask(failing, undefined, { id: 'failed' });
+    await run.result().catch(() => undefined);
+    await perdure.close();
+  }
+
+  it('a server with the codec returns plain values', async () => {
+    const store = await createEncodedStore('SQLite');
+    await fill(store);
+    const connection = await connect(await serveStore(store, { codec }));
+    const { client } = connection;
+    expect(await client.handle('done').result()).toBe(canary + canary);
+    expect((await client.get('failed'))?.failure?.message).toBe(`${canary} remote`);
+    await connection.close();
+  });
+
+  it('a server without the codec leaves the values to a client that has it', async () => {
+    const store = await createEncodedStore('SQLite');
+    await fill(store);
+    const url = await serveStore(store, {});
+    const without = await connect(url);
+    await expect(without.client.handle('done').result()).rejects.toMatchObject({
+      code: 'CODEC_FAILED',
+    });
+    const response = await fetch(`${url}/v1/instances/done`);
+    expect(containsText(Buffer.from(await response.text()), canary)).toBe(false);
+    expect((await without.client.get('failed'))?.failure?.code).toBe('DECLINED');
+    await without.close();
+
+    const withCodec = await connect(url, { codec });
+    expect(await withCodec.client.handle('done').result()).toBe(canary + canary);
+    expect(await withCodec.client.get('done')).toMatchObject({
+      input: canary,
+      output: canary + canary,
+    });
+    expect((await withCodec.client.get('failed'))?.failure).toMatchObject({
+      code: 'DECLINED',
+      message: `${canary} remote`,
+      details: { card: `${canary} details` },
+    });
+    await withCodec.close();
+    await expect(connect(url, { codec: {} as never })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
   });
 });

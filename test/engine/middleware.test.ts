@@ -123,7 +123,9 @@ describe.each(storeKinds)('middleware on %s', (kind) => {
         return `${String(await next())} through middleware`;
       },
     });
-    const act = activity('act', async () => 'result', { retry: { maxAttempts: 2, firstDelay: 1 } });
+    const act = activity('act', async () => 'result', {
+      retry: { maxAttempts: 2, initialDelay: 1 },
+    });
     const calls = orchestration('calls', async (ctx) => ctx.call(act));
     await perdure.startWorker({ orchestrations: [calls], activities: [act] });
     const handle = await perdure.client.start(calls);
@@ -217,7 +219,11 @@ describe('middleware', () => {
     const results = await Promise.all(
       ids.map(async (id) => (await perdure.client.start(asks, undefined, { id })).result()),
     );
-    expect(results).toEqual([['a', 'a'], ['b', 'b'], ['a', 'a']]);
+    expect(results).toEqual([
+      ['a', 'a'],
+      ['b', 'b'],
+      ['a', 'a'],
+    ]);
   });
 
   it('next() called twice rejects', async () => {

@@ -7,9 +7,14 @@ import { PerdureError } from '../failures/errors.ts';
  * - `~perdure1:<key id>:<base64>`: encoded bytes, as stored.
  * - `~perdure!<reason>`: a payload that could not be decoded, as returned by a read. It is never stored.
  */
-const encodedPrefix = '~perdure1:';
+export const encodedPrefix = '~perdure1:';
 const failedPrefix = '~perdure!';
 const tilde = 126;
+
+/** A payload in a response that is encoded with a codec that the server does not have. */
+export interface EncodedValue {
+  readonly $encoded: string;
+}
 
 /** An encoded payload. */
 export interface Envelope {

@@ -29,6 +29,14 @@ export class PayloadSealer {
     this.#timeoutMs = timeoutMs;
   }
 
+  /** For a reader, which never encodes. */
+  static forReads(codec: Pick<PayloadCodec, 'decode'>): PayloadSealer {
+    const encode = (): never => {
+      throw new Error('this codec only decodes.');
+    };
+    return new PayloadSealer({ encode, decode: (bytes, keyId) => codec.decode(bytes, keyId) });
+  }
+
   /** Returns the text to store. A text that is still encoded is returned unchanged. Rejects with `CODEC_FAILED`. */
   async seal(text: string, context: EncodeContext): Promise<string> {
     if (isEncoded(text)) {

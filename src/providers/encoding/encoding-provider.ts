@@ -341,7 +341,7 @@ async function encodeSchedule(
   const plan = (nowMs: number): SchedulePlan | undefined => {
     const planned = write.plan(nowMs);
     if (planned === undefined) return undefined;
-    const encoded = texts?.(planned, shapes.schedulePlan);
+    const encoded = texts?.(planned);
     if (encoded === undefined) {
       throw new PerdureError(
         'CODEC_FAILED',

@@ -102,7 +102,7 @@ export class PayloadWalker {
     expected: T,
     treatment: Treatment<T>,
     context: EncodeContext,
-  ): Promise<(value: T, treatment: Treatment<T>) => T | undefined> {
+  ): Promise<(value: T) => T | undefined> {
     const found = collect(expected, treatment, 'encode', context);
     const texts = await this.#seal(found);
     return (value) => {

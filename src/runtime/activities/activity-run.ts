@@ -332,9 +332,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const watchdogAt = watchdogMs();
       try {
         return runAsHolder(this, () =>
-          this.#inSpan(() =>
-            this.#around(input, () => handler.run(this.#context, input, item)),
-          ),
+          this.#inSpan(() => this.#around(input, () => handler.run(this.#context, input, item))),
         );
       } finally {
         const ms = performance.now() - begunAt;
@@ -376,7 +374,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#markBegun();
     const context = this.#context;
     const { headers = {} } = context as { readonly headers?: Headers };
-    const shared = { name, instanceId, attempt: failures + 1, input, headers, signal: context.signal };
+    const shared = {
+      name,
+      instanceId,
+      attempt: failures + 1,
+      input,
+      headers,
+      signal: context.signal,
+    };
     const inner = (): unknown => {
       // The middleware may have waited.
       context.throwIfCanceled();

@@ -1,0 +1,18 @@
+import type { WorkItemRenewal } from '../../src/providers/contract/work-queue.ts';
+import { fields, keep, payload } from '../../src/providers/encoding/treatment.ts';
+
+// A type whose fields are all decided compiles.
+fields<WorkItemRenewal>({ instanceId: keep, lockToken: keep, heartbeat: payload });
+
+// @ts-expect-error `heartbeat` has no treatment
+fields<WorkItemRenewal>({ instanceId: keep, lockToken: keep });
+
+// @ts-expect-error `details` is a new field without a treatment
+fields<WorkItemRenewal & { readonly details?: string }>({
+  instanceId: keep,
+  lockToken: keep,
+  heartbeat: payload,
+});
+
+// @ts-expect-error `other` is no field
+fields<WorkItemRenewal>({ instanceId: keep, lockToken: keep, heartbeat: payload, other: keep });
