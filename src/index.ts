@@ -223,6 +223,12 @@ export type {
   TaskCall,
 } from './model/middleware.ts';
 export type { EncodeContext, EncodedBytes, PayloadCodec } from './model/encoding/codec.ts';
+export { folderStore } from './codecs/folder-store.ts';
+export type {
+  ExternalKey,
+  ExternalPayloads,
+  ExternalPayloadStore,
+} from './model/encoding/external-store.ts';
 export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`

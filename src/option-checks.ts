@@ -22,6 +22,7 @@ const openOptions = [
   'clock',
   'telemetry',
   'codec',
+  'externalPayloads',
 ];
 
 const workerOptions = [
@@ -61,6 +62,7 @@ export function checkOpenOptions(store: unknown, options: OpenOptions): void {
     throw invalidOption('telemetry', options.telemetry, 'the result of otel() from perdure/otel');
   }
   checkCodec(options.codec);
+  checkExternalPayloads(options.externalPayloads);
   if (options.pollInterval !== undefined) toMs(options.pollInterval, 'pollInterval');
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];
@@ -82,6 +84,23 @@ function checkCodec(codec: unknown): void {
     throw invalid(
       'Invalid `codec`: it needs the methods encode(bytes, context) and decode(bytes, keyId). Use aesGcm() or gzip() of perdure/codecs.',
     );
+  }
+}
+
+/** Throws for a value that is no store of large payloads. */
+function checkExternalPayloads(external: unknown): void {
+  if (external === undefined) return;
+  checkKeys(external, 'externalPayloads', ['store', 'aboveBytes']);
+  const { store, aboveBytes } = external as Partial<Record<string, unknown>>;
+  for (const method of ['put', 'get', 'delete', 'list']) {
+    if (typeof Reflect.get(Object(store), method) === 'function') continue;
+    throw invalid(
+      `Invalid \`externalPayloads\`: its store has no method ${method}(). Use folderStore(path), or implement ExternalPayloadStore.`,
+    );
+  }
+  if (aboveBytes === undefined) return;
+  if (!Number.isSafeInteger(aboveBytes) || (aboveBytes as number) < 1_024) {
+    throw invalidOption('aboveBytes', aboveBytes, 'an integer of at least 1,024');
   }
 }
 

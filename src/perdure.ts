@@ -2,6 +2,7 @@ import { LocalClient } from './client/local-client.ts';
 import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import type { PayloadCodec } from './model/encoding/codec.ts';
+import type { ExternalPayloads } from './model/encoding/external-store.ts';
 import { PayloadSealer } from './model/encoding/payload-sealer.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import { consoleLogger, type Logger } from './model/logger.ts';
@@ -14,6 +15,9 @@ import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/contract/provider.ts';
 import { encodingProvider } from './providers/encoding/encoding-provider.ts';
+import { ExternalSealer, plainSealer } from './providers/encoding/external-sealer.ts';
+import { ExternalSweeper } from './providers/encoding/external-sweeper.ts';
+import { sweepExternalPayloads } from './providers/encoding/external-sweep.ts';
 import { timedProvider } from './providers/shared/timed-provider.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
@@ -24,6 +28,8 @@ import type { WorkerOptions } from './runtime/options.ts';
 import { safeLogger } from './runtime/safe-logger.ts';
 import { Worker } from './runtime/worker.ts';
 import type { TaskDefinition } from './tasks/task.ts';
+
+const defaultAboveBytes = 128 * 1024;
 
 /** Options of `Perdure.open()`. */
 export interface OpenOptions {
@@ -59,6 +65,8 @@ export interface OpenOptions {
    * need it. Default: none.
    */
   readonly codec?: PayloadCodec;
+  /** Keeps large payloads in another store, for example `folderStore(path)`. All processes need it. Default: none. */
+  readonly externalPayloads?: ExternalPayloads;
 }
 
 /** Definitions and options of a worker. */
@@ -87,6 +95,7 @@ export class Perdure {
   readonly #workers = new Set<Worker>();
   readonly #middleware = new MiddlewareChain();
   #hasStartedWorker = false;
+  readonly #externalSweeper: ExternalSweeper | undefined;
   readonly #metrics: RunMetrics;
   readonly #endGauges: (() => void) | undefined;
   #closed: Promise<void> | undefined;
@@ -99,6 +108,10 @@ export class Perdure {
     this.#endGauges = sink && observeStore(guarded(sink), provider, clock);
     this.#clock = clock;
     this.#options = options;
+    const { externalPayloads: external, logger = consoleLogger } = options;
+    this.#externalSweeper =
+      external &&
+      new ExternalSweeper({ provider, clock, logger: safeLogger(logger), store: external.store });
     this.client = new LocalClient({
       provider,
       clock: this.#clock,
@@ -153,6 +166,16 @@ export class Perdure {
     return this;
   }
 
+  /**
+   * Deletes external payloads of instances that were deleted. Workers do it every 10 minutes. Payloads that were written within
+   * `graceMs` (default 1 hour) stay. Returns the number of deleted payloads.
+   */
+  async sweepExternalPayloads(options: { readonly graceMs?: number } = {}): Promise<number> {
+    const { externalPayloads } = this.#options;
+    if (externalPayloads === undefined) return 0;
+    return sweepExternalPayloads(externalPayloads.store, this.#provider, options);
+  }
+
   /** Starts a worker for these definitions in this process. */
   async startWorker(options: StartWorkerOptions): Promise<Worker> {
     if (this.#closed !== undefined) {
@@ -180,6 +203,7 @@ export class Perdure {
     });
     this.#workers.add(worker);
     this.#hasStartedWorker = true;
+    this.#externalSweeper?.start();
     worker.start();
     return worker;
   }
@@ -198,6 +222,7 @@ export class Perdure {
     // Before the workers stop: a cancel then ends the handlers of attached jobs, and they need not be released.
     await LocalClient.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    await this.#externalSweeper?.stop();
     this.#endGauges?.();
     await this.client.close();
     await this.#provider.close();
@@ -215,10 +240,15 @@ export class Perdure {
 }
 
 /** The store as runtime and client use it. Without a codec: the store itself. */
-function withCodec(store: Provider, { codec, logger = consoleLogger }: OpenOptions): Provider {
-  return codec === undefined
-    ? store
-    : encodingProvider(store, { sealer: new PayloadSealer(codec), logger: safeLogger(logger) });
+function withCodec(
+  store: Provider,
+  { codec, externalPayloads, logger = consoleLogger }: OpenOptions,
+): Provider {
+  if (codec === undefined && externalPayloads === undefined) return store;
+  const inner = codec === undefined ? plainSealer : new PayloadSealer(codec);
+  const { store: external, aboveBytes = defaultAboveBytes } = externalPayloads ?? {};
+  const sealer = external === undefined ? inner : new ExternalSealer(inner, external, aboveBytes);
+  return encodingProvider(store, { sealer, logger: safeLogger(logger), external });
 }
 
 /** Options of the store that are defaults of its workers. */

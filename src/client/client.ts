@@ -203,7 +203,7 @@ export abstract class Client implements Submitter {
     this.schedules = new Schedules({
       backend: backend.schedules,
       payloadLimitBytes,
-      telemetry,
+      calls: this.#calls,
       assertOpen,
     });
   }

@@ -8,7 +8,7 @@ export interface GzipOptions {
   /** Maximum size after decompression, so that a small payload cannot exhaust the memory. Default: 64 MiB. */
   readonly maxBytes?: number;
   /** Applied to the compressed bytes, for example `aesGcm()`. Default: none. */
-  readonly then?: PayloadCodec;
+  readonly inner?: PayloadCodec;
 }
 
 const plainMark = 0;
@@ -19,31 +19,31 @@ const gzipMark = 1;
  * not combine secrets with text that an attacker chooses in one payload. Throws `INVALID_OPTION`.
  */
 export function gzip(options: GzipOptions = {}): PayloadCodec {
-  const given = readFields(options, 'gzip()', ['minBytes', 'maxBytes', 'then']);
-  const { minBytes = 1_024, maxBytes = 64 * 1_024 * 1_024, then } = options;
+  const given = readFields(options, 'gzip()', ['minBytes', 'maxBytes', 'inner']);
+  const { minBytes = 1_024, maxBytes = 64 * 1_024 * 1_024, inner } = options;
   for (const [name, value] of Object.entries({ minBytes, maxBytes })) {
     if (!Number.isSafeInteger(value) || value < 0) {
       throw invalidOption(name, value, 'a number of bytes');
     }
   }
-  if (given.then !== undefined && typeof then?.encode !== 'function') {
-    throw invalidOption('then', given.then, 'a codec');
+  if (given.inner !== undefined && typeof inner?.encode !== 'function') {
+    throw invalidOption('inner', given.inner, 'a codec');
   }
 
   const codec: PayloadCodec = {
     async encode(bytes, context) {
       const packed = await pack(bytes, minBytes);
-      return then === undefined ? { keyId: 'gzip', bytes: packed } : then.encode(packed, context);
+      return inner === undefined ? { keyId: 'gzip', bytes: packed } : inner.encode(packed, context);
     },
     async decode(bytes, keyId) {
-      const packed = then === undefined ? bytes : await then.decode(bytes, keyId);
+      const packed = inner === undefined ? bytes : await inner.decode(bytes, keyId);
       const content = packed.subarray(1);
       if (packed[0] === plainMark) return content;
       if (packed[0] !== gzipMark) throw new Error('the payload was not written by gzip().');
       return transform(content, new DecompressionStream('gzip'), maxBytes);
     },
   };
-  const hash = then?.hash?.bind(then);
+  const hash = inner?.hash?.bind(inner);
   return hash === undefined ? codec : { ...codec, hash };
 }
 

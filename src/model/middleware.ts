@@ -5,12 +5,14 @@ import type { Headers } from './work-item-options.ts';
 /** Runs the rest of a call: the later middleware, then the handler. Returns its result. Can be called once. */
 export type Next = () => Promise<unknown>;
 
-/** A call of a client that changes an instance. */
+/** A call of a client that changes an instance or a schedule. */
 export interface ClientCall {
-  readonly kind: 'start' | 'event' | 'cancel';
-  /** The orchestration, task or event. Absent for a cancel. */
+  /** `schedule`: `schedules.put`. `trigger`: `schedules.trigger` and `schedules.backfill`. */
+  readonly kind: 'start' | 'event' | 'cancel' | 'schedule' | 'trigger';
+  /** The orchestration, task, event or schedule. Absent for a cancel. */
   readonly name?: string | undefined;
-  readonly instanceId: string;
+  /** Absent for a schedule, and for a call that starts several runs. */
+  readonly instanceId?: string | undefined;
 }
 
 /** A run of the code of an orchestration. */
@@ -57,7 +59,7 @@ export interface TaskCall {
  * throws is the error of the call.
  */
 export interface Middleware {
-  /** Around calls of `client` that change an instance: starts, events and cancels. */
+  /** Around calls of `client`: starts, events, cancels and changes of schedules. */
   readonly client?: (call: ClientCall, next: Next) => unknown;
   /**
    * Around the code of orchestrations. It runs again with every replay, so it follows the rules of orchestration code: it

@@ -201,7 +201,7 @@ describe('codecs that fail', () => {
       () => aesGcm({ current: 'k1', keys, hashKey, cacheMs: -1 }),
       () => aesGcm({ current: 'k1', keys, hashKey, key: 1 } as never),
       () => gzip({ minBytes: -1 }),
-      () => gzip({ then: {} as never }),
+      () => gzip({ inner: {} as never }),
     ];
     for (const call of invalid) {
       expect(call).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));

@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { activity, event, orchestration, task } from '../../src/index.ts';
 import { aesGcm, gzip, type PayloadCodec } from '../../src/codecs.ts';
+import { connect } from '../../src/remote.ts';
+import { serve } from '../../src/server.ts';
 import {
   containsText,
   createEncodedStore,
@@ -115,7 +117,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
 describe.each(storeKinds)('encoded payloads on %s', (kind) => {
   it('no payload is readable in the store while everything runs', async () => {
     const store = await createEncodedStore(kind);
-    const codec = gzip({ then: aesGcm({ current: 'k1', keys, hashKey }) });
+    const codec = gzip({ inner: aesGcm({ current: 'k1', keys, hashKey }) });
     const shots = await runEverything(store, codec);
     expect(shots.map((bytes) => containsText(bytes, canary))).toEqual([false, false, false, false]);
     // Names, codes and kinds stay readable.

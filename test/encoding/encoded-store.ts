@@ -19,16 +19,16 @@ export const storeKinds: readonly StoreKind[] = ['SQLite', 'PostgreSQL'];
 /** Creates an empty store. It is removed when the test ends. */
 export async function createEncodedStore(kind: StoreKind): Promise<EncodedStore> {
   const opened: Perdure[] = [];
-  const { url, readAll, remove } = await (kind === 'SQLite' ? sqliteFile() : database());
+  const target = await (kind === 'SQLite' ? sqliteFile() : database());
   onTestFinished(async () => {
     for (const perdure of opened) await perdure.close();
-    await remove();
+    await target.remove();
   });
   return {
-    readAll,
+    readAll: () => target.readAll(),
     async open(options = {}) {
       const shared = { logger: silentLogger, pollInterval: 100 };
-      const perdure = await Perdure.open(url, { ...shared, ...options });
+      const perdure = await Perdure.open(target.url, { ...shared, ...options });
       opened.push(perdure);
       return perdure;
     },
@@ -48,7 +48,8 @@ async function sqliteFile() {
 }
 
 async function database() {
-  const { url, drop } = await createMigratedDatabase();
+  const created = await createMigratedDatabase();
+  const { url } = created;
   return {
     url,
     async readAll() {
@@ -69,7 +70,7 @@ async function database() {
           .join('\n'),
       );
     },
-    remove: drop,
+    remove: () => created.drop(),
   };
 }
 

@@ -20,7 +20,7 @@ export function traced<Result>(
   const inSpan = () =>
     telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
   if (middleware === undefined || middleware.isEmpty('client')) return inSpan();
-  const { kind, name, instanceId = '' } = call;
+  const { kind, name, instanceId } = call;
   return middleware.run('client', { kind, name, instanceId }, inSpan) as Promise<Result>;
 }
 

@@ -5,9 +5,11 @@ import { PerdureError } from '../failures/errors.ts';
  * for an encoded one.
  *
  * - `~perdure1:<key id>:<base64>`: encoded bytes, as stored.
+ * - `~perdure2:<key>`: the key of a payload in an external store, as stored.
  * - `~perdure!<reason>`: a payload that could not be decoded, as returned by a read. It is never stored.
  */
 export const encodedPrefix = '~perdure1:';
+const externalPrefix = '~perdure2:';
 const failedPrefix = '~perdure!';
 const tilde = 126;
 
@@ -34,7 +36,9 @@ export function isEncoded(text: string): boolean {
   // Called for every payload: one comparison unless the text starts with a tilde.
   return (
     text.charCodeAt(0) === tilde &&
-    (text.startsWith(encodedPrefix) || text.startsWith(failedPrefix))
+    (text.startsWith(encodedPrefix) ||
+      text.startsWith(externalPrefix) ||
+      text.startsWith(failedPrefix))
   );
 }
 
@@ -57,6 +61,16 @@ export function readEnvelope(text: string): Envelope | undefined {
   return { keyId, bytes: fromBase64(text.slice(end + 1)) };
 }
 
+/** Returns the text to store for a payload in an external store. */
+export function externalEnvelope(key: string): string {
+  return `${externalPrefix}${key}`;
+}
+
+/** Returns the key of a payload in an external store. `undefined` for another text. */
+export function readExternalKey(text: string): string | undefined {
+  return text.startsWith(externalPrefix) ? text.slice(externalPrefix.length) : undefined;
+}
+
 /** Returns the text that stands for a payload that could not be decoded. */
 export function undecoded(reason: string): string {
   return `${failedPrefix}${reason}`;
@@ -70,6 +84,8 @@ export function encodedError(text: string): PerdureError {
 /** Explains why a text is still encoded. Contains no part of the payload. */
 export function reasonOf(text: string): string {
   if (text.startsWith(failedPrefix)) return text.slice(failedPrefix.length);
+  if (text.startsWith(externalPrefix))
+    return 'A payload is in an external store. Pass `externalPayloads` with this store.';
   const keyId = text.slice(encodedPrefix.length).split(':', 1)[0] ?? '';
   return `A payload is encoded with key ${JSON.stringify(keyId)}. Pass the \`codec\` that has this key.`;
 }

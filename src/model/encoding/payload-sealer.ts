@@ -20,6 +20,7 @@ const maxCheckedKeys = 1_000;
 
 /** Applies a codec to texts: checks its results, limits its time and retries `encode`. */
 export class PayloadSealer {
+  readonly isPlain = false;
   readonly #codec: PayloadCodec;
   readonly #timeoutMs: number;
   readonly #checkedKeys = new Set<string>();

@@ -5,14 +5,15 @@ import type { TransactionalWrites, TransactionConnection } from '../contract/tra
 import type { EventView, ViewedEvent } from '../contract/views.ts';
 import type { EncodeContext } from '../../model/encoding/codec.ts';
 import { isEncoded } from '../../model/encoding/envelope.ts';
-import type { PayloadSealer } from '../../model/encoding/payload-sealer.ts';
+import type { ExternalPayloadStore } from '../../model/encoding/external-store.ts';
 import { encodeBlockedDetails } from '../../model/failures/blocked.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import { byteLength } from '../../model/values/payload.ts';
 import { CallOrder } from './call-order.ts';
-import { PayloadWalker } from './payload-walker.ts';
+import { markForks } from './external-forks.ts';
+import { PayloadWalker, type TextSealer } from './payload-walker.ts';
 import * as shapes from './shapes.ts';
 import { list, optional } from './treatment.ts';
 
@@ -32,7 +33,16 @@ const maxHeartbeatMs = 1_000;
  */
 export function encodingProvider(
   inner: Provider,
-  { sealer, logger }: { readonly sealer: PayloadSealer; readonly logger: Logger },
+  {
+    sealer,
+    logger,
+    external,
+  }: {
+    readonly sealer: TextSealer;
+    readonly logger: Logger;
+    /** The store of large payloads, if there is one. */
+    readonly external?: ExternalPayloadStore | undefined;
+  },
 ): Provider {
   const walker = new PayloadWalker(sealer);
   const order = new CallOrder();
@@ -151,11 +161,11 @@ export function encodingProvider(
     getInstances: async (...args) =>
       decode(await inner.getInstances(...args), list(optional(shapes.instanceRecord))),
     listInstances: async (params) => {
-      assertNoText(params.filter);
+      if (!sealer.isPlain) assertNoText(params.filter);
       return decode(await inner.listInstances(params), shapes.listResult);
     },
     countInstances: async (params) => {
-      assertNoText(params.filter);
+      if (!sealer.isPlain) assertNoText(params.filter);
       return inner.countInstances(params);
     },
     listDefinitions: (params) => inner.listDefinitions(params),
@@ -279,7 +289,10 @@ export function encodingProvider(
       }),
     forkInstances: (forks) =>
       walker.writeEach(forks, shapes.instanceFork, {
-        call: (encoded) => inner.forkInstances(encoded),
+        call: async (encoded) => {
+          if (external !== undefined) await markForks(external, inner, encoded);
+          return inner.forkInstances(encoded);
+        },
         failed: (error) => ({ kind: 'refused', error }),
       }),
     inspectInstance: async (params) =>

@@ -1,8 +1,19 @@
 import { setImmediate } from 'node:timers';
 import type { EncodeContext } from '../../model/encoding/codec.ts';
-import type { PayloadSealer } from '../../model/encoding/payload-sealer.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
 import type { Treatment, Walk } from './treatment.ts';
+
+/** Replaces texts by what is stored, and back. */
+export interface TextSealer {
+  /** Whether texts stay readable, so that failures need not be hidden. */
+  readonly isPlain: boolean;
+  /** Returns the text to store. Rejects with `CODEC_FAILED`. */
+  seal(text: string, context: EncodeContext): Promise<string>;
+  /** Returns the text that was stored, or one that stands for an error. Never rejects. */
+  open(text: string): Promise<string>;
+  /** Returns a text that is equal for equal texts. Rejects with `CODEC_FAILED`. */
+  hash(text: string): Promise<string>;
+}
 
 interface Found {
   readonly kind: 'text' | 'hash';
@@ -12,19 +23,19 @@ interface Found {
 
 /** Encodes and decodes the payloads of values. */
 export class PayloadWalker {
-  readonly #sealer: PayloadSealer;
+  readonly #sealer: TextSealer;
   readonly #pending = new Set<Promise<unknown>>();
 
-  constructor(sealer: PayloadSealer) {
+  constructor(sealer: TextSealer) {
     this.#sealer = sealer;
   }
 
   /** Decodes the payloads of a value. Never rejects: see `PayloadSealer.open`. */
   readonly decode = async <T>(value: T, treatment: Treatment<T>): Promise<T> => {
-    const found = collect(value, treatment, 'decode');
+    const found = this.#collect(value, treatment, 'decode');
     if (found.length === 0) return value;
     const texts = await Promise.all(found.map(({ text }) => this.#sealer.open(text)));
-    return replace(value, treatment, 'decode', texts);
+    return this.#replace(value, treatment, 'decode', texts);
   };
 
   /** Encodes the payloads of a value. Rejects with `CODEC_FAILED`. */
@@ -33,9 +44,9 @@ export class PayloadWalker {
     treatment: Treatment<T>,
     context: EncodeContext = {},
   ): Promise<T> => {
-    const found = collect(value, treatment, 'encode', context);
+    const found = this.#collect(value, treatment, 'encode', context);
     if (found.length === 0) return value;
-    return replace(value, treatment, 'encode', await this.#seal(found));
+    return this.#replace(value, treatment, 'encode', await this.#seal(found));
   };
 
   /** Resolves when no value is being encoded and the calls that waited for one were made. */
@@ -103,14 +114,47 @@ export class PayloadWalker {
     treatment: Treatment<T>,
     context: EncodeContext,
   ): Promise<(value: T) => T | undefined> {
-    const found = collect(expected, treatment, 'encode', context);
+    const found = this.#collect(expected, treatment, 'encode', context);
     const texts = await this.#seal(found);
     return (value) => {
-      const now = collect(value, treatment, 'encode', context);
+      const now = this.#collect(value, treatment, 'encode', context);
       const isSame =
         now.length === found.length && now.every(({ text }, index) => text === found[index]?.text);
-      return isSame ? replace(value, treatment, 'encode', texts) : undefined;
+      return isSame ? this.#replace(value, treatment, 'encode', texts) : undefined;
     };
+  }
+
+  #collect<T>(
+    value: T,
+    treatment: Treatment<T>,
+    direction: Walk['direction'],
+    context: EncodeContext = {},
+  ): readonly Found[] {
+    const found: Found[] = [];
+    const add = (kind: Found['kind']) => (text: string) => {
+      found.push({ kind, text, context: walk.context });
+      return text;
+    };
+    const { isPlain } = this.#sealer;
+    const walk: Walk = { direction, isPlain, context, text: add('text'), hash: add('hash') };
+    treatment(value, walk);
+    return found;
+  }
+
+  #replace<T>(
+    value: T,
+    treatment: Treatment<T>,
+    direction: Walk['direction'],
+    texts: readonly string[],
+  ): T {
+    let next = 0;
+    const take = (): string => {
+      const text = texts[next] as string;
+      next += 1;
+      return text;
+    };
+    const { isPlain } = this.#sealer;
+    return treatment(value, { direction, isPlain, context: {}, text: take, hash: take });
   }
 
   #seal(found: readonly Found[]): Promise<readonly string[]> {
@@ -124,37 +168,6 @@ export class PayloadWalker {
     sealed.then(forget, forget);
     return sealed;
   }
-}
-
-function collect<T>(
-  value: T,
-  treatment: Treatment<T>,
-  direction: Walk['direction'],
-  context: EncodeContext = {},
-): readonly Found[] {
-  const found: Found[] = [];
-  const add = (kind: Found['kind']) => (text: string) => {
-    found.push({ kind, text, context: walk.context });
-    return text;
-  };
-  const walk: Walk = { direction, context, text: add('text'), hash: add('hash') };
-  treatment(value, walk);
-  return found;
-}
-
-function replace<T>(
-  value: T,
-  treatment: Treatment<T>,
-  direction: Walk['direction'],
-  texts: readonly string[],
-): T {
-  let next = 0;
-  const take = (): string => {
-    const text = texts[next] as string;
-    next += 1;
-    return text;
-  };
-  return treatment(value, { direction, context: {}, text: take, hash: take });
 }
 
 async function within<T>(encoded: Promise<T>, maxMs: number): Promise<T> {

@@ -522,6 +522,7 @@ const scheduleDefinition = fields<ScheduleDefinition>({
   jitterMs: keep,
   overlap: keep,
   bufferLimit: keep,
+  trace: keep,
   target: (value, walk) =>
     Object.hasOwn(targets, value?.kind)
       ? (targets[value.kind] as Treatment<typeof value>)(value, walk)

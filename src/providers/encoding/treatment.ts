@@ -10,6 +10,8 @@ import { parseJson } from '../../model/values/payload.ts';
  */
 export interface Walk {
   readonly direction: 'encode' | 'decode';
+  /** Whether stored texts stay readable. */
+  readonly isPlain: boolean;
   context: EncodeContext;
   /** Returns what replaces a text. In the first walk: the text itself. */
   readonly text: (text: string) => string;
@@ -105,6 +107,7 @@ export const failure: Treatment<Failure> = (value, walk) =>
   walk.direction === 'encode' ? sealFailure(value, walk) : openFailure(value, walk);
 
 function sealFailure(value: Failure, walk: Walk): Failure {
+  if (walk.isPlain) return value;
   // The failure of a codec has no payload, and must be stored while the codec fails.
   if (isSealedFailure(value) || (value.platform === true && value.code === 'CODEC_FAILED'))
     return value;
@@ -122,7 +125,7 @@ function sealFailure(value: Failure, walk: Walk): Failure {
 function openFailure(value: Failure, walk: Walk): Failure {
   if (!isSealedFailure(value)) return value;
   const opened = walk.text(value.sealed);
-  if (isUndecoded(opened)) return { ...value, message: reasonOf(opened) } as Failure;
+  if (isUndecoded(opened)) return { ...value, message: reasonOf(opened) };
   const hidden = parseObject(opened);
   if (hidden === undefined) return value;
   const { sealed: _, ...visible } = value;
