@@ -10,16 +10,19 @@ export class CallOrder {
     call: (prepared: Arguments) => Promise<Result>,
   ): Promise<Result> {
     const earlier = keys.map((key) => this.#last.get(key));
-    let result: Promise<Result> | undefined;
-    const made = Promise.allSettled([prepared, ...earlier]).then(async () => {
-      result = call(await prepared);
-    });
+    // In an object, so that awaiting it does not await the result of the call.
+    const make = async (): Promise<{ readonly result: Promise<Result> }> => {
+      await Promise.allSettled([prepared, ...earlier]);
+      return { result: call(await prepared) };
+    };
+    const made = make();
     for (const key of keys) this.#last.set(key, made);
+    let result: Promise<Result>;
     try {
-      await made;
+      ({ result } = await made);
     } finally {
       for (const key of keys) if (this.#last.get(key) === made) this.#last.delete(key);
     }
-    return await (result as Promise<Result>);
+    return await result;
   }
 }

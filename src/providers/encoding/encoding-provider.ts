@@ -1,4 +1,4 @@
-import type { Hint, Provider } from '../contract/provider.ts';
+import type { CompletedOutput, Hint, Provider } from '../contract/provider.ts';
 import type { InstanceConditions } from '../contract/instances.ts';
 import type { SchedulePlan, ScheduleWrite } from '../contract/schedules.ts';
 import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
@@ -134,9 +134,9 @@ export function encodingProvider(
         await walker.encodeEach(
           renewals,
           shapes.workItemRenewal,
-          ({ heartbeat: _, ...renewal }, error) => {
+          ({ instanceId, lockToken }, error) => {
             warn(error, 'a heartbeat');
-            return renewal;
+            return { lockToken, ...(instanceId !== undefined && { instanceId }) };
           },
           maxHeartbeatMs,
         ),
@@ -313,22 +313,23 @@ export function encodingProvider(
 /** Decodes the outputs of completed instances. A hint can arrive late, and without outputs. */
 function decodeHints(walker: PayloadWalker, listener: (hint: Hint) => void): (hint: Hint) => void {
   return (hint) => {
-    if (hint.kind !== 'finished' || hint.outputs === undefined) {
-      listener(hint);
-      return;
-    }
-    const { outputs, ...others } = hint;
-    const decoded = walker.decode([...outputs.values()], list(shapes.completedOutput));
-    void decoded.then((values) => {
-      const readable = [...outputs.keys()].flatMap((id, index) => {
-        const value = values[index];
-        const isReadable =
-          value !== undefined && (value.output === null || !isEncoded(value.output));
-        return isReadable ? [[id, value] as const] : [];
-      });
-      listener({ ...others, outputs: new Map(readable) });
-    });
+    if (hint.kind !== 'finished' || hint.outputs === undefined) listener(hint);
+    else void decodeOutputs(walker, hint, hint.outputs).then(listener);
   };
+}
+
+async function decodeOutputs(
+  walker: PayloadWalker,
+  hint: Extract<Hint, { readonly kind: 'finished' }>,
+  outputs: ReadonlyMap<string, CompletedOutput>,
+): Promise<Hint> {
+  const values = await walker.decode([...outputs.values()], list(shapes.completedOutput));
+  const readable = [...outputs.keys()].flatMap((id, index) => {
+    const value = values[index];
+    const isReadable = value !== undefined && (value.output === null || !isEncoded(value.output));
+    return isReadable ? [[id, value] as const] : [];
+  });
+  return { ...hint, outputs: new Map(readable) };
 }
 
 /**

@@ -1,7 +1,7 @@
 const segmentLength = 100;
 
 /** Returns the folder of an instance's payloads. The id is readable in it, as it is in the database. */
-export function folderOf(instanceId: string): string {
+function folderOf(instanceId: string): string {
   const encoded = Buffer.from(instanceId).toString('base64url');
   const segments = encoded.match(new RegExp(`.{1,${segmentLength}}`, 'g')) ?? ['-'];
   return `i/${segments.join('/')}`;

@@ -5,7 +5,7 @@ import { forkPrefix, parseKey } from './external-keys.ts';
 const pageSize = 1_000;
 
 /** A payload is written before the row that refers to it. It is never deleted within this time. */
-export const defaultGraceMs = 60 * 60_000;
+const defaultGraceMs = 60 * 60_000;
 
 /**
  * Deletes the external payloads of instances that do not exist, unless a fork of the instance does. Needs no record of
