@@ -44,6 +44,7 @@ const workerOptions = [
   'exitWhenBlocked',
   'warmCacheBytes',
   'payloadLimitBytes',
+  'streamLimitBytes',
   'onNondeterminism',
   'onUnawaited',
   'buildId',

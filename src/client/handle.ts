@@ -10,6 +10,7 @@ import type { RetryOptions } from './managing/rerun-request.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
 import type { EventArguments } from './starting/start-request.ts';
+import type { StreamEntry, StreamOptions } from './watching/stream-reader.ts';
 
 /** Options of a wait for an instance. */
 export interface WaitOptions {
@@ -37,6 +38,7 @@ export interface InstanceAccess {
   pause(instanceId: string, options?: PauseOptions): Promise<PauseResult>;
   resume(instanceId: string, options?: ResumeOptions): Promise<PauseResult>;
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
+  stream(instanceId: string, options?: StreamOptions): AsyncGenerator<StreamEntry, void, undefined>;
 }
 
 /** A reference to one instance by its id. Several handles may refer to the same instance. */
@@ -60,6 +62,14 @@ export class Handle<Output = unknown> {
   /** Reads the instance. Rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#access.status(this.id) as Promise<InstanceInfo<Output>>;
+  }
+
+  /** Reads the chunks that the run emits, until it has ended: see `Client.stream`. */
+  stream<Chunk = unknown>(
+    options?: StreamOptions,
+  ): AsyncGenerator<StreamEntry<Chunk>, void, undefined> {
+    const entries = this.#access.stream(this.id, options);
+    return entries as AsyncGenerator<StreamEntry<Chunk>, void, undefined>;
   }
 
   /** Sends an external event to the instance, which buffers it until its code waits for it. */

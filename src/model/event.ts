@@ -138,6 +138,12 @@ interface CustomStatusSet extends Operation {
   readonly payload: Payload | null;
 }
 
+/** The code emitted a chunk to the stream of its instance. */
+interface ChunkEmitted extends Operation {
+  readonly kind: 'chunkEmitted';
+  readonly payload: Payload | null;
+}
+
 /** The code changed the tags of the instance. */
 interface TagsSet extends Operation {
   readonly kind: 'tagsSet';
@@ -279,6 +285,7 @@ export type CommandEvent =
   | ChildScheduled
   | DetachedStarted
   | CustomStatusSet
+  | ChunkEmitted
   | TagsSet
   | OperationWithdrawn;
 
@@ -330,6 +337,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     tagsField,
   ],
   customStatusSet: [operationField],
+  chunkEmitted: [operationField],
   tagsSet: [operationField, tagChangesField],
   operationWithdrawn: [
     ['target', isCount],

@@ -214,6 +214,17 @@ export class Commands implements OperationOwner {
     });
   }
 
+  /** Emits a chunk to the stream of the instance. Also works in a canceled scope. */
+  emit(payload: Payload | null): void {
+    if (this.#host.hasEnded(this.#host.enter('emit'))) return;
+    this.#host.record({
+      kind: 'chunkEmitted',
+      at: this.#host.nowMs,
+      operation: this.#next('chunk', ''),
+      payload,
+    });
+  }
+
   /** Merges tags. Also works in a canceled scope. Throws `INVALID_OPTION` for too many tags. */
   setTags(changes: RecordedTagChanges): void {
     if (this.#host.hasEnded(this.#host.enter('setTags'))) return;

@@ -58,6 +58,11 @@ export interface WorkerOptions {
   readonly warmCacheBytes?: number;
   /** Maximum size of an input, result or event, in bytes. Default: 2 MiB. */
   readonly payloadLimitBytes?: number;
+  /**
+   * Maximum size of the stream of a run, in bytes: the JSON of its chunks, and 64 bytes for each. The oldest chunks are
+   * dropped. Default: 8 MiB; at least 64 KiB.
+   */
+  readonly streamLimitBytes?: number;
   /** Handling of nondeterminism. Default: `'block'`, which retries until a deploy agrees with the history. */
   readonly onNondeterminism?: 'block' | 'fail';
   /**
@@ -98,6 +103,7 @@ export interface ResolvedOptions {
   readonly maxClaims: number;
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
+  readonly streamLimitBytes: number;
   readonly onNondeterminism: 'block' | 'fail';
   readonly onUnawaited: 'warn' | 'fail';
   readonly buildId: string;
@@ -158,6 +164,11 @@ export function resolveOptions(
       'payloadLimitBytes',
       options.payloadLimitBytes ?? defaultPayloadLimitBytes,
       1,
+    ),
+    streamLimitBytes: whole(
+      'streamLimitBytes',
+      options.streamLimitBytes ?? 8 * 1024 * 1024,
+      64 * 1024,
     ),
     onNondeterminism,
     onUnawaited,

@@ -29,6 +29,7 @@ import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
+import { brokenRecordedStreams } from './broken/recorded-streams.ts';
 import { brokenStreams } from './broken/streams.ts';
 import { brokenTakeovers } from './broken/takeovers.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
@@ -73,6 +74,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenSessions,
   ...brokenJobs,
   ...brokenStreams,
+  ...brokenRecordedStreams,
   ...brokenUnclaimedWork,
   ...brokenInspection,
   ...brokenReruns,

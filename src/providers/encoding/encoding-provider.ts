@@ -279,6 +279,8 @@ export function encodingProvider(
     appendChunks: async (requests) =>
       inner.appendChunks(await encode(requests, list(shapes.appendChunks))),
     readChunks: async (params) => decode(await inner.readChunks(params), shapes.chunkPage),
+    readStream: async (params) =>
+      decode(await inner.readStream(params), optional(shapes.streamPage)),
 
     // Retries, forks and reads for operators
     findUnclaimedWork: (params) => inner.findUnclaimedWork(params),

@@ -40,9 +40,16 @@ import type {
   SessionRecord,
   ShutdownResult,
 } from '../contract/sessions.ts';
-import type { AppendChunks, ChunkPage, StreamChunk } from '../contract/streams.ts';
+import type {
+  AppendChunks,
+  ChunkPage,
+  RecordedChunk,
+  StreamChunk,
+  StreamPage,
+} from '../contract/streams.ts';
 import type { NewTask } from '../contract/tasks.ts';
 import type {
+  EmittedChunks,
   NewChild,
   NewWorkItem,
   OutgoingMessage,
@@ -240,6 +247,7 @@ const turn = fields<Turn>({
   timerWithdrawals: keep,
   customStatus: payload,
   tags: keep,
+  emitted: fields<EmittedChunks>({ chunks: list(text), source: keep, maxBytes: keep }),
   bufferedEvents: keep,
   outcome: turnOutcome,
 });
@@ -478,13 +486,28 @@ export const abandonedResult = fields<AbandonedResult>({
 });
 
 export const appendChunks = fields<AppendChunks>(
-  { instanceId: keep, lockToken: keep, chunks: list(text), maxChunks: keep, maxBytes: keep },
+  {
+    instanceId: keep,
+    lockToken: keep,
+    chunks: list(text),
+    maxChunks: keep,
+    maxBytes: keep,
+    record: keep,
+  },
   ofInstance,
 );
 
 export const chunkPage = fields<ChunkPage>({
   chunks: list(fields<StreamChunk>({ seq: keep, payload: text })),
   over: keep,
+});
+
+export const streamPage = fields<StreamPage>({
+  incarnation: keep,
+  chunks: list(fields<RecordedChunk>({ seq: keep, payload: text, at: keep, source: keep })),
+  lastSeq: keep,
+  hasEnded: keep,
+  isJob: keep,
 });
 
 const targets: {

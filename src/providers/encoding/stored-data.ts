@@ -50,6 +50,7 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
   },
   detachedStarted: { operation, name, version: keep, childId: keep, tags: keep },
   customStatusSet: { operation },
+  chunkEmitted: { operation },
   tagsSet: { operation, tags: keep },
   operationWithdrawn: {
     target: keep,

@@ -18,6 +18,7 @@ import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -38,6 +39,7 @@ interface Row {
   readonly items: number;
   readonly isJob: boolean;
   readonly isTagged: boolean;
+  readonly hasStream: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -70,6 +72,7 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly streamRows: StreamRows;
 }
 
 /**
@@ -121,6 +124,7 @@ export class TreeDeletions {
     if (rows.length === 0) return;
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
       this.#parts;
+    const { streamRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -151,6 +155,11 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      streamRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasStream }) => hasStream)),
+        maxEventsPerCall,
+      ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
@@ -190,6 +199,8 @@ function statements(schema: string) {
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           tags IS NOT NULL AS "isTagged",
+          (SELECT 1 FROM ${schema}.streams AS stream
+            WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

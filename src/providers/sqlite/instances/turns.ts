@@ -18,14 +18,17 @@ import {
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions, PauseRows } from '../tables/pause-rows.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
+import { commitEmitted } from './emitted-chunks.ts';
 
 /** Commits turns, for acks, fast paths and starts. */
 export class Turns {
@@ -43,6 +46,7 @@ export class Turns {
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
+  readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -59,6 +63,8 @@ export class Turns {
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
     readonly instanceHeaders: InstanceHeaders;
+    readonly chunkRows: ChunkRows;
+    readonly streamRows: StreamRows;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -74,6 +80,7 @@ export class Turns {
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
+    this.#streams = parts;
   }
 
   /** Writes a turn and releases the instance. */
@@ -158,6 +165,7 @@ export class Turns {
       this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
     }
     if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
+    if (turn.emitted !== undefined) commitEmitted(this.#streams, scope, target, turn.emitted);
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
       scope.effects.statusSet.add(target.instanceId);
