@@ -15,6 +15,7 @@ const different = [
     'session/list-ends-at-its-bytes',
     'stream/is-bounded-in-bytes',
     'stream/reading-makes-room',
+    'record/drops-the-oldest',
     'read/instances-end-at-their-bytes',
     'read/list-ends-at-its-bytes',
     'read/history-ends-at-its-bytes',
