@@ -93,6 +93,8 @@ export function encodingProvider(
       decode(await inner.fetchOrchestrationItems(params), list(shapes.orchestrationItem)),
     readHistory: async (params) =>
       decode(await inner.readHistory(params), list(list(shapes.storedEvent))),
+    readHeldMessages: async (lockTokens) =>
+      decode(await inner.readHeldMessages(lockTokens), list(optional(shapes.heldMessages))),
     ackOrchestrationItems: (acks) =>
       walker.writeEach(acks, shapes.orchestrationAck, {
         call: (encoded) => inner.ackOrchestrationItems(encoded),

@@ -19,6 +19,7 @@ import type {
 import type {
   Blocked,
   FetchedMessage,
+  HeldMessages,
   InstanceHold,
   OrchestrationAbandon,
   OrchestrationAck,
@@ -290,8 +291,14 @@ export const orchestrationItem = fields<OrchestrationItem>({
   messages: list(fetchedMessage),
 });
 
+export const heldMessages = fields<HeldMessages>({
+  messages: list(fetchedMessage),
+  nextInMs: keep,
+  nowMs: keep,
+});
+
 export const orchestrationAck = fields<OrchestrationAck>(
-  { instanceId: keep, lockToken: keep, messageKeys: keep, turn },
+  { instanceId: keep, lockToken: keep, messageKeys: keep, turn, keep },
   ofInstance,
 );
 

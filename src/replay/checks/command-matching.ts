@@ -26,6 +26,8 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
     case 'chunkEmitted':
     case 'tagsSet':
       return issued.kind === recorded.kind && issued.operation === recorded.operation;
+    case 'patchMarked':
+      return issued.kind === recorded.kind && issued.id === recorded.id;
     case 'eventAwaited':
       return (
         issued.kind === recorded.kind &&
@@ -116,6 +118,12 @@ export function describeEvent(event: HistoryEvent): string {
       return 'a chunk of the stream';
     case 'tagsSet':
       return 'a change of tags';
+    case 'patchMarked':
+      return `patch ${JSON.stringify(event.id)}`;
+    case 'stepCompleted':
+    case 'stepFailed':
+    case 'stepRetried':
+      return `step ${JSON.stringify(event.name)} as operation ${event.operation}`;
     case 'operationWithdrawn':
       return `the withdrawal of operation ${event.target} (${event.trigger}${event.abandoned === true ? ', abandoned' : ''})`;
     case 'activityCompleted':
@@ -171,6 +179,12 @@ export function labelEvent(event: HistoryEvent): string {
       return 'chunk';
     case 'tagsSet':
       return 'change of tags';
+    case 'patchMarked':
+      return `patch ${JSON.stringify(event.id)}`;
+    case 'stepCompleted':
+    case 'stepFailed':
+    case 'stepRetried':
+      return `step ${JSON.stringify(event.name)}`;
     case 'operationWithdrawn':
       return `withdrawal of operation ${event.target}`;
     case 'activityCompleted':
