@@ -51,7 +51,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   testing: [ANYTHING],
   model: [],
   replay: ['model'],
-  orchestration: ['model', 'replay'],
+  // Imports the client as a type: handlers get one.
+  orchestration: ['model', 'replay', 'client'],
   'providers/contract': ['model'],
   'providers/rules': ['providers/contract', 'model'],
   'providers/shared': ['providers/rules', 'providers/contract', 'model'],

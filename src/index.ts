@@ -33,6 +33,7 @@ export type { CancellationType } from './model/cancel.ts';
 export type {
   ChildOptions,
   DetachedOptions,
+  TaskCallOptions,
   OrchestrationContext,
   RaceOptions,
   ScopeOptions,
@@ -50,7 +51,7 @@ export type {
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task.ts';
-export type { Headers } from './model/work-item-options.ts';
+export type { Headers } from './model/values/headers.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
@@ -75,7 +76,14 @@ export type { RemoteClient } from './remote/connection.ts';
 export type { ClientSurface as Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartableFlow } from './client/starting/start-request.ts';
-export type { RunFlowOptions, StartOptions } from './client/starting/start-request.ts';
+export type {
+  OnConflict,
+  RaiseEventOptions,
+  RunFlowOptions,
+  StartEvent,
+  StartOptions,
+} from './client/starting/start-request.ts';
+export type { CommonStartOptions } from './model/start-settings.ts';
 export type { TaskHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';

@@ -98,6 +98,7 @@ import {
   readEventCall,
   readStart,
   type EventArguments,
+  type RaiseEventOptions,
   type RunFlowOptions,
   type StartableFlow,
   type StartArguments,
@@ -181,7 +182,7 @@ export abstract class Client implements Submitter {
     this.#access = {
       result: (id, options) => this.#result(id, options),
       status: (id) => this.#status(id),
-      raise: (id, event, payload) => this.#raise(id, event, payload),
+      raise: (id, event, payload, options) => this.#raise(id, event, payload, options),
       cancel: (id, options) => this.cancel(id, options),
       terminate: (id, options) => this.terminate(id, options),
       retry: (id, options) => this.retry(id, options),
@@ -228,11 +229,12 @@ export abstract class Client implements Submitter {
 
   /**
    * Starts an instance. Idempotent with an `id`: the first call creates the instance, the others find it. The same id
-   * with another orchestration or input rejects with `INSTANCE_ALREADY_EXISTS`.
+   * with another orchestration or input rejects with `INSTANCE_ALREADY_EXISTS`, unless `onConflict` says otherwise. With
+   * an `event`, starts the instance with the event, or raises the event at the live instance with the id.
    */
-  start<Input, Output>(
+  start<Input, Output, EventValue = unknown>(
     definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input>
+    ...args: StartArguments<Input, StartOptions<EventValue>>
   ): Promise<Handle<Output>>;
   start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
   async start(
@@ -244,10 +246,10 @@ export abstract class Client implements Submitter {
     const start = await readStart(definition, input, options, this.payloadLimitBytes);
     const id = start.id ?? timeOrderedId(this.#backend.clock.now());
     const { name } = start;
-    await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
+    const found = await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
       this.#backend.start({ ...start, id, trace }),
     );
-    return new Handle(id, this.#access);
+    return new Handle(found, this.#access);
   }
 
   /**
@@ -311,17 +313,27 @@ export abstract class Client implements Submitter {
   }
 
   /**
-   * Sends an external event to an instance, which buffers it until its code waits for it. A remote client never repeats
-   * it: if the response is lost, it rejects, and the event may have been raised.
+   * Sends an external event to an instance, which buffers it until its code waits for it. With a `key`, a repeated call
+   * raises one event. A remote client always sends a key, and repeats the call if the response is lost.
    */
   raiseEvent<Value>(
     id: string,
     event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
-  raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;
-  raiseEvent(id: string, event: EventToken | string, payload?: unknown): Promise<void> {
-    return this.#raise(id, event, payload);
+  raiseEvent(
+    id: string,
+    name: string,
+    payload?: unknown,
+    options?: RaiseEventOptions,
+  ): Promise<void>;
+  raiseEvent(
+    id: string,
+    event: EventToken | string,
+    payload?: unknown,
+    options?: RaiseEventOptions,
+  ): Promise<void> {
+    return this.#raise(id, event, payload, options);
   }
 
   /**
@@ -684,10 +696,15 @@ export abstract class Client implements Submitter {
     });
   }
 
-  async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {
+  async #raise(
+    id: string,
+    event: EventToken | string,
+    value: unknown,
+    options: RaiseEventOptions | undefined,
+  ): Promise<void> {
     this.assertOpen();
     const instanceId = checkInstanceId(id);
-    const call = readEventCall(event, value, this.payloadLimitBytes);
+    const call = readEventCall(event, value, options, this.payloadLimitBytes);
     await traced(this.#calls, { kind: 'event', name: call.name, instanceId }, (trace) =>
       this.#backend.raise({ id: instanceId, ...call, trace }),
     );

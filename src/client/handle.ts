@@ -9,7 +9,7 @@ import type { RetryInfo } from '../management/rerun.ts';
 import type { RetryOptions } from './managing/rerun-request.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
-import type { EventArguments } from './starting/start-request.ts';
+import type { EventArguments, RaiseEventOptions } from './starting/start-request.ts';
 import type { StreamEntry, StreamOptions } from './watching/stream-reader.ts';
 
 /** Options of a wait for an instance. */
@@ -31,7 +31,12 @@ export function readWaitOptions(
 export interface InstanceAccess {
   result(instanceId: string, options?: WaitOptions): Promise<unknown>;
   status(instanceId: string): Promise<InstanceInfo>;
-  raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
+  raise(
+    instanceId: string,
+    event: EventToken | string,
+    payload: unknown,
+    options: RaiseEventOptions | undefined,
+  ): Promise<void>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
   retry(instanceId: string, options: RetryOptions): Promise<RetryInfo>;
@@ -72,14 +77,18 @@ export class Handle<Output = unknown> {
     return entries as AsyncGenerator<StreamEntry<Chunk>, void, undefined>;
   }
 
-  /** Sends an external event to the instance, which buffers it until its code waits for it. */
+  /** Sends an external event to the instance: see `Client.raiseEvent`. */
   raiseEvent<Value>(
     event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
-  raiseEvent(name: string, payload?: unknown): Promise<void>;
-  raiseEvent(event: EventToken | string, payload?: unknown): Promise<void> {
-    return this.#access.raise(this.id, event, payload);
+  raiseEvent(name: string, payload?: unknown, options?: RaiseEventOptions): Promise<void>;
+  raiseEvent(
+    event: EventToken | string,
+    payload?: unknown,
+    options?: RaiseEventOptions,
+  ): Promise<void> {
+    return this.#access.raise(this.id, event, payload, options);
   }
 
   /** Asks the instance to stop: see `Client.cancel`. */

@@ -8,6 +8,7 @@ import {
   type KeptHistory,
 } from '../model/kept-history.ts';
 import { encodeMessage, type Message } from '../model/message.ts';
+import { carriedSettings } from '../model/start-settings.ts';
 import { defaultChildId } from '../model/values/child-id.ts';
 import type { Payload } from '../model/values/payload.ts';
 import { randomToken } from '../model/values/random-id.ts';
@@ -57,6 +58,7 @@ export function freshStart(options: {
     payload,
     ...(carried !== undefined && { carried }),
     ...(Object.keys(tags).length > 0 && { tags }),
+    ...(started !== undefined && carriedSettings(started)),
     ...(takenChildIds.length > 0 && { takenChildIds }),
   };
   return { messages: [encodeMessage(message)] };
@@ -87,6 +89,7 @@ export function keptStart(options: {
   const kept = keepHistory(events, keep);
   // The code has the tags of the kept events; those that it set later would not count to the limit.
   const tags = options.tags && tagChanges(options.tags, kept.tags);
+  const carried = carriedSettings(kept.started);
   const again = redeliver(takenBack, kept, executionId);
   const messages: Message[] = [{ kind: 'wake' }, ...again.messages];
   const workItems: NewWorkItem[] = [];
@@ -98,7 +101,7 @@ export function keptStart(options: {
     const canceled = cancelOf(kept, event);
     if (again.answered.has(operation)) continue;
     if (event.kind === 'timerCreated') timers.push({ operation, fireAt: event.fireAt });
-    else if (event.kind === 'detachedStarted') children.push(toChild(target, event));
+    else if (event.kind === 'detachedStarted') children.push(toChild(target, event, { carried }));
     else if (canceled !== undefined) {
       const { reason, trigger } = canceled;
       messages.push(
@@ -106,12 +109,16 @@ export function keptStart(options: {
           ? { kind: 'childCanceled', executionId, operation, reason }
           : { kind: 'activityCanceled', executionId, operation, reason, trigger },
       );
-    } else if (event.kind === 'activityScheduled') workItems.push(toWorkItem(event));
+    } else if (event.kind === 'activityScheduled') workItems.push(toWorkItem(event, { carried }));
     else if (output !== undefined) {
       messages.push({ kind: 'childCompleted', executionId, operation, payload: output });
     } else {
       children.push(
-        toChild(target, { ...event, childId: defaultChildId({ ...target, operation }) }),
+        toChild(
+          target,
+          { ...event, childId: defaultChildId({ ...target, operation }) },
+          { carried },
+        ),
       );
     }
   }
@@ -150,5 +157,5 @@ function cancelOf({ withdrawn, cancel }: KeptHistory, event: KeptHistory['open']
       ? event.cancellation !== 'abandon' && event.shielded !== true
       : true;
   if (cancel === undefined || !isReached) return undefined;
-  return { reason: cancel.reason, trigger: 'cancel' as const };
+  return { reason: cancel.reason, trigger: cancel.trigger ?? ('cancel' as const) };
 }

@@ -4,13 +4,18 @@ import { assertDecoded } from './encoding/assert-decoded.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { StartSettings } from './start-settings.ts';
+import type { Headers } from './values/headers.ts';
 import type { RecordedTagChanges, Tags } from './values/tags.ts';
 import {
   cancelField,
+  cancelFields,
+  cancelTriggerField,
   cancellationField,
   carriedField,
   decodeFields,
   failureField,
+  headersField,
   inheritedField,
   isCount,
   isText,
@@ -22,11 +27,13 @@ import {
   operationField,
   optionsField,
   parentField,
+  priorityField,
   reasonField,
   tagChangesField,
   tagsField,
   takenChildIdsField,
   targetKindField,
+  timingFields,
   triggerField,
   type FieldChecks,
 } from './values/stored-fields.ts';
@@ -72,6 +79,10 @@ export interface ExecutionStarted extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags of the instance at this time. */
   readonly tags?: Tags;
+  /** The headers of the run. */
+  readonly headers?: Headers;
+  /** The priority of calls that set none. */
+  readonly priority?: number;
   /** Ids that children of the execution before it have. A call with one of them gets a generated id. */
   readonly takenChildIds?: readonly string[];
   /** The writers of the events that a retry or a fork copied, oldest first. */
@@ -110,7 +121,7 @@ interface EventAwaited extends Operation {
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-export interface ChildScheduled extends Operation {
+export interface ChildScheduled extends Operation, StartSettings {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -120,17 +131,15 @@ export interface ChildScheduled extends Operation {
   readonly cancellation?: 'wait' | 'abandon';
   /** Issued inside a shield. */
   readonly shielded?: true;
-  readonly tags?: Tags;
 }
 
 /** The code started a detached instance. */
-export interface DetachedStarted extends Operation {
+export interface DetachedStarted extends Operation, StartSettings {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
   readonly childId: string;
   readonly payload: Payload | null;
-  readonly tags?: Tags;
 }
 
 interface CustomStatusSet extends Operation {
@@ -225,10 +234,8 @@ export interface StepRetried extends StepAnswer {
 }
 
 /** A cancel of the instance was requested. */
-interface CancelRequested extends Recorded {
+interface CancelRequested extends Recorded, CancelDetails {
   readonly kind: 'cancelRequested';
-  readonly reason: string;
-  readonly actor: string | null;
 }
 
 interface TimerFired extends Recorded {
@@ -258,6 +265,8 @@ interface ChildCanceled extends Recorded {
   readonly kind: 'childCanceled';
   readonly operation: number;
   readonly reason: string;
+  /** `timeout`: the timeout of the child has passed. Absent: a request. */
+  readonly trigger?: 'timeout';
 }
 
 /** A detached instance exists: from this start, or from an earlier identical one. */
@@ -354,6 +363,9 @@ export type TerminalEvent =
 /** One entry of the history of an execution. Its id is its position: 1, 2, 3, … */
 export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
 
+/** The fields of `StartSettings`. */
+const settingFields: FieldChecks = [tagsField, headersField, priorityField, ...timingFields];
+
 const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   activityScheduled: [operationField, nameField, optionsField, cancellationField],
   timerCreated: [operationField, ['fireAt', isTime]],
@@ -364,14 +376,14 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     ['version', isTextOrNull],
     ['childId', isText],
     cancellationField,
-    tagsField,
+    ...settingFields,
   ],
   detachedStarted: [
     operationField,
     nameField,
     ['version', isTextOrNull],
     ['childId', isText],
-    tagsField,
+    ...settingFields,
   ],
   customStatusSet: [operationField],
   chunkEmitted: [operationField],
@@ -410,10 +422,10 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   eventReceived: [nameField],
   childCompleted: [operationField],
   childFailed: [operationField, failureField],
-  childCanceled: [operationField, reasonField],
+  childCanceled: [operationField, reasonField, cancelTriggerField],
   detachedConfirmed: [operationField],
   detachedFailed: [operationField, failureField],
-  cancelRequested: [reasonField, ['actor', isTextOrNull]],
+  cancelRequested: cancelFields,
 };
 
 const boundaryFields: Readonly<
@@ -426,6 +438,8 @@ const boundaryFields: Readonly<
     carriedField,
     cancelField,
     tagsField,
+    headersField,
+    priorityField,
     takenChildIdsField,
     inheritedField,
   ],

@@ -1,4 +1,4 @@
-import type { CancelDetails } from './cancel.ts';
+import { toCancelDetails, type CancelDetails } from './cancel.ts';
 import {
   finishedAnswers,
   isCommand,
@@ -131,7 +131,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
         break;
       }
       case 'cancelRequested':
-        cancel ??= { reason: event.reason, actor: event.actor };
+        cancel ??= toCancelDetails(event);
         break;
       case 'customStatusSet':
         customStatus = event.payload;

@@ -5,18 +5,23 @@ import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
 import type { TraceContext } from './trace-context.ts';
+import type { Headers } from './values/headers.ts';
 import type { Tags } from './values/tags.ts';
 import {
   brokenField,
   cancelField,
+  cancelFields,
+  cancelTriggerField,
   carriedField,
   decodeFields,
   failureField,
+  headersField,
   isCount,
   isTextOrNull,
   isTime,
   nameField,
   parentField,
+  priorityField,
   reasonField,
   tagsField,
   takenChildIdsField,
@@ -36,6 +41,10 @@ export interface StartMessage {
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
   readonly tags?: Tags;
+  /** The headers of the run. */
+  readonly headers?: Headers;
+  /** The priority of calls that set none. */
+  readonly priority?: number;
   /** Of a retry or a fork from the start: the fixed ids of the children that the code may start again. */
   readonly takenChildIds?: readonly string[];
 }
@@ -89,6 +98,7 @@ interface StepRetriedMessage extends StepMessage {
 interface ChildCanceledMessage extends Completion {
   readonly kind: 'childCanceled';
   readonly reason: string;
+  readonly trigger?: 'timeout';
 }
 
 /** Requests a cancel of the instance. */
@@ -186,6 +196,8 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
     carriedField,
     cancelField,
     tagsField,
+    headersField,
+    priorityField,
     takenChildIdsField,
   ],
   activityCompleted: [],
@@ -197,10 +209,10 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   timerFired: [],
   childCompleted: [],
   childFailed: [failureField],
-  childCanceled: [reasonField],
+  childCanceled: [reasonField, cancelTriggerField],
   detachedConfirmed: [],
   detachedFailed: [failureField],
-  cancel: [reasonField, ['actor', isTextOrNull]],
+  cancel: cancelFields,
   cleanupExpired: [reasonField],
   eventRaised: [nameField],
   wake: [brokenField],

@@ -1,6 +1,6 @@
 import { PerdureError } from './failures/errors.ts';
 import { invalidOption, readFields } from './option-fields.ts';
-import type { Headers } from './work-item-options.ts';
+import type { Headers } from './values/headers.ts';
 
 /** Runs the rest of a call: the later middleware, then the handler. Returns its result. Can be called once. */
 export type Next = () => Promise<unknown>;

@@ -1,7 +1,7 @@
-import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { ClientSurface } from '../client/client.ts';
 import type { CancelTrigger } from '../model/failures/errors.ts';
+import type { Headers } from '../model/values/headers.ts';
 import type { Logger } from '../model/logger.ts';
-import type { InputArguments } from './call-options.ts';
 
 /** Why a handler should stop. */
 export interface CancelInfo {
@@ -9,32 +9,13 @@ export interface CancelInfo {
   readonly trigger: CancelTrigger;
 }
 
-/** The part of a client that an activity can use. */
-export interface ActivityClient {
-  /** Starts an instance and resolves with its handle. */
-  start<Input, Output>(
-    orchestration: OrchestrationRef<Input, Output>,
-    ...args: InputArguments<Input, { readonly id?: string | undefined }>
-  ): Promise<{ readonly id: string }>;
-  start(
-    orchestration: string,
-    input?: unknown,
-    options?: { readonly id?: string | undefined },
-  ): Promise<{ readonly id: string }>;
-  /** Sends an external event to an instance. */
-  raiseEvent<Value>(
-    id: string,
-    event: EventToken<Value, unknown> | string,
-    payload?: Value,
-  ): Promise<void>;
-  /** Cancels an instance, which may be the caller's own. */
-  cancel(id: string, options?: { readonly reason?: string | undefined }): Promise<unknown>;
-  /** Reads an instance; `undefined` for an unknown id. */
-  get(id: string): Promise<{ readonly id: string; readonly status: string } | undefined>;
-}
+/** The client of a handler: everything that an application's client can do, except closing it. */
+export type ActivityClient = Omit<ClientSurface, 'close'>;
 
 /** The context that the handlers of activities, tasks and flow steps have in common. */
 export interface AttemptContext {
+  /** The headers of the run. */
+  readonly headers: Headers;
   /** 1 for the first attempt. */
   readonly attempt: number;
   /** Unique per call, and stable across its attempts. Pass it to services that can deduplicate. */

@@ -1,14 +1,22 @@
 import type { CancellationType } from '../model/cancel.ts';
-import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
+import type {
+  ActivityRef,
+  EventToken,
+  FlowRef,
+  OrchestrationRef,
+  TaskRef,
+} from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
-import type { TagChanges, Tags } from '../model/values/tags.ts';
+import type { CommonStartOptions } from '../model/start-settings.ts';
+import type { Headers } from '../model/values/headers.ts';
+import type { TagChanges } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
 import type { StepContext, StepOptions } from './steps.ts';
 
-/** Options of `ctx.child`. */
-export interface ChildOptions {
+/** Options of `ctx.child`. Its headers are added to those of the parent. */
+export interface ChildOptions extends CommonStartOptions {
   /** Default: derived from the parent's id, its execution and the operation number. */
   readonly id?: string | undefined;
   /** Default: the version of the definition; for a name, the latest registered version. */
@@ -18,16 +26,15 @@ export interface ChildOptions {
    * is canceled, and the parent waits until it has ended. `abandon`: it continues.
    */
   readonly cancellation?: CancellationType | undefined;
-  /** Tags of the child: at most 16. */
-  readonly tags?: Tags | undefined;
 }
 
-/** Options of `ctx.startDetached`. */
-export interface DetachedOptions {
+/** Options of `ctx.runTask`. */
+export type TaskCallOptions = Pick<CallOptions, 'timeout' | 'priority' | 'cancellation'>;
+
+/** Options of `ctx.startDetached`. Its headers are added to those of the starting instance. */
+export interface DetachedOptions extends CommonStartOptions {
   readonly id: string;
   readonly version?: string | undefined;
-  /** Tags of the instance: at most 16. */
-  readonly tags?: Tags | undefined;
 }
 
 /** Options of `ctx.waitFor`. */
@@ -75,6 +82,8 @@ export interface OrchestrationContext<Input = unknown> {
   readonly executionId: number;
   readonly name: string;
   readonly version: string;
+  /** The headers of the start. Every activity, task, child and detached instance of this one reads them too. */
+  readonly headers: Headers;
   /** Whether the code is replaying recorded events. Must not affect control flow. */
   readonly isReplaying: boolean;
   /** A logger that is silent during replay, so that each line appears once. */
@@ -123,7 +132,22 @@ export interface OrchestrationContext<Input = unknown> {
     orchestration: OrchestrationRef<In, Out>,
     ...args: InputArguments<In, ChildOptions>
   ): DurablePromise<Out>;
+  child<In, Out>(
+    flow: FlowRef<In, Out>,
+    ...args: InputArguments<In, ChildOptions>
+  ): DurablePromise<Out>;
   child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
+  /**
+   * Runs a task as a part of this instance, and waits for its output. Cancels reach it as they reach an activity. Retry and
+   * attempt timeout are those of the worker's definition. Rejects with `ACTIVITY_FAILED`, with the error as `cause`; if
+   * the condition of the task is false, the cause has the code `TASK_SKIPPED`. Its `onFail`, `concurrency` and circuit
+   * breaker apply to runs of clients and schedules only.
+   */
+  runTask<In, Out>(
+    task: TaskRef<In, Out>,
+    ...args: InputArguments<In, TaskCallOptions>
+  ): DurablePromise<Out>;
+  runTask(task: string, input?: unknown, options?: TaskCallOptions): DurablePromise<unknown>;
   /**
    * Starts a detached instance. Resolves with its id once it is stored. If the id is taken by the same orchestration with
    * the same input, it resolves, too; otherwise it rejects with code `INSTANCE_ALREADY_EXISTS`.
@@ -133,6 +157,7 @@ export interface OrchestrationContext<Input = unknown> {
     input: In,
     options: DetachedOptions,
   ): Promise<string>;
+  startDetached<In>(flow: FlowRef<In>, input: In, options: DetachedOptions): Promise<string>;
   startDetached(orchestration: string, input: unknown, options: DetachedOptions): Promise<string>;
 
   /** Like `Promise.all`. */

@@ -1,7 +1,6 @@
 import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import type { MiddlewareChain, OrchestrationCall } from '../model/middleware.ts';
-import type { Headers } from '../model/work-item-options.ts';
 import { decodePayload } from '../model/values/payload.ts';
 import { validateInput } from '../model/values/validate-input.ts';
 import type { LiveCode } from '../replay/live-code.ts';
@@ -44,8 +43,7 @@ function toCall(
   started: ExecutionStarted,
   input: unknown,
 ): OrchestrationCall {
-  const { instanceId, executionId } = context;
-  const { headers = {} } = context as { readonly headers?: Headers };
+  const { instanceId, executionId, headers } = context;
   return {
     kind: 'orchestration',
     name: started.name,

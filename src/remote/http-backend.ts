@@ -1,5 +1,7 @@
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
+import type { EventCall } from '../client/starting/start-request.ts';
+import { toWireSettings } from '../client/starting/wire-settings.ts';
 import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
   ExecutionPage,
@@ -30,6 +32,7 @@ import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { systemClock } from '../model/clock.ts';
+import { generateEventKey } from '../model/event-key.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
 import { isEncodedValue } from '../model/encoding/encoded-value.ts';
 import { encodedError } from '../model/encoding/envelope.ts';
@@ -59,6 +62,15 @@ import { Transport } from './transport.ts';
 const repeatable = { repeatable: true };
 const maxBatch = 1_000;
 const maxBatchBytes = 2_000_000;
+
+/** An event for a server, with a key, so that the request can be repeated. */
+function toWireEvent({ name, payload, key }: EventCall) {
+  return {
+    name,
+    ...(payload !== null && { payload: decodePayload(payload) }),
+    key: key ?? generateEventKey(systemClock.now()),
+  };
+}
 
 /** The backend of a client whose store is open in a server. */
 export class HttpBackend implements ClientBackend {
@@ -90,15 +102,21 @@ export class HttpBackend implements ClientBackend {
     return new HttpRetention(this.#transport, assertOpen);
   }
 
-  async start({ id, name, version, payload, tags, trace }: StartCall): Promise<void> {
+  async start(call: StartCall): Promise<string> {
+    const { id, name, version, payload, trace, dedupeKey, event, onConflict, replaceKey } = call;
     const body = {
       id,
       name,
       ...inputOf(payload),
       ...(version !== null && { version }),
-      ...(tags !== undefined && { tags: { ...tags } }),
+      ...toWireSettings(call),
+      ...(dedupeKey !== undefined && { dedupeKey }),
+      ...(event !== undefined && { event: toWireEvent(event) }),
+      ...(onConflict !== undefined && { onConflict }),
+      ...(replaceKey !== undefined && { replaceKey }),
     };
-    await this.#transport.call('startInstance', { body }, { ...repeatable, trace });
+    const started = await this.#transport.call('startInstance', { body }, { ...repeatable, trace });
+    return started.id;
   }
 
   async runTask(call: TaskCall): Promise<TaskRun> {
@@ -119,10 +137,10 @@ export class HttpBackend implements ClientBackend {
     return all;
   }
 
-  /** Not repeatable: the event would be raised twice. */
-  async raise({ id, name, payload, trace }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
-    const body = { name, ...(payload !== null && { payload: decodePayload(payload) }) };
-    await this.#transport.call('raiseEvent', { params: { id }, body }, { trace });
+  /** Repeatable: the key makes a repeat one event. */
+  async raise({ id, trace, ...event }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+    const request = { params: { id }, body: toWireEvent(event) };
+    await this.#transport.call('raiseEvent', request, { ...repeatable, trace });
   }
 
   cancel({ instanceId, reason, actor, cleanupMs }: CancelInstance): Promise<StopResult> {
@@ -297,16 +315,16 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { name, payload, delayMs, expiresInMs, headers, tags, ...others } = call;
-  const { hasGeneratedId: _, trace: _trace, ...rest } = others;
+  const { id, name, payload, expiresInMs, expiresAt, dedupeKey, onFail } = call;
   return {
-    ...rest,
+    id,
     task: name,
     ...inputOf(payload),
-    delay: delayMs,
+    ...toWireSettings(call),
     expiresIn: expiresInMs,
-    ...(headers !== undefined && { headers: { ...headers } }),
-    ...(tags !== undefined && { tags: { ...tags } }),
+    expiresAt,
+    dedupeKey,
+    onFail,
   };
 }
 

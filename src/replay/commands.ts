@@ -1,3 +1,4 @@
+import type { StartSettings } from '../model/start-settings.ts';
 import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent, CommandEvent } from '../model/event.ts';
@@ -57,7 +58,7 @@ interface StartOptions {
   readonly name: string;
   readonly version: string | null;
   readonly payload: Payload | null;
-  readonly tags?: Tags | undefined;
+  readonly settings?: StartSettings | undefined;
 }
 
 // Above any realistic fan-out, and about one second of a loop that ignores its cancellation.
@@ -167,7 +168,7 @@ export class Commands implements OperationOwner {
       readonly cancellation?: CancellationType | undefined;
     },
   ): DurablePromise<unknown> {
-    const { name, version, payload, cancellation, tags } = start;
+    const { name, version, payload, cancellation, settings } = start;
     const scope = this.#host.enter('child', name);
     const rejected = this.#rejectIfEnded(scope);
     if (rejected !== undefined) return rejected;
@@ -186,7 +187,7 @@ export class Commands implements OperationOwner {
         version,
         childId,
         payload,
-        ...(tags !== undefined && { tags }),
+        ...settings,
       }),
     );
     this.#table.add(operation);
@@ -195,7 +196,7 @@ export class Commands implements OperationOwner {
 
   /** Resolves with the id once the store has the instance. A cancel of the wait does not affect the instance. */
   startDetached(start: StartOptions & { readonly id: string }): DurablePromise<string> {
-    const { name, version, payload, id, tags } = start;
+    const { name, version, payload, id, settings } = start;
     const scope = this.#host.enter('startDetached', name);
     const rejected = this.#rejectIfEnded<string>(scope);
     if (rejected !== undefined) return rejected;
@@ -214,7 +215,7 @@ export class Commands implements OperationOwner {
       version,
       childId: id,
       payload,
-      ...(tags !== undefined && { tags }),
+      ...settings,
     });
     this.#table.add(operation);
     return operation.promise as DurablePromise<string>;

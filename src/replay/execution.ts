@@ -40,6 +40,7 @@
  * R19. An execution that begins with copied events (a retry or a fork) replays them with the ids and the random numbers of
  *      their writer. The copy may end between two commands: the first turn records the commands that are missing.
  */
+import type { CarriedSettings } from '../model/start-settings.ts';
 import {
   type AnswerEvent,
   type CommandEvent,
@@ -73,6 +74,8 @@ export interface TurnResult {
   readonly events: readonly HistoryEvent[];
   /** The number of buffered external events, if it changed. */
   readonly bufferedEvents?: number;
+  /** The settings of the start, if it had any. */
+  readonly carried?: CarriedSettings;
   /** Set if the last event is a failure such as a stray await, which a replay may not reproduce. */
   readonly isBreakage?: true;
   /** Whether a step has no outcome and is not between two attempts. */
@@ -201,6 +204,7 @@ export class Execution implements Recorder {
         events,
         ...(bufferedEvents !== before && { bufferedEvents }),
         ...(isBreakage && { isBreakage }),
+        ...(this.#code.carried !== undefined && { carried: this.#code.carried }),
         ...(this.#hasDueSteps(params.nowMs) && { dueSteps: true }),
         ...this.#neverAwaited(last),
       };

@@ -14,6 +14,7 @@ import type {
   TerminalEvent,
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
+import { carriedSettings, type CarriedSettings } from '../model/start-settings.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
 import { Breakage, insideStep, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
@@ -30,7 +31,7 @@ import {
 import { Commands, describe, type Identity } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
 import { DurablePromise } from './durable-promise.ts';
-import { Ending, toThrown } from './ending.ts';
+import { Ending, toThrown, toWithdrawal } from './ending.ts';
 import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
 import { Patches } from './patches.ts';
 import { OperationTable, neverAwaited, type Operation } from './operations.ts';
@@ -88,6 +89,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly breakage: Breakage;
   holder: unknown;
   tags: Tags = {};
+  /** The settings of the start, if it had any. */
+  carried: CarriedSettings | undefined;
   takenChildIds: ReadonlySet<string> = new Set();
 
   readonly #options: LiveCodeOptions;
@@ -181,6 +184,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
     this.tags = started.tags ?? {};
+    if (started.headers !== undefined || started.priority !== undefined)
+      this.carried = carriedSettings(started);
     this.takenChildIds = new Set(started.takenChildIds);
     for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
     this.#window.open();
@@ -274,7 +279,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     const scope = this.enter('continueAsNew');
     const { cancel } = this.ending;
     if (cancel !== undefined) {
-      return DurablePromise.rejected(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
+      return DurablePromise.rejected(toCanceledError(toWithdrawal(cancel)));
     }
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();

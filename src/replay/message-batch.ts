@@ -1,4 +1,4 @@
-import type { CancelDetails } from '../model/cancel.ts';
+import { toCancelDetails, type CancelDetails } from '../model/cancel.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import {
   finishedAnswers,
@@ -78,7 +78,7 @@ export class MessageBatch {
       case 'eventRaised':
         return { kind: 'eventReceived', at, name: message.name, payload: message.payload };
       case 'cancel':
-        return { kind: 'cancelRequested', at, reason: message.reason, actor: message.actor };
+        return { kind: 'cancelRequested', at, ...toCancelDetails(message) };
       default: {
         const { executionId, ...event } = message;
         return executionId === this.#executionId ? { ...event, at } : undefined;
@@ -110,7 +110,7 @@ export class MessageBatch {
     let isExpired = false;
     for (const message of this.#unread()) {
       if (message.kind === 'cleanupExpired') isExpired = true;
-      if (message.kind === 'cancel') cancel ??= { reason: message.reason, actor: message.actor };
+      if (message.kind === 'cancel') cancel ??= toCancelDetails(message);
       if (message.kind !== 'eventRaised') continue;
       carried.push({ name: message.name, payload: message.payload });
     }
@@ -165,7 +165,7 @@ function isEffectOf(cancel: Message & { kind: 'cancel' }, message: Message): boo
   if (message.kind === 'cleanupExpired') return true;
   return (
     message.kind === 'activityCanceled' &&
-    message.trigger === 'cancel' &&
+    message.trigger === (cancel.trigger ?? 'cancel') &&
     message.reason === cancel.reason
   );
 }

@@ -230,7 +230,7 @@ export class OperationTable {
         operation.reject(new PerdureError('INSTANCE_ALREADY_EXISTS', event.failure.message));
         break;
       case 'childCanceled': {
-        const { trigger } = operation.withdrawal ?? { trigger: 'cancel' };
+        const { trigger = 'cancel' } = operation.withdrawal ?? event;
         operation.reject(toCanceled(operation, { trigger, reason: event.reason }));
         break;
       }

@@ -20,6 +20,7 @@ import type { RunMetrics } from '../model/metrics/run-metrics.ts';
 import { encodeMessage } from '../model/message.ts';
 import type { MiddlewareChain } from '../model/middleware.ts';
 import type { ResolvedRetryPolicy } from '../model/retry-policy.ts';
+import { taskActivityName } from '../model/task-call.ts';
 import type { Telemetry } from '../model/telemetry.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import { toAttemptDefaults } from '../orchestration/call-options.ts';
@@ -54,6 +55,7 @@ import { SeriesWriter } from './maintenance/series-writer.ts';
 import { SessionReaper } from './maintenance/session-reaper.ts';
 import { LeakedHandlers, Slots } from './activities/concurrency.ts';
 import { StreamBackpressure } from './activities/emitter.ts';
+import { TimeoutApplier } from './maintenance/timeout-applier.ts';
 import { TimerTurns, WarmTimers, type TimerTurnsParams } from './turns/timer-turns.ts';
 import { TurnRunner, type TurnRunnerParams } from './turns/turn-runner.ts';
 import { UnclaimedWorkWatch } from './maintenance/unclaimed-work-watch.ts';
@@ -110,6 +112,7 @@ export class Worker {
   readonly #unclaimedWork: UnclaimedWorkWatch;
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
+  readonly #timeouts: TimeoutApplier;
   readonly #registration: WorkerRegistration;
   readonly #seriesWriter: SeriesWriter;
   readonly #sweeper: Sweeper | undefined;
@@ -145,6 +148,7 @@ export class Worker {
     this.#unclaimedWork = createUnclaimedWorkWatch(this.#context);
     this.#scheduler = createScheduler(this.#context);
     this.#sessions = createSessionReaper(this.#context);
+    this.#timeouts = createTimeoutApplier(this.#context);
     this.#registration = createRegistration(this.#context, slots, leaked);
     this.#seriesWriter = new SeriesWriter({ ...this.#context, keepMs: options.keepSeriesMs });
     this.#sweeper = createSweeper(this.#context);
@@ -265,6 +269,7 @@ export class Worker {
     this.#sweeper?.start();
     this.#scheduler.start();
     this.#sessions.start();
+    this.#timeouts.start();
     this.#registration.start();
     this.#seriesWriter.start();
   }
@@ -325,6 +330,7 @@ export class Worker {
     const swept = this.#sweeper?.stop();
     await this.#scheduler.stop();
     await this.#sessions.stop();
+    await this.#timeouts.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#steps.stop();
@@ -374,6 +380,7 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') this.#onCancelRequested(hint);
+    if (hint.kind === 'changed' || hint.kind === 'committed') this.#timeouts.committed();
     if (hint.kind === 'changed') {
       this.#scheduler.changedElsewhere();
       this.#registration.changedElsewhere();
@@ -429,7 +436,10 @@ function definitionsOf({ registry, tasks }: WorkerContext): WorkerDefinitions {
     orchestrations: registry
       .runnable()
       .flatMap(({ name, version }) => (version === null ? [] : { name, version })),
-    activities: registry.activities().map(({ name }) => name),
+    activities: [
+      ...registry.activities().map(({ name }) => name),
+      ...tasks.all().map(({ name }) => taskActivityName(name)),
+    ],
     tasks: tasks.all().map(({ name }) => name),
   };
 }
@@ -472,6 +482,11 @@ function createScheduler(context: WorkerContext): Scheduler {
 function createSessionReaper(context: WorkerContext): SessionReaper {
   const idleMs = 2 * context.options.pollIntervalMs;
   return new SessionReaper({ ...context, lateResults: new LateResults(context), idleMs });
+}
+
+function createTimeoutApplier(context: WorkerContext): TimeoutApplier {
+  const { pollIntervalMs, cleanupTimeoutMs: cleanupMs } = context.options;
+  return new TimeoutApplier({ ...context, cleanupMs, idleMs: 5 * pollIntervalMs });
 }
 
 function createRegistration(

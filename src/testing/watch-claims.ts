@@ -115,6 +115,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),
     terminate: (requests) => follow(store.terminate(requests)),
+    applyTimeouts: (request) => follow(store.applyTimeouts(request)),
     markPointOfNoReturn: (lockToken) => follow(store.markPointOfNoReturn(lockToken)),
     listRunningItems: (instanceId) => follow(store.listRunningItems(instanceId)),
     listChildren: (instanceIds) => follow(store.listChildren(instanceIds)),

@@ -29,6 +29,7 @@ import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
+import { brokenStarting } from './broken/starting.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenRecordedStreams } from './broken/recorded-streams.ts';
 import { brokenStreams } from './broken/streams.ts';
@@ -53,6 +54,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTimerTurns,
   ...brokenWork,
   ...brokenStops,
+  ...brokenStarting,
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,

@@ -139,6 +139,7 @@ describe('migrate()', () => {
       ['ends', 'de11ebe8ff039442'],
       ['headers', 'aab85a3d67507ef1'],
       ['streams', 'e0a27ae0b3deb946'],
+      ['starting', 'd5113fc1f548fbac'],
     ]);
   });
 });

@@ -44,11 +44,18 @@ CREATE TABLE definitions (
   UNIQUE (kind, name, version)
 ) STRICT;
 
+CREATE TABLE event_keys (
+  instance_key INTEGER NOT NULL,
+  event_key TEXT NOT NULL,
+  PRIMARY KEY (instance_key, event_key)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE "executions" (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   definition_key INTEGER NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('continuedAsNew', 'failed', 'canceled', 'terminated', 'expired')),
+  status TEXT NOT NULL
+    CHECK (status IN ('continuedAsNew', 'completed', 'failed', 'canceled', 'terminated', 'expired')),
   history_length INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL,
@@ -67,6 +74,14 @@ CREATE TABLE history (
   payload TEXT,
   PRIMARY KEY (instance_key, execution_id, event_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE instance_deadlines (
+  instance_key INTEGER PRIMARY KEY,
+  timeout_ms INTEGER NOT NULL,
+  due_at INTEGER -- NULL: applied. A retry sets it again
+) STRICT;
+
+CREATE INDEX instance_deadlines_due ON instance_deadlines (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE instance_locks (
   instance_key INTEGER PRIMARY KEY,
@@ -149,7 +164,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER, headers TEXT,
+  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER, headers TEXT, cancel_cause TEXT,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status

@@ -13,7 +13,7 @@ import { randomToken } from '../../model/values/random-id.ts';
 import { readFlag } from '../../management/management-options.ts';
 import type { Overlap } from '../../schedules/overlap.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
-import { readTime } from '../starting/task-request.ts';
+import { readTime } from '../../model/start-settings.ts';
 import { traced, type CallPath } from '../starting/traced-call.ts';
 import type { FailureSummary } from '../reading/inspect-instance.ts';
 import {

@@ -4,7 +4,8 @@ import { decodeBlockedDetails, type BlockedDetails } from '../../model/failures/
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { Tags } from '../../model/values/tags.ts';
-import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
+import type { Headers } from '../../model/values/headers.ts';
+import { decodeHeaders } from '../../model/work-item-options.ts';
 import { readPayload } from '../../model/encoding/encoded-value.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';

@@ -1,3 +1,4 @@
+import type { CancelDetails } from '../../model/cancel.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { InstanceStatus } from '../../model/status.ts';
@@ -27,11 +28,7 @@ export interface RerunStart {
    */
   readonly turn?: Turn;
   /** The kept events contain this cancel request: the instance is `canceling`. */
-  readonly cancel?: {
-    readonly reason: string;
-    readonly actor: string | null;
-    readonly cleanupMs: number;
-  };
+  readonly cancel?: CancelDetails & { readonly cleanupMs: number };
 }
 
 /** Runs an ended instance again, as its next execution. */

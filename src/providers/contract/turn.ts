@@ -72,6 +72,12 @@ export interface NewChild {
   readonly tags?: Tags;
   /** See `NewInstance.headers`. */
   readonly headers?: string;
+  /** See `NewInstance.timeoutMs`. */
+  readonly timeoutMs?: number;
+  /** See `NewInstance.delayMs`. */
+  readonly delayMs?: number;
+  /** See `NewInstance.runAt`. */
+  readonly runAt?: number;
 }
 
 /** An activity that the turn no longer needs. */

@@ -179,6 +179,7 @@ export function encodingProvider(
 
     // Cancellation
     terminate: (requests) => inner.terminate(requests),
+    applyTimeouts: (request) => inner.applyTimeouts(request),
     markPointOfNoReturn: (lockToken) => inner.markPointOfNoReturn(lockToken),
     listRunningItems: (instanceId) => inner.listRunningItems(instanceId),
 

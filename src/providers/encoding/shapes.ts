@@ -80,6 +80,7 @@ import {
   payload,
   record,
   text,
+  type Fields,
   type Treatment,
 } from './treatment.ts';
 
@@ -205,6 +206,9 @@ const newChild = fields<NewChild>(
     ifTaken: nullable(message),
     tags: keep,
     headers: keep,
+    timeoutMs: keep,
+    delayMs: keep,
+    runAt: keep,
   },
   ofInstance,
 );
@@ -253,23 +257,44 @@ const turn = fields<Turn>({
   outcome: turnOutcome,
 });
 
-export const newInstance = fields<NewInstance>(
-  {
-    instanceId: keep,
-    incarnation: keep,
-    name: keep,
-    version: keep,
-    inputHash: hashed,
-    start: message,
-    tags: keep,
-    headers: keep,
-    firstTurn: turn,
-  },
+/** An event that is enqueued with a start. */
+const startEvent: Fields<NonNullable<NewInstance['event']>> = {
+  message,
+  maxPending: keep,
+  key: keep,
+  bulk: keep,
+};
+
+const newInstanceFields: Fields<NewInstance> = {
+  instanceId: keep,
+  incarnation: keep,
+  name: keep,
+  version: keep,
+  inputHash: hashed,
+  start: message,
+  tags: keep,
+  headers: keep,
+  timeoutMs: keep,
+  delayMs: keep,
+  runAt: keep,
+  dedupeKey: keep,
+  event: fields(startEvent),
+  onConflict: keep,
+  firstTurn: turn,
+};
+
+const instanceWithId = fields(newInstanceFields, ofInstance);
+/** The event may go to another instance, which holds the dedupe key: it belongs to none. */
+const instanceWithKey = fields(
+  { ...newInstanceFields, event: fields(startEvent, () => ({})) },
   ofInstance,
 );
 
+export const newInstance: Treatment<NewInstance> = (value, walk) =>
+  (value.dedupeKey === undefined ? instanceWithId : instanceWithKey)(value, walk);
+
 export const newMessage = fields<NewMessage>(
-  { instanceId: keep, message, maxPending: keep, bulk: keep },
+  { instanceId: keep, message, maxPending: keep, key: keep, bulk: keep },
   ofInstance,
 );
 
@@ -428,6 +453,7 @@ export const newTask = fields<NewTask>(
     delayMs: keep,
     expiresAt: keep,
     expiresInMs: keep,
+    timeoutMs: keep,
     dedupeKey: keep,
     onFail: keep,
     tags: keep,
@@ -530,6 +556,7 @@ const targets: {
     options: keep,
     priority: keep,
     expiresInMs: keep,
+    timeoutMs: keep,
     dedupeKey: keep,
     onFail: keep,
     tags: keep,
@@ -541,6 +568,9 @@ const targets: {
     payload,
     inputHash: text,
     tags: keep,
+    headers: keep,
+    priority: keep,
+    timeoutMs: keep,
   }),
 };
 

@@ -23,6 +23,14 @@ type DataFields<Union extends { readonly kind: string }, Columns extends string>
 const carried = list(fields<BufferedEvent>({ name: keep, payload }));
 const ran = { worker: keep, startedAt: keep };
 const operation = keep;
+const settings = {
+  delayMs: keep,
+  runAt: keep,
+  timeoutMs: keep,
+  headers: keep,
+  tags: keep,
+  priority: keep,
+};
 const name = keep;
 
 const eventFields: DataFields<HistoryEvent, 'at'> = {
@@ -35,6 +43,8 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
     tags: keep,
     takenChildIds: keep,
     inherited: keep,
+    headers: keep,
+    priority: keep,
   },
   activityScheduled: { operation, name, options: keep, cancellation: keep, shielded: keep },
   timerCreated: { operation, fireAt: keep, absolute: keep },
@@ -46,9 +56,9 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
     childId: keep,
     cancellation: keep,
     shielded: keep,
-    tags: keep,
+    ...settings,
   },
-  detachedStarted: { operation, name, version: keep, childId: keep, tags: keep },
+  detachedStarted: { operation, name, version: keep, childId: keep, ...settings },
   customStatusSet: { operation },
   chunkEmitted: { operation },
   patchMarked: { id: keep },
@@ -72,10 +82,10 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
   eventReceived: { name },
   childCompleted: { operation },
   childFailed: { operation, failure },
-  childCanceled: { operation, reason: keep },
+  childCanceled: { operation, reason: keep, trigger: keep },
   detachedConfirmed: { operation },
   detachedFailed: { operation, failure },
-  cancelRequested: { reason: keep, actor: keep },
+  cancelRequested: { reason: keep, actor: keep, trigger: keep },
   executionCompleted: {},
   executionFailed: { failure },
   executionCanceled: { reason: keep, cleanupSkipped: keep },
@@ -92,6 +102,8 @@ const messageFields: DataFields<Message, 'executionId' | 'operation'> = {
     cancel: keep,
     tags: keep,
     takenChildIds: keep,
+    headers: keep,
+    priority: keep,
   },
   stepCompleted: { name, ...ran },
   stepFailed: { name, failure, ...ran },
@@ -102,10 +114,10 @@ const messageFields: DataFields<Message, 'executionId' | 'operation'> = {
   timerFired: {},
   childCompleted: {},
   childFailed: { failure },
-  childCanceled: { reason: keep },
+  childCanceled: { reason: keep, trigger: keep },
   detachedConfirmed: {},
   detachedFailed: { failure },
-  cancel: { reason: keep, actor: keep },
+  cancel: { reason: keep, actor: keep, trigger: keep },
   cleanupExpired: { reason: keep },
   eventRaised: { name, trace: keep },
   wake: {

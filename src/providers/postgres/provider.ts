@@ -7,7 +7,8 @@ import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './dr
 import { toProviderError } from './driver/postgres-errors.ts';
 import { Scope } from './driver/scope.ts';
 import { StoreClock } from './driver/store-clock.ts';
-import { createInstanceStore, create, enqueue } from './instances/instances.ts';
+import { enqueue } from './instances/enqueue.ts';
+import { createInstanceStore, create } from './instances/instances.ts';
 import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';

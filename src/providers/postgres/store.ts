@@ -11,6 +11,8 @@ import type { Connections, Statement, Transaction } from './driver/connection.ts
 import { Definitions } from './tables/definitions.ts';
 import { DueInstances } from './queues/orchestration-queue.ts';
 import { DueItems } from './queues/item-claims.ts';
+import { EventKeys } from './tables/event-keys.ts';
+import { ReplacedRows } from './tables/replaced-rows.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { Fetching, type Fetch, type QueueAccess } from './wakeups/fetching.ts';
 import type { Effects } from '../shared/effects.ts';
@@ -20,6 +22,7 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
@@ -82,6 +85,9 @@ export class Store implements QueueAccess {
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
+  readonly replacedRows: ReplacedRows;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -149,6 +155,9 @@ export class Store implements QueueAccess {
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
     this.instanceHeaders = new InstanceHeaders(schema);
+    this.deadlines = new InstanceDeadlines(schema);
+    this.eventKeys = new EventKeys(schema);
+    this.replacedRows = new ReplacedRows(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.instanceList = new InstanceList(schema, this.unclaimedWork);
     this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);

@@ -10,7 +10,6 @@ import { decodePayload, encodePayload, type Payload } from '../../model/values/p
 import { nextRetryDelayMs } from '../../model/retry-policy.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
 import type { AttemptSpan, TracedAttempt } from '../../model/telemetry.ts';
-import type { Headers } from '../../model/work-item-options.ts';
 import { traceOfOptions, type TraceIds } from '../../model/trace-context.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
@@ -94,7 +93,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#handler = handler;
     this.#environment = environment;
     this.#context =
-      item.kind === 'activity'
+      item.kind === 'activity' && !handler.isTask
         ? new RunningActivityContext(this, environment)
         : new RunningTaskContext(this, environment);
   }
@@ -376,7 +375,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     if (middleware.isEmpty(group)) return call();
     this.#markBegun();
     const context = this.#context;
-    const { headers = {} } = context as { readonly headers?: Headers };
+    const { headers } = context;
     const shared = {
       name,
       instanceId,

@@ -40,6 +40,7 @@ const context: ActivityContext = {
   executionId: call.executionId,
   orchestrationName: call.orchestrationName,
   activityName: call.activityName,
+  headers: call.headers,
   attempt: call.attempt,
   idempotencyKey: call.idempotencyKey,
   lastHeartbeat: decodePayload(call.lastHeartbeat),
@@ -82,7 +83,7 @@ const context: ActivityContext = {
   log,
 };
 
-if (call.headers !== undefined) {
+if (call.isTask) {
   Object.assign(context, {
     runId: call.instanceId,
     taskName: call.activityName,

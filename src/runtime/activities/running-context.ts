@@ -1,7 +1,9 @@
 import { PerdureError, isPerdureError, type CanceledError } from '../../model/failures/errors.ts';
 import { withFields, type Logger } from '../../model/logger.ts';
+import { taskNameOf } from '../../model/task-call.ts';
 import type { TraceIds } from '../../model/trace-context.ts';
-import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
+import type { Headers } from '../../model/values/headers.ts';
+import { decodeHeaders } from '../../model/work-item-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
@@ -58,6 +60,10 @@ export class RunningActivityContext implements ActivityContext {
 
   get activityName(): string {
     return this.#item.name;
+  }
+
+  get headers(): Headers {
+    return decodeHeaders(this.#item.options);
   }
 
   get attempt(): number {
@@ -188,11 +194,7 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
   }
 
   get taskName(): string {
-    return this.activityName;
-  }
-
-  get headers(): Headers {
-    return decodeHeaders(this.#run.item.options);
+    return taskNameOf(this.activityName, this.#run.item.kind);
   }
 
   async cancel(reason?: string): Promise<void> {
@@ -200,6 +202,12 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
       throw new PerdureError(
         'OUTSIDE_HANDLER',
         `The handler of task ${JSON.stringify(this.taskName)} has ended and can no longer cancel its run. Use client.cancel(${JSON.stringify(this.runId)}).`,
+      );
+    }
+    if (this.#run.item.kind === 'activity') {
+      throw new PerdureError(
+        'OUTSIDE_HANDLER',
+        `Task ${JSON.stringify(this.taskName)} is called by an orchestration and has no run of its own to cancel. Throw an error instead.`,
       );
     }
     await this.#run.cancelRun(reason);

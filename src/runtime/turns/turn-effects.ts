@@ -10,6 +10,7 @@ import {
 import { encodeMessage, stepGuardOperation, type Message } from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { encodeChunkSource } from '../../model/values/chunk-source.ts';
+import type { CarriedSettings } from '../../model/start-settings.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
 import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
@@ -41,6 +42,8 @@ export interface TurnEffectsParams {
   readonly events: readonly HistoryEvent[];
   /** The time of the turn by the store's clock. Absent if it is only an estimate. */
   readonly storeNowMs?: number | undefined;
+  /** The settings of the run, which its work and its next execution get. */
+  readonly carried?: CarriedSettings | undefined;
   /** Number of buffered external events, if it changed. */
   readonly bufferedEvents?: number | undefined;
   /** Whether to add or withdraw the timer that an instance has while its steps run. */
@@ -90,7 +93,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
     childCancels,
     timerWithdrawals,
     cleanupMs: params.cleanupMs,
-    outcome: toOutcome(params.subject, terminal),
+    outcome: toOutcome(params, terminal),
   };
   if (effects.customStatus !== undefined) turn.customStatus = effects.customStatus;
   if (effects.tags !== undefined) turn.tags = effects.tags;
@@ -137,6 +140,7 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
           claimMs: params.claimMs(event.name),
           worker: params.worker,
           trace: traceOf(params.subject),
+          carried: params.carried,
         }),
       );
       break;
@@ -151,10 +155,10 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     }
     case 'childScheduled':
       if (neverNeeded(effects, event)) break;
-      effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
+      effects.children.push(toChild(params.subject, event, inherited(params)));
       break;
     case 'detachedStarted':
-      effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
+      effects.children.push(toChild(params.subject, event, inherited(params)));
       break;
     case 'customStatusSet':
       effects.customStatus = event.payload;
@@ -174,6 +178,10 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     default:
       break;
   }
+}
+
+function inherited({ subject, carried }: TurnEffectsParams) {
+  return { trace: traceOf(subject), carried };
 }
 
 function traceOf({ trace, executionId }: TurnSubject): TraceContext | undefined {
@@ -238,7 +246,10 @@ function toParent(parent: ParentRef, reply: Message): OutgoingMessage {
   return { instanceId: parent.instanceId, message: encodeMessage(reply) };
 }
 
-function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): TurnOutcome {
+function toOutcome(
+  { subject, carried: settings }: TurnEffectsParams,
+  terminal: TerminalEvent | undefined,
+): TurnOutcome {
   switch (terminal?.kind) {
     case undefined:
       return { status: 'running' };
@@ -263,6 +274,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
         ...(carried !== undefined && { carried }),
         ...(cancel !== undefined && { cancel }),
         ...(tags !== undefined && { tags }),
+        ...settings,
       };
       return { status: 'continuedAsNew', version, start: encodeMessage(start) };
     }

@@ -69,6 +69,7 @@ export class TurnLifecycle {
       events: result.events,
       storeNowMs:
         time.path === 'slow' || provider.clockIsEstimate !== true ? time.nowMs : undefined,
+      carried: result.carried,
       bufferedEvents: result.bufferedEvents,
       stepGuard: guardOf(instance, result),
       cleanupMs: options.cleanupTimeoutMs,

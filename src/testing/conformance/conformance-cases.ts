@@ -24,6 +24,8 @@ import { expiries } from './cases/tasks/expiries.ts';
 import { fencing } from './cases/queues/fencing.ts';
 import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
+import { starting } from './cases/instances/starting.ts';
+import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
 import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
@@ -134,6 +136,8 @@ export const capabilities: readonly Capability[] = [
   filters,
   waits,
   headersCases,
+  starting,
+  timeouts,
   hints,
   reads,
   lists,

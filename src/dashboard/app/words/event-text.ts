@@ -18,6 +18,8 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} until ${formatDateTime(event.fireAt)}`;
     case 'customStatusSet':
       return `#${event.operation} custom status`;
+    case 'chunkEmitted':
+      return `#${event.operation} chunk`;
     case 'tagsSet':
       return `#${event.operation} tags`;
     case 'timerFired':
@@ -82,6 +84,7 @@ const commandKinds: Readonly<Record<string, string>> = {
   childScheduled: 'child',
   detachedStarted: 'start',
   customStatusSet: 'status',
+  chunkEmitted: 'emit',
   tagsSet: 'tags',
   stepCompleted: 'run',
   patchMarked: 'patch',
@@ -94,6 +97,7 @@ export function commandName(event: HistoryEvent): string {
   if (event.kind === 'patchMarked') return event.id;
   if (event.kind === 'timerCreated') return formatDateTime(event.fireAt);
   if (event.kind === 'customStatusSet') return 'setCustomStatus';
+  if (event.kind === 'chunkEmitted') return 'emit';
   if (event.kind === 'tagsSet') return 'setTags';
   return event.kind === 'operationWithdrawn' ? `#${event.target}` : event.kind;
 }

@@ -17,6 +17,8 @@ import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { EventKeys } from '../tables/event-keys.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
@@ -73,6 +75,8 @@ interface Parts {
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
   readonly streamRows: StreamRows;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
 }
 
 /**
@@ -122,8 +126,8 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
-      this.#parts;
+    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
+    const { instanceTags, deadlines, eventKeys } = this.#parts;
     const { streamRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
@@ -160,6 +164,8 @@ export class TreeDeletions {
         keysOf(rows.filter(({ hasStream }) => hasStream)),
         maxEventsPerCall,
       ),
+      deadlines.deleteOfInstances(tx, keysOf(rows)),
+      eventKeys.deleteOfInstances(tx, keysOf(rows)),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),

@@ -24,6 +24,7 @@ import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
 import { commitEmitted } from './emitted-chunks.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
@@ -55,6 +56,7 @@ interface Parts {
   readonly instanceHeaders: InstanceHeaders;
   readonly chunkRows: ChunkRows;
   readonly streamRows: StreamRows;
+  readonly deadlines: InstanceDeadlines;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -183,7 +185,7 @@ export class Turns {
         instanceKey === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
-    await this.#addHeaders(batch, children, inserted);
+    await this.#addHeadersAndTimeouts(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
     const treePauses = new Map(
       (
@@ -211,7 +213,7 @@ export class Turns {
       const isPaused = pause !== undefined;
       batch.instances.set({ ...newInstanceRow({ ...row, ...created }), isPaused });
       if (isPaused) changes.pauses.push({ ...pause, instanceKey });
-      changes.send(scope, { instanceKey, definitionKey: row.definitionKey }, child.start);
+      changes.start(scope, { instanceKey, definitionKey: row.definitionKey }, child);
       if (child.parentOperation !== null && isScheduledTooLate(parent, child)) {
         late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });
       }
@@ -219,22 +221,25 @@ export class Turns {
     return late;
   }
 
-  async #addHeaders(
+  async #addHeadersAndTimeouts(
     { scope }: Batch,
     children: readonly { readonly child: NewChild }[],
     inserted: ReadonlyMap<string, Pick<InstanceRow, 'instanceKey'>>,
   ): Promise<void> {
-    if (children.every(({ child }) => child.headers === undefined)) return;
+    const isPlain = ({ child }: { readonly child: NewChild }) =>
+      child.headers === undefined && child.timeoutMs === undefined;
+    if (children.every(isPlain)) return;
     // Reversed: the first child with an id takes it.
     const byKey = new Map(
       children
         .toReversed()
-        .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child.headers]),
+        .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child]),
     );
-    const rows = [...byKey].flatMap(([instanceKey, headers]) =>
-      instanceKey === undefined ? [] : [{ instanceKey, headers }],
+    const rows = [...byKey].flatMap(([instanceKey, child]) =>
+      instanceKey === undefined ? [] : [{ instanceKey, headers: child.headers, times: child }],
     );
     await this.#parts.instanceHeaders.add(scope.tx, rows);
+    await this.#parts.deadlines.add(scope.tx, rows, scope.now);
   }
 
   /** Returns a function that tests whether a detached start repeats the start that took its id. */

@@ -21,6 +21,7 @@ import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
+import { starting } from './0014-starting.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -40,6 +41,7 @@ export const migrations: readonly Migration[] = [
   ends,
   headers,
   streams,
+  starting,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

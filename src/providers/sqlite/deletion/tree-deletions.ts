@@ -12,6 +12,7 @@ import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
@@ -53,6 +54,7 @@ export class TreeDeletions {
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
   readonly #streamRows: StreamRows;
+  readonly #deadlines: InstanceDeadlines;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -62,6 +64,7 @@ export class TreeDeletions {
   readonly #deleteExecutions;
   readonly #deleteJobs;
   readonly #deleteChunks;
+  readonly #deleteEventKeys;
   readonly #deleteRows;
 
   constructor(
@@ -73,6 +76,7 @@ export class TreeDeletions {
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
       readonly streamRows: StreamRows;
+      readonly deadlines: InstanceDeadlines;
     },
   ) {
     this.#audit = parts.audit;
@@ -81,6 +85,7 @@ export class TreeDeletions {
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
     this.#streamRows = parts.streamRows;
+    this.#deadlines = parts.deadlines;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -108,6 +113,7 @@ export class TreeDeletions {
     this.#deleteExecutions = deleteFrom('executions');
     this.#deleteJobs = deleteFrom('jobs');
     this.#deleteChunks = deleteFrom('chunks');
+    this.#deleteEventKeys = deleteFrom('event_keys');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -177,6 +183,9 @@ export class TreeDeletions {
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#streamRows.deleteOfInstances(keys, maxEventsAtOnce);
     this.#tags.deleteOfInstances(keys);
+    this.#deadlines.deleteOfInstances(keys);
+    this.#dedupeKeys.freeOfOrchestrations(keys);
+    this.#deleteEventKeys.run({ keys });
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);

@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { startsAt } from '../../rules/deadlines.ts';
 import { queueKey } from '../../rules/pauses.ts';
 import {
   customStatusVersions,
@@ -19,6 +20,7 @@ import {
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
@@ -56,6 +58,7 @@ export class Turns {
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
   readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
+  readonly #deadlines: InstanceDeadlines;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -74,6 +77,7 @@ export class Turns {
     readonly instanceHeaders: InstanceHeaders;
     readonly chunkRows: ChunkRows;
     readonly streamRows: StreamRows;
+    readonly deadlines: InstanceDeadlines;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -90,6 +94,7 @@ export class Turns {
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
     this.#streams = parts;
+    this.#deadlines = parts.deadlines;
   }
 
   /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
@@ -240,9 +245,12 @@ export class Turns {
     if (instanceKey !== undefined) {
       this.#tags.add(instanceKey, child.tags);
       this.#headers.add(instanceKey, child.headers);
-      this.#messages.insert(instanceKey, child.start, scope.now);
-      this.#locks.touch(instanceKey, definitionKey, scope.now);
-      scope.effects.due('orchestrations', scope.now);
+      this.#deadlines.add(instanceKey, child, scope.now);
+      const visibleAt = startsAt(child, scope.now);
+      if (visibleAt > scope.now) this.#instances.setRunAt(instanceKey, visibleAt);
+      this.#messages.insert(instanceKey, child.start, visibleAt);
+      this.#locks.touch(instanceKey, definitionKey, visibleAt);
+      scope.effects.due('orchestrations', visibleAt);
       if (parentOperation === null) return;
       if (parent.isPaused === 1) this.#pauseChild(scope, parent, { instanceKey, definitionKey });
       if (!isScheduledTooLate(parent, child)) return;

@@ -19,6 +19,7 @@ import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
+import { starting } from './0014-starting.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -35,6 +36,7 @@ export const migrations: readonly Migration[] = [
   ends,
   headers,
   streams,
+  starting,
 ];
 
 /**

@@ -10,6 +10,7 @@ import type {
 } from '../../contract/reruns.ts';
 import { isVisited } from '../../rules/audit-sums.ts';
 import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/reruns.ts';
+import { toCancelRow } from '../../shared/instance-record-row.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -17,6 +18,7 @@ import type { Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { FullRow, InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
@@ -29,6 +31,7 @@ export interface RerunParts extends StoreAccess {
   readonly definitions: Definitions;
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
+  readonly deadlines: InstanceDeadlines;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly rerunRows: RerunRows;
@@ -73,6 +76,7 @@ function retry(store: RerunParts, scope: Scope, wanted: InstanceRetry): RetryRes
       ? retryTask(store, scope, { row, executionId, wanted })
       : retryOrchestration(store, scope, { row, executionId, wanted });
   if (refused !== undefined) return refused;
+  store.deadlines.renew(row.instanceKey, scope.now);
   store.audit.record([toStep(wanted)], scope.now);
   return { kind: 'retried', executionId };
 }
@@ -158,6 +162,7 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
     );
   }
   store.instanceTags.add(instanceKey, wanted.tags);
+  store.deadlines.copy(row.instanceKey, instanceKey, now);
   const target = {
     instanceKey,
     instanceId,
@@ -194,9 +199,9 @@ function begin(
   for (const message of start.messages) messages.insert(instanceKey, message, now);
   locks.touch(instanceKey, definitionKey, now);
   if (cancel !== undefined) {
-    const { reason, actor } = cancel;
+    const { reason } = cancel;
     const cleanupAt = now + Math.ceil(cancel.cleanupMs);
-    rerunRows.setCancel({ instanceKey, reason, actor, now });
+    rerunRows.setCancel({ instanceKey, ...toCancelRow(cancel), now });
     messages.insert(instanceKey, encodeMessage({ kind: 'cleanupExpired', reason }), cleanupAt);
     locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
   }

@@ -74,6 +74,7 @@ export const close: Capability = {
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),
+          applyTimeouts: () => provider.applyTimeouts({ limit: 1, cleanupMs: 1 }),
           terminate: () => provider.terminate([{ ...stop, tree: true }]),
           markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
           listRunningItems: () => provider.listRunningItems('a'),
