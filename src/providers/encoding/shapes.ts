@@ -278,15 +278,18 @@ const newInstanceFields: Fields<NewInstance> = {
   delayMs: keep,
   runAt: keep,
   dedupeKey: keep,
-  event: fields(startEvent),
+  event: fields<NonNullable<NewInstance['event']>>(startEvent),
   onConflict: keep,
   firstTurn: turn,
 };
 
-const instanceWithId = fields(newInstanceFields, ofInstance);
+const instanceWithId = fields<NewInstance>(newInstanceFields, ofInstance);
 /** The event may go to another instance, which holds the dedupe key: it belongs to none. */
-const instanceWithKey = fields(
-  { ...newInstanceFields, event: fields(startEvent, () => ({})) },
+const instanceWithKey = fields<NewInstance>(
+  {
+    ...newInstanceFields,
+    event: fields<NonNullable<NewInstance['event']>>(startEvent, () => ({})),
+  },
   ofInstance,
 );
 
