@@ -278,6 +278,18 @@ export function encodingProvider(
     getJobBindings: (jobs) => inner.getJobBindings(jobs),
     listJobs: (params) => inner.listJobs(params),
 
+    // Updates and awakeables
+    requestUpdates: (requests) =>
+      order.run(
+        requests.map(({ instanceId }) => instanceId),
+        encode(requests, list(shapes.newUpdate)),
+        async (encoded) => decode(await inner.requestUpdates(encoded), list(shapes.updateState)),
+      ),
+    readUpdates: async (updates) =>
+      decode(await inner.readUpdates(updates), list(shapes.updateState)),
+    answerAwakeables: async (answers) =>
+      inner.answerAwakeables(await encode(answers, list(shapes.awakeableAnswer))),
+
     // Streams
     appendChunks: async (requests) =>
       inner.appendChunks(await encode(requests, list(shapes.appendChunks))),

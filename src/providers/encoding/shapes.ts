@@ -57,6 +57,13 @@ import type {
   Turn,
   TurnOutcome,
 } from '../contract/turn.ts';
+import type {
+  AwakeableAnswer,
+  NewUpdate,
+  RequestUpdateResult,
+  UpdateReply,
+  UpdateState,
+} from '../contract/updates.ts';
 import type { EventView, ViewedEvent } from '../contract/views.ts';
 import type {
   TurnAck,
@@ -82,6 +89,7 @@ import {
   text,
   type Fields,
   type Treatment,
+  type Walk,
 } from './treatment.ts';
 
 // One treatment for each type of the provider contract. `fields` lists every field, so a new field does not compile without
@@ -237,6 +245,13 @@ const outcomes: {
 const turnOutcome: Treatment<TurnOutcome> = (value, walk) =>
   (outcomes[value.status] as Treatment<TurnOutcome>)(value, walk);
 
+const updateReply = fields<UpdateReply>({
+  key: keep,
+  outcome: keep,
+  payload,
+  failure: failureText,
+});
+
 const turn = fields<Turn>({
   turnId: keep,
   version: keep,
@@ -254,6 +269,8 @@ const turn = fields<Turn>({
   tags: keep,
   emitted: fields<EmittedChunks>({ chunks: list(text), source: keep, maxBytes: keep }),
   bufferedEvents: keep,
+  updateReplies: list(updateReply),
+  awakeables: keep,
   outcome: turnOutcome,
 });
 
@@ -317,6 +334,42 @@ export const orchestrationItem = fields<OrchestrationItem>({
   historyLength: keep,
   nowMs: keep,
   messages: list(fetchedMessage),
+});
+
+export const newUpdate = fields<NewUpdate>(
+  { instanceId: keep, key: keep, name: keep, inputHash: hashed, message },
+  ofInstance,
+);
+
+type UpdateStateOf<Kind extends UpdateState['kind']> = Extract<
+  UpdateState,
+  { readonly kind: Kind }
+>;
+
+const updateStates: {
+  readonly [Kind in UpdateState['kind']]: Treatment<UpdateStateOf<Kind>>;
+} = {
+  pending: fields<UpdateStateOf<'pending'>>({ kind: keep }),
+  replied: fields<UpdateStateOf<'replied'>>({
+    kind: keep,
+    outcome: keep,
+    payload,
+    failure: failureText,
+  }),
+  interrupted: fields<UpdateStateOf<'interrupted'>>({ kind: keep, status: keep }),
+  missing: fields<UpdateStateOf<'missing'>>({ kind: keep }),
+};
+
+/** The state of an update, or the result of its request. */
+export const updateState = <State extends RequestUpdateResult>(value: State, walk: Walk): State =>
+  Object.hasOwn(updateStates, value.kind)
+    ? (updateStates[value.kind as UpdateState['kind']] as unknown as Treatment<State>)(value, walk)
+    : value;
+
+export const awakeableAnswer = fields<AwakeableAnswer>({
+  tokenHash: keep,
+  answerKey: keep,
+  message: message as unknown as Treatment<AwakeableAnswer['message']>,
 });
 
 export const heldMessages = fields<HeldMessages>({
