@@ -1,5 +1,6 @@
 import { PerdureError } from './failures/errors.ts';
 import { invalidOption, readFields } from './option-fields.ts';
+import type { TracedCall } from './telemetry.ts';
 import type { Headers } from './values/headers.ts';
 
 /** Runs the rest of a call: the later middleware, then the handler. Returns its result. Can be called once. */
@@ -8,7 +9,7 @@ export type Next = () => Promise<unknown>;
 /** A call of a client that changes an instance or a schedule. */
 export interface ClientCall {
   /** `schedule`: `schedules.put`. `trigger`: `schedules.trigger` and `schedules.backfill`. */
-  readonly kind: 'start' | 'event' | 'cancel' | 'schedule' | 'trigger';
+  readonly kind: TracedCall['kind'];
   /** The orchestration, task, event or schedule. Absent for a cancel. */
   readonly name?: string | undefined;
   /** Absent for a schedule, and for a call that starts several runs. */
