@@ -1,7 +1,11 @@
 import type { CompletedOutput, Hint, Provider } from '../contract/provider.ts';
 import type { InstanceConditions } from '../contract/instances.ts';
 import type { SchedulePlan, ScheduleWrite } from '../contract/schedules.ts';
-import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
+import type {
+  TransactionalWrites,
+  TransactionConnection,
+  TransactRequest,
+} from '../contract/transactional.ts';
 import type { EventView, ViewedEvent } from '../contract/views.ts';
 import type { EncodeContext } from '../../model/encoding/codec.ts';
 import { isEncoded } from '../../model/encoding/envelope.ts';
@@ -79,6 +83,13 @@ export function encodingProvider(
     ...(inner.within !== undefined && {
       within: (connection: TransactionConnection) =>
         writes((inner as Required<Provider>).within(connection)),
+    }),
+    ...(inner.transact !== undefined && {
+      transact: (request: TransactRequest) =>
+        (inner as Required<Provider>).transact({
+          ...request,
+          write: async (tx) => encode(await request.write(tx), shapes.transactionAck),
+        }),
     }),
     close: async () => {
       // Calls that were made before are still being encoded.

@@ -49,6 +49,7 @@ import type {
   StreamPage,
 } from '../contract/streams.ts';
 import type { NewTask } from '../contract/tasks.ts';
+import type { TransactionAck } from '../contract/transactional.ts';
 import type {
   EmittedChunks,
   NewChild,
@@ -471,6 +472,30 @@ export const turnAck = fields<TurnAck>(
   },
   ofInstance,
 );
+
+type TransactionAckOf<Kind extends TransactionAck['kind']> = Extract<
+  TransactionAck,
+  { readonly kind: Kind }
+>;
+
+const transactionAcks: {
+  readonly [Kind in TransactionAck['kind']]: Treatment<TransactionAckOf<Kind>>;
+} = {
+  workItem: fields<TransactionAckOf<'workItem'>>({
+    kind: keep,
+    ack: workItemAck,
+    unlessCanceled: keep,
+  }),
+  turn: fields<TransactionAckOf<'turn'>>({ kind: keep, ack: turnAck }),
+  orchestration: fields<TransactionAckOf<'orchestration'>>({ kind: keep, ack: orchestrationAck }),
+  message: fields<TransactionAckOf<'message'>>({
+    kind: keep,
+    ack: fields<TransactionAckOf<'message'>['ack']>({ lockToken: keep, message }),
+  }),
+};
+
+export const transactionAck: Treatment<TransactionAck> = (value, walk) =>
+  (transactionAcks[value.kind] as Treatment<TransactionAck>)(value, walk);
 
 export const workItemAbandon = fields<WorkItemAbandon>({
   lockToken: keep,

@@ -97,6 +97,11 @@ export class Completions {
     this.#scheduleTurn(instance);
   }
 
+  /** Reports an outcome that was committed together with writes of the application. */
+  committed(settled: SettledActivity, result: CommitResult): void {
+    this.#acked(settled, result);
+  }
+
   /** Runs that end in the same event loop iteration share one call. */
   #ackSoon(settled: SettledActivity): void {
     this.#ended.push(settled);
@@ -219,13 +224,7 @@ export class Completions {
             'store rejected an ack',
           );
         }
-        onAcked(settled, result?.ok === true);
-        if (result?.ok === true && result.ended !== undefined) {
-          reportTaskEnd(this.#params, settled.item, result.ended, settled.outcome);
-          if (result.ended === 'failed' && settled.hasOnFail === true)
-            this.#params.onFailQueued(settled.item.name);
-          if (result.ended === 'canceled') this.#discard(settled);
-        }
+        this.#acked(settled, result);
       });
     } catch (error) {
       options.logger.error(
@@ -248,6 +247,16 @@ export class Completions {
         : [];
     });
     if (abandons.length > 0) await this.#params.provider.abandonWorkItems(abandons);
+  }
+
+  #acked(settled: SettledActivity, result: CommitResult | undefined): void {
+    this.#params.onAcked(settled, result?.ok === true);
+    if (result?.ok !== true || result.ended === undefined) return;
+    reportTaskEnd(this.#params, settled.item, result.ended, settled.outcome);
+    if (result.ended === 'failed' && settled.hasOnFail === true) {
+      this.#params.onFailQueued(settled.item.name);
+    }
+    if (result.ended === 'canceled') this.#discard(settled);
   }
 
   /** Disposes of a result that came after a cancel that had not reached this worker. */
