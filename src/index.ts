@@ -12,7 +12,7 @@ export type {
   OrchestrationDefinition,
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
-export { event } from './orchestration/orchestration.ts';
+export { event, update } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
@@ -25,6 +25,7 @@ export type {
   OrchestrationRef,
   StandardSchema,
   TaskRef,
+  UpdateToken,
 } from './model/definition.ts';
 export type { ErrorClass, RetryPolicy } from './model/retry-policy.ts';
 export type { CancellationType } from './model/cancel.ts';
@@ -42,6 +43,11 @@ export type {
   ShieldOptions,
   WaitOptions,
 } from './orchestration/orchestration-context.ts';
+export type {
+  Awakeable,
+  AwakeableOptions,
+  UpdateHandlers,
+} from './orchestration/update-context.ts';
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
@@ -75,6 +81,7 @@ export type { RemoteClient } from './remote/connection.ts';
 // Client
 export type { ClientSurface as Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
+export type { UpdateOptions } from './client/updating/update-request.ts';
 export type { StartableFlow } from './client/starting/start-request.ts';
 export type {
   OnConflict,
@@ -236,6 +243,7 @@ export type { Provider } from './providers/contract/provider.ts';
 export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
 export type {
   ActivityWait,
+  AwakeableWait,
   BlockedWait,
   CancelWait,
   ChildWait,
@@ -249,6 +257,7 @@ export type {
   TimerWait,
   TurnWait,
   UnclaimedReason,
+  UpdateWait,
   Wait,
   Why,
   WorkerWait,

@@ -161,6 +161,27 @@ export const steerCommands: readonly Command[] = [
     load: () => import('./commands/steer/event.ts'),
   },
   {
+    name: 'update',
+    group: 'steer',
+    summary: 'Send an update to a running instance, and print the reply',
+    operands: [
+      id,
+      { name: 'update', summary: 'Name of the update' },
+      { name: 'input', summary: 'Input: JSON, @file, or - for the standard input', optional: true },
+    ],
+    options: [
+      {
+        name: 'key',
+        value: 'text',
+        summary: 'Key: a repeat with the same key gets the same reply',
+      },
+      { name: 'timeout', value: 'duration', summary: 'Maximum wait; then the exit code is 6' },
+    ],
+    examples: [`perdure update cart-7 addItem '"apple"' --timeout 10s`],
+    needs: 'target',
+    load: () => import('./commands/steer/update.ts'),
+  },
+  {
     name: 'cancel',
     group: 'steer',
     summary: 'Ask instances to stop; their code can clean up',

@@ -59,6 +59,7 @@ import type { StreamCall, StreamEntry } from './watching/stream-reader.ts';
 import type { InstanceChange } from './watching/watched-ids.ts';
 import type { EventCall } from './starting/start-request.ts';
 import type { TaskSettings } from './starting/task-request.ts';
+import type { UpdateBackend } from './updating/update-request.ts';
 
 /** The public members of a class, so that another class can implement them. */
 export type Surface<Class> = Pick<Class, keyof Class>;
@@ -142,6 +143,7 @@ export interface ClientBackend {
   readonly bulk: BulkBackend;
   readonly views: ViewBackend;
   readonly pauses: PauseBackend;
+  readonly updates: UpdateBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 

@@ -14,7 +14,7 @@ import type { InstanceTree } from '../management/instance-tree.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
 import type { RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
-import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, TaskRef, UpdateToken } from '../model/definition.ts';
 import type { TracedCall } from '../model/telemetry.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
@@ -112,6 +112,13 @@ import {
 } from './starting/task-request.ts';
 import { traced, type CallTelemetry } from './starting/traced-call.ts';
 import type { ApplicationTransaction, TransactionClient } from './transaction-client.ts';
+import {
+  readRejection,
+  readResolution,
+  readUpdate,
+  type UpdateArguments,
+  type UpdateOptions,
+} from './updating/update-request.ts';
 import { clientClosed } from './waiting/instance-errors.ts';
 import {
   readWatchHistoryOptions,
@@ -330,6 +337,47 @@ export abstract class Client implements Submitter {
     options?: RaiseEventOptions,
   ): Promise<void> {
     return this.#raise(id, event, payload, options);
+  }
+
+  /**
+   * Sends an update to a running instance and waits for the reply of its handler. Rejects with `UPDATE_REJECTED`,
+   * `UPDATE_FAILED`, `UNKNOWN_UPDATE` or `UPDATE_INTERRUPTED`, with `INSTANCE_OVER` if the instance has ended, and with
+   * `TIMEOUT` if there is no reply in time. A repeat with the same `key` gets the same reply.
+   */
+  update<Input, Output>(
+    id: string,
+    update: UpdateToken<Input, Output, unknown>,
+    ...args: UpdateArguments<Input>
+  ): Promise<Output>;
+  update(id: string, name: string, input?: unknown, options?: UpdateOptions): Promise<unknown>;
+  async update(
+    id: string,
+    update: UpdateToken | string,
+    input?: unknown,
+    options?: UpdateOptions,
+  ): Promise<unknown> {
+    this.assertOpen();
+    const { call, timeoutMs } = readUpdate({ id, update, input, options }, this.payloadLimitBytes);
+    const { name } = call;
+    return traced(this.#telemetry, { kind: 'update', name, instanceId: call.id }, (trace) =>
+      this.#backend.updates.update({ ...call, trace }, timeoutMs),
+    );
+  }
+
+  /**
+   * Resolves the promise of an awakeable. The token is the only right that the caller needs. Rejects with `AWAKEABLE_ALREADY_ANSWERED`, or
+   * with `AWAKEABLE_NOT_FOUND` for a wrong token, a withdrawn awakeable, and after the end of its execution.
+   */
+  async resolveAwakeable(token: string, value?: unknown): Promise<void> {
+    this.assertOpen();
+    const call = readResolution(token, value, this.payloadLimitBytes);
+    await this.#backend.updates.answerAwakeable(call);
+  }
+
+  /** Rejects the promise of an awakeable with a text or an error: see `resolveAwakeable`. */
+  async rejectAwakeable(token: string, reason?: string | Error): Promise<void> {
+    this.assertOpen();
+    await this.#backend.updates.answerAwakeable(readRejection(token, reason));
   }
 
   /**

@@ -77,6 +77,7 @@ import {
   type ListCall,
 } from './reading/instance-list.ts';
 import type { Why } from './explaining/why.ts';
+import { LocalUpdates } from './updating/local-updates.ts';
 import { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { alreadyExists, eventRejected } from './waiting/instance-errors.ts';
 import { takeResult } from './waiting/instance-result.ts';
@@ -139,6 +140,7 @@ export class LocalBackend implements ClientBackend {
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
+  readonly updates: LocalUpdates;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
 
@@ -152,6 +154,7 @@ export class LocalBackend implements ClientBackend {
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.views = new LocalViews(provider, options.recheckMs);
+    this.updates = new LocalUpdates(options);
     this.pauses = new LocalPauses(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
@@ -323,6 +326,7 @@ export class LocalBackend implements ClientBackend {
   async close(lastCalls: Promise<void>): Promise<void> {
     this.completions.close();
     this.views.close();
+    this.updates.close();
     await lastCalls;
   }
 

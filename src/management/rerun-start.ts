@@ -14,8 +14,9 @@ import type { Payload } from '../model/values/payload.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { RecordedTagChanges, Tags } from '../model/values/tags.ts';
 import type { RerunStart } from '../providers/contract/reruns.ts';
-import { toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
+import { toAwakeable, toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
 import type { NewChild, NewTimer, NewWorkItem, Turn } from '../providers/contract/turn.ts';
+import type { NewAwakeable } from '../providers/contract/updates.ts';
 import { quote } from './rerun-errors.ts';
 
 // As the default of a cancel.
@@ -95,6 +96,7 @@ export function keptStart(options: {
   const workItems: NewWorkItem[] = [];
   const timers: NewTimer[] = [];
   const children: NewChild[] = [];
+  const awakeables: NewAwakeable[] = [];
   for (const event of kept.open) {
     const { operation } = event;
     const output = options.children.get(operation);
@@ -102,6 +104,7 @@ export function keptStart(options: {
     if (again.answered.has(operation)) continue;
     if (event.kind === 'timerCreated') timers.push({ operation, fireAt: event.fireAt });
     else if (event.kind === 'detachedStarted') children.push(toChild(target, event, { carried }));
+    else if (event.kind === 'awakeableCreated') awakeables.push(toAwakeable(event));
     else if (canceled !== undefined) {
       const { reason, trigger } = canceled;
       messages.push(
@@ -138,6 +141,9 @@ export function keptStart(options: {
     bufferedEvents: kept.bufferedEvents,
     ...(kept.customStatus !== null && { customStatus: kept.customStatus }),
     ...(tags !== undefined && { tags }),
+    ...(awakeables.length > 0 && {
+      awakeables: { created: awakeables, withdrawn: [], closes: false },
+    }),
     outcome: { status: 'running' },
   };
   return {

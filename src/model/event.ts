@@ -22,6 +22,7 @@ import {
   isTimeOrAbsent,
   isTextOrNull,
   isTime,
+  keyField,
   nameField,
   operationField,
   optionsField,
@@ -164,11 +165,31 @@ interface PatchMarked extends Recorded {
   readonly id: string;
 }
 
+/** The code created an awakeable. `payload` is its token. */
+export interface AwakeableCreated extends Operation {
+  readonly kind: 'awakeableCreated';
+  readonly payload: Payload | null;
+}
+
+/** The handler of an update returned. `payload` is the reply. */
+interface UpdateCompleted extends Recorded {
+  readonly kind: 'updateCompleted';
+  readonly key: string;
+  readonly payload: Payload | null;
+}
+
+/** The handler of an update threw. */
+interface UpdateFailed extends Recorded {
+  readonly kind: 'updateFailed';
+  readonly key: string;
+  readonly failure: Failure;
+}
+
 /** A pending operation was canceled: the loser of a race, a wait that timed out, or an operation of a canceled scope. */
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
-  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step';
+  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
   /** The name of a step, which no earlier event records. */
   readonly name?: string;
   readonly trigger: CancelTrigger;
@@ -281,6 +302,26 @@ interface DetachedFailed extends Recorded {
   readonly failure: Failure;
 }
 
+interface AwakeableResolved extends Recorded {
+  readonly kind: 'awakeableResolved';
+  readonly operation: number;
+  readonly payload: Payload | null;
+}
+
+interface AwakeableRejected extends Recorded {
+  readonly kind: 'awakeableRejected';
+  readonly operation: number;
+  readonly failure: Failure;
+}
+
+/** An update passed its validation, and its handler starts. `payload` is the input. */
+export interface UpdateAccepted extends Recorded {
+  readonly kind: 'updateAccepted';
+  readonly key: string;
+  readonly name: string;
+  readonly payload: Payload | null;
+}
+
 interface ExecutionCompleted extends Recorded {
   readonly kind: 'executionCompleted';
   readonly payload: Payload | null;
@@ -329,6 +370,9 @@ export type CommandEvent =
   | ChunkEmitted
   | TagsSet
   | PatchMarked
+  | AwakeableCreated
+  | UpdateCompleted
+  | UpdateFailed
   | OperationWithdrawn;
 
 /** An event from outside. Applied to the code in order, one at a time. */
@@ -346,10 +390,13 @@ export type IncomingEvent =
   | ChildCanceled
   | DetachedConfirmed
   | DetachedFailed
+  | AwakeableResolved
+  | AwakeableRejected
+  | UpdateAccepted
   | CancelRequested;
 
 /** The answer of one operation. */
-export type AnswerEvent = Exclude<IncomingEvent, EventReceived | CancelRequested>;
+export type AnswerEvent = Exclude<IncomingEvent, EventReceived | UpdateAccepted | CancelRequested>;
 
 /** How an execution ended. */
 export type TerminalEvent =
@@ -388,6 +435,9 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   chunkEmitted: [operationField],
   tagsSet: [operationField, tagChangesField],
   patchMarked: [['id', isText]],
+  awakeableCreated: [operationField],
+  updateCompleted: [keyField],
+  updateFailed: [keyField, failureField],
   operationWithdrawn: [
     ['target', isCount],
     targetKindField,
@@ -424,6 +474,9 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   childCanceled: [operationField, reasonField, cancelTriggerField],
   detachedConfirmed: [operationField],
   detachedFailed: [operationField, failureField],
+  awakeableResolved: [operationField],
+  awakeableRejected: [operationField, failureField],
+  updateAccepted: [keyField, nameField],
   cancelRequested: cancelFields,
 };
 
@@ -471,6 +524,8 @@ export const finishedAnswers: ReadonlySet<string> = new Set<AnswerEvent['kind']>
   'childFailed',
   'detachedConfirmed',
   'detachedFailed',
+  'awakeableResolved',
+  'awakeableRejected',
 ]);
 
 /** Whether an event is a command of the code. */

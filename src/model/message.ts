@@ -18,6 +18,7 @@ import {
   isCount,
   isTextOrNull,
   isTime,
+  keyField,
   nameField,
   parentField,
   priorityField,
@@ -137,6 +138,27 @@ interface DetachedFailedMessage extends Completion {
   readonly failure: Failure;
 }
 
+interface AwakeableResolvedMessage extends Completion {
+  readonly kind: 'awakeableResolved';
+  readonly payload: Payload | null;
+}
+
+interface AwakeableRejectedMessage extends Completion {
+  readonly kind: 'awakeableRejected';
+  readonly failure: Failure;
+}
+
+/** An update, requested by a client. `payload` is its input. Never recorded before it is accepted. */
+export interface UpdateMessage {
+  readonly kind: 'update';
+  /** Identifies the update within its instance. */
+  readonly key: string;
+  readonly name: string;
+  readonly payload: Payload | null;
+  /** The context of the caller, for the span of the turn. Never recorded in the history. */
+  readonly trace?: TraceContext;
+}
+
 /** An external event, raised by a client or an activity. */
 interface EventRaisedMessage {
   readonly kind: 'eventRaised';
@@ -167,6 +189,9 @@ export type Message =
   | ChildCanceledMessage
   | DetachedConfirmedMessage
   | DetachedFailedMessage
+  | AwakeableResolvedMessage
+  | AwakeableRejectedMessage
+  | UpdateMessage
   | CancelMessage
   | CleanupExpiredMessage
   | EventRaisedMessage
@@ -185,6 +210,8 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
   'childCanceled',
   'detachedConfirmed',
   'detachedFailed',
+  'awakeableResolved',
+  'awakeableRejected',
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
@@ -211,6 +238,9 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   childCanceled: [reasonField, cancelTriggerField],
   detachedConfirmed: [],
   detachedFailed: [failureField],
+  awakeableResolved: [],
+  awakeableRejected: [failureField],
+  update: [keyField, nameField],
   cancel: cancelFields,
   cleanupExpired: [reasonField],
   eventRaised: [nameField],

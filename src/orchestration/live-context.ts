@@ -5,6 +5,7 @@ import type {
   FlowRef,
   OrchestrationRef,
   TaskRef,
+  UpdateToken,
 } from '../model/definition.ts';
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
@@ -36,6 +37,8 @@ import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
 import { toStartTarget } from './flow-input.ts';
 import { checkStep, type StepContext, type StepOptions } from './steps.ts';
+import { createAwakeable, registerUpdate } from './live-updates.ts';
+import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 import type {
   ChildOptions,
   DetachedOptions,
@@ -196,6 +199,22 @@ export class LiveContext implements OrchestrationContext {
     const priority = options.priority ?? defaults?.priority;
     const activity = taskActivityName(name);
     return this.call(activity, input, { ...options, priority }) as DurablePromise<Out>;
+  }
+
+  onUpdate<In, Out, Parsed>(
+    update: UpdateToken<In, Out, Parsed> | string,
+    handlers: UpdateHandlers<Parsed, Out>,
+  ): void {
+    registerUpdate(this.#code, nameOf(update, 'update'), update, handlers);
+  }
+
+  updatesSettled(): Promise<void> {
+    this.#code.enter('updatesSettled');
+    return this.#code.updates.idle();
+  }
+
+  awakeable<T = unknown>(options: AwakeableOptions<T> = {}): Awakeable<T> {
+    return createAwakeable(this.#code, options);
   }
 
   child<Out>(

@@ -5,6 +5,7 @@ import type {
   FlowRef,
   OrchestrationRef,
   TaskRef,
+  UpdateToken,
 } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { CommonStartOptions } from '../model/start-settings.ts';
@@ -14,6 +15,7 @@ import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
 import type { StepContext, StepOptions } from './steps.ts';
+import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
 /** Options of `ctx.child`. Its headers are added to those of the parent. */
 export interface ChildOptions extends CommonStartOptions {
@@ -126,6 +128,26 @@ export interface OrchestrationContext<Input = unknown> {
     options?: WaitOptions,
   ): DurablePromise<Parsed>;
   waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
+
+  /**
+   * Handles an update, which `client.update` sends. Call it before the first `await`: an update without a handler is
+   * rejected. Throws `ALREADY_REGISTERED` for a second handler.
+   */
+  onUpdate<In, Out, Parsed>(
+    update: UpdateToken<In, Out, Parsed>,
+    handlers: UpdateHandlers<Parsed, Out>,
+  ): void;
+  onUpdate(update: string, handlers: UpdateHandlers<unknown, unknown>): void;
+  /**
+   * Resolves once no update handler runs. Await it before a return or `continueAsNew`, which interrupt running handlers:
+   * their callers get `UPDATE_INTERRUPTED`. Updates that arrive meanwhile are accepted.
+   */
+  updatesSettled(): Promise<void>;
+  /**
+   * Creates a token with which a caller can answer, once. `promise` settles with the answer. Pass the token to an
+   * activity, for example to send a link. A caller that may read the history can read it.
+   */
+  awakeable<T = unknown>(options?: AwakeableOptions<T>): Awakeable<T>;
 
   /** Starts a child and waits for its output. Rejects with `CHILD_FAILED`, or with `CanceledError` if it is canceled. */
   child<In, Out>(

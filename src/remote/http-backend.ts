@@ -51,6 +51,7 @@ import type { CheckedConnect } from './connect-options.ts';
 import { HttpBulk } from './http-bulk.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
+import { HttpUpdates } from './http-updates.ts';
 import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
@@ -79,6 +80,7 @@ export class HttpBackend implements ClientBackend {
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
+  readonly updates: HttpUpdates;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
 
@@ -93,6 +95,7 @@ export class HttpBackend implements ClientBackend {
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);
     this.views = new HttpViews(transport);
+    this.updates = new HttpUpdates(transport, slots);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 
@@ -273,6 +276,7 @@ export class HttpBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.#completions.close(clientClosed());
+    this.updates.close();
     this.#transport.closeStreams();
     await lastCalls;
     this.#transport.close();

@@ -76,10 +76,16 @@ export class Commands implements OperationOwner {
   #lastName = '';
   #rejections = 0;
   #rejectedInStep = 0;
+  #hasAwakeables = false;
 
   constructor(host: CommandHost, table: OperationTable) {
     this.#host = host;
     this.#table = table;
+  }
+
+  /** Whether the code has created an awakeable. */
+  get hasAwakeables(): boolean {
+    return this.#hasAwakeables;
   }
 
   /** Describes the last operation that the code issued. */
@@ -159,6 +165,23 @@ export class Commands implements OperationOwner {
       name,
     });
     this.#table.addWait(operation);
+    return operation.promise;
+  }
+
+  /** Waits for the answer to a token. `parse` converts the value; it throws if the value is invalid. */
+  createAwakeable(token: Payload, parse?: (value: unknown) => unknown): DurablePromise<unknown> {
+    const scope = this.#host.enter('awakeable');
+    const rejected = this.#rejectIfEnded(scope);
+    if (rejected !== undefined) return rejected;
+    const operation = this.#open({ kind: 'awakeable', name: '', scope, parse });
+    this.#hasAwakeables = true;
+    this.#host.record({
+      kind: 'awakeableCreated',
+      at: this.#host.nowMs,
+      operation: operation.id,
+      payload: token,
+    });
+    this.#table.add(operation);
     return operation.promise;
   }
 

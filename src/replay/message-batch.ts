@@ -7,7 +7,7 @@ import {
   type IncomingEvent,
 } from '../model/event.ts';
 import type { Failure } from '../model/failures/failure.ts';
-import type { Message, StartMessage } from '../model/message.ts';
+import type { Message, StartMessage, UpdateMessage } from '../model/message.ts';
 import { isAnswerTo, type Operation } from './operations.ts';
 
 type AnswerMessage = Extract<Message, { readonly operation: number }>;
@@ -27,6 +27,8 @@ export function isFinished(
 /** Messages of a batch that belong to the next execution. */
 interface Carried {
   readonly carried: readonly BufferedEvent[];
+  /** Updates that this execution has not accepted. */
+  readonly updates: readonly UpdateMessage[];
   readonly cancel: CancelDetails | undefined;
   /** Whether the clean-up limit has expired. */
   readonly isExpired: boolean;
@@ -74,6 +76,7 @@ export class MessageBatch {
       case 'start':
       case 'wake':
       case 'cleanupExpired':
+      case 'update':
         return undefined;
       case 'eventRaised':
         return { kind: 'eventReceived', at, name: message.name, payload: message.payload };
@@ -107,14 +110,16 @@ export class MessageBatch {
   carry(leftovers: readonly BufferedEvent[]): Carried {
     const carried = [...leftovers];
     let cancel: CancelDetails | undefined;
+    const updates: UpdateMessage[] = [];
     let isExpired = false;
     for (const message of this.#unread()) {
+      if (message.kind === 'update') updates.push(message);
       if (message.kind === 'cleanupExpired') isExpired = true;
       if (message.kind === 'cancel') cancel ??= toCancelDetails(message);
       if (message.kind !== 'eventRaised') continue;
       carried.push({ name: message.name, payload: message.payload });
     }
-    return { carried, cancel, isExpired };
+    return { carried, updates, cancel, isExpired };
   }
 
   /** Whether the current cancel request has signaled the handler in its own transaction, so that later answers are void. */

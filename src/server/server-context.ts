@@ -11,6 +11,7 @@ import { openHistoryExport, type HistoryExport } from '../client/reading/history
 import type { Why } from '../client/explaining/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
+import type { LocalUpdates } from '../client/updating/local-updates.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
@@ -33,6 +34,7 @@ export interface ServerContext {
   readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
+  readonly updates: LocalUpdates;
   readonly bulk: LocalBulk;
   readonly owners: SessionOwners;
   readonly bindings: JobBindings;
@@ -112,7 +114,7 @@ export function createServerContext(
   metrics: ServerMetrics,
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
-  const { provider, clock, completions, jobs, bulk } = backend;
+  const { provider, clock, completions, jobs, bulk, updates } = backend;
   const explanations = new SharedReads<ExplainedInstance>({
     maxAgeMs: explainedMs,
     maxEntries: maxShared,
@@ -128,6 +130,7 @@ export function createServerContext(
     completions,
     jobs,
     bulk,
+    updates,
     owners: new SessionOwners(jobs),
     bindings: new JobBindings(provider),
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),

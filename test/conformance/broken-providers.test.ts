@@ -24,6 +24,7 @@ import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
 import { brokenReruns } from './broken/reruns.ts';
+import { brokenUpdates } from './broken/updates.ts';
 import { brokenScans } from './broken/scans.ts';
 import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSeries } from './broken/series.ts';
@@ -82,6 +83,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenUnclaimedWork,
   ...brokenInspection,
   ...brokenReruns,
+  ...brokenUpdates,
   ...brokenViews,
 ];
 

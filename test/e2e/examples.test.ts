@@ -48,6 +48,7 @@ it('examples/ contains exactly the expected programs', () => {
       'timeout-with-cleanup',
       'timers-and-events',
       'versioned-upgrade',
+      'webhook',
     ].map((name) => `examples/${name}.ts`),
   );
 });

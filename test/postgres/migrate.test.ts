@@ -140,6 +140,7 @@ describe('migrate()', () => {
       ['headers', 'aab85a3d67507ef1'],
       ['streams', 'e0a27ae0b3deb946'],
       ['starting', 'd5113fc1f548fbac'],
+      ['updates', '92b0c913d3f6f1e4'],
     ]);
   });
 });

@@ -13,6 +13,16 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_instance ON audit (instance_id) WHERE instance_id IS NOT NULL;
 
+CREATE TABLE awakeables (
+  token_hash TEXT PRIMARY KEY,
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  operation INTEGER NOT NULL,
+  answer_key TEXT -- NULL: not answered
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX awakeables_by_operation ON awakeables (instance_key, execution_id, operation);
+
 CREATE TABLE changes (
   change_key INTEGER PRIMARY KEY, -- without gaps, so that a reader detects missed rows
   origin INTEGER NOT NULL, -- the connection that committed
@@ -369,6 +379,23 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
+
+CREATE TABLE updates (
+  instance_key INTEGER NOT NULL,
+  update_key TEXT NOT NULL,
+  seq INTEGER NOT NULL, -- 1, 2, 3, … within the instance
+  name TEXT NOT NULL,
+  input_hash TEXT NOT NULL,
+  requested_at INTEGER NOT NULL,
+  outcome TEXT CHECK (outcome IN ('completed', 'failed', 'rejected', 'interrupted')), -- NULL: no reply yet
+  reply TEXT,
+  failure TEXT,
+  UNIQUE (instance_key, update_key)
+) STRICT;
+
+CREATE UNIQUE INDEX updates_by_seq ON updates (instance_key, seq);
+
+CREATE INDEX updates_open ON updates (instance_key) WHERE outcome IS NULL;
 
 CREATE TABLE worker_queue (
   item_key INTEGER PRIMARY KEY, -- reused; lock tokens never are

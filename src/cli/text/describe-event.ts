@@ -12,12 +12,14 @@ export function describeEvent(event: HistoryEvent): string {
   const fireAt = fields['fireAt'];
   return [
     text('name'),
+    text('key'),
     text('childId'),
     typeof fireAt === 'number' ? `at ${formatTime(fireAt)}` : undefined,
     text('targetKind'),
     text('reason'),
     failure?.message === undefined ? undefined : `${failure.message}${code}`,
-    text('payload'),
+    // The payload of an awakeable is its token.
+    event.kind === 'awakeableCreated' ? undefined : text('payload'),
   ]
     .filter((part) => part !== undefined)
     .join('  ');

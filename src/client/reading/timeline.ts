@@ -15,7 +15,8 @@ export interface TimelineOptions {
 /** An operation of an execution, without payloads. All times are milliseconds since the epoch. */
 export interface TimelineItem {
   readonly operation: number;
-  readonly kind: 'activity' | 'step' | 'timer' | 'event' | 'child' | 'detached' | 'status';
+  readonly kind:
+    'activity' | 'step' | 'timer' | 'event' | 'child' | 'detached' | 'awakeable' | 'status';
   readonly name?: string;
   readonly childId?: string;
   /** When the code issued it. Absent if that event is before the page. */
@@ -36,7 +37,7 @@ export interface TimelineItem {
   readonly withdrawnAt?: number;
 }
 
-/** A moment of an execution: its start and end, an external event, a cancel request. */
+/** A moment of an execution: its start and end, an external event, an update, a cancel request. */
 export interface TimelineMark {
   /** The id of the event. */
   readonly id: number;

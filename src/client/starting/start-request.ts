@@ -3,6 +3,7 @@ import type {
   OrchestrationRef,
   StandardSchema,
   TaskRef,
+  UpdateToken,
 } from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { invalidOption, readFields } from '../../model/option-fields.ts';
@@ -237,6 +238,7 @@ interface Definitions {
   readonly orchestration: OrchestrationRef;
   readonly event: EventToken;
   readonly task: TaskRef;
+  readonly update: UpdateToken;
 }
 
 /** Reads a definition from the caller, which may be a proxy that throws on every access. */
@@ -266,7 +268,8 @@ export function readDefinition<Kind extends keyof Definitions, Value>(
 function describe(value: unknown): string {
   try {
     const kind: unknown = (value as { kind?: unknown } | null | undefined)?.kind;
-    if (kind === 'activity' || kind === 'orchestration' || kind === 'event') return `an ${kind}`;
+    if (kind === 'activity' || kind === 'orchestration') return `an ${kind}`;
+    if (kind === 'event' || kind === 'update') return `an ${kind}`;
     if (kind === 'task' || kind === 'flow') return `a ${kind}`;
   } catch {
     return 'an object that cannot be read';

@@ -26,6 +26,12 @@ export type ErrorCode =
   | 'CANCEL_IGNORED'
   | 'NEVER_AWAITED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
+  | 'FORBIDDEN_IN_VALIDATION'
+  | 'UNKNOWN_UPDATE'
+  | 'UPDATE_KEY_REUSED'
+  | 'TOO_MANY_UPDATES'
+  | 'AWAKEABLE_NOT_FOUND'
+  | 'AWAKEABLE_ALREADY_ANSWERED'
   | 'UNKNOWN_SIGNAL'
   | 'SIGNAL_ALREADY_DELIVERED'
   | 'CLOSED'
@@ -45,6 +51,10 @@ export type ErrorCode =
   | 'CHILD_FAILED'
   | 'INSTANCE_FAILED'
   | 'INSTANCE_TERMINATED'
+  | 'UPDATE_REJECTED'
+  | 'UPDATE_FAILED'
+  | 'UPDATE_INTERRUPTED'
+  | 'AWAKEABLE_REJECTED'
   | 'STEP_FAILED'
   | 'CONDITION_FAILED'
   | 'NO_OUTPUT'
@@ -203,17 +213,24 @@ export class CanceledError extends PerdureError {
 }
 
 /**
- * An activity, a child or an instance failed. `failure` and `cause` contain its error. The code is `TIMEOUT` if the last
+ * An activity, a child, an instance or an update failed, or an awakeable was rejected. `failure` and `cause` contain its error. The code is `TIMEOUT` if the last
  * attempt of an activity timed out, and `POISON` if the work was claimed too often without an outcome.
  */
 export class FailedError extends PerdureError {
-  /** The name of the activity or orchestration that failed. */
+  /** The name of the activity, orchestration or update that failed. Empty for an awakeable. */
   readonly subject: string;
   readonly failure: Failure;
 
   constructor(options: {
     readonly code:
-      'ACTIVITY_FAILED' | 'STEP_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED' | 'TIMEOUT' | 'POISON';
+      | 'ACTIVITY_FAILED'
+      | 'STEP_FAILED'
+      | 'CHILD_FAILED'
+      | 'INSTANCE_FAILED'
+      | 'UPDATE_FAILED'
+      | 'AWAKEABLE_REJECTED'
+      | 'TIMEOUT'
+      | 'POISON';
     readonly message: string;
     readonly subject: string;
     readonly failure: Failure;

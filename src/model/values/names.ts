@@ -37,6 +37,11 @@ export function checkEventKey(key: unknown): string {
 // As a remote client generates it.
 const generatedKey = /^~[0-9a-z]{9,}-[\w-]{16}$/;
 
+/** Returns a valid key of an update: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
+export function checkUpdateKey(key: unknown): string {
+  return checkText(key, 'Update key', maxIdBytes, 'INVALID_ID');
+}
+
 function checkText(
   text: unknown,
   what: string,

@@ -85,7 +85,9 @@ const targetKinds: ReadonlySet<unknown> = new Set([
   'child',
   'detached',
   'step',
+  'awakeable',
 ]);
+export const keyField = ['key', isText] as const;
 export const targetKindField = ['targetKind', (value: unknown) => targetKinds.has(value)] as const;
 export const cancellationField = [
   'cancellation',

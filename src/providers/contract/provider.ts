@@ -44,6 +44,7 @@ import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
+import type { UpdateStore } from './updates.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { ViewStore } from './views.ts';
@@ -78,7 +79,7 @@ export type Hint =
     }
   /** Chunks of these runs were added or read, in this process or a notifying one. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
-  /** The custom status of these instances was set, in this or another process. */
+  /** The custom status of these instances was set, or updates of them got replies, in this or another process. */
   | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
   /** Claimed instances got messages, in this process or a notifying one. */
   | { readonly kind: 'messages'; readonly instanceKeys: readonly number[] }
@@ -86,7 +87,7 @@ export type Hint =
   | { readonly kind: 'changed' }
   /** This process, or a notifying one, committed a change. Sent with every commit: throttle what follows from it. */
   | { readonly kind: 'committed' }
-  /** Hints of other processes were lost: instances may have ended, and custom status may have been set. */
+  /** Hints of other processes were lost: instances may have ended or replied, and custom status may have been set. */
   | { readonly kind: 'missed' };
 
 /** How another thread opens the same store: a module, its export, and cloneable options. */
@@ -112,6 +113,7 @@ export interface Provider
     ScheduleStore,
     SessionStore,
     StreamStore,
+    UpdateStore,
     UnclaimedWorkStore,
     RerunStore,
     InspectionStore,

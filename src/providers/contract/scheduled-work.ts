@@ -1,4 +1,9 @@
-import { type ActivityScheduled, type HistoryEvent, type ParentRef } from '../../model/event.ts';
+import {
+  type ActivityScheduled,
+  type AwakeableCreated,
+  type HistoryEvent,
+  type ParentRef,
+} from '../../model/event.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import { encodeMessage } from '../../model/message.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
@@ -6,7 +11,10 @@ import { carriedSettings, startTimes, type CarriedSettings } from '../../model/s
 import { mergeHeaders, type Headers } from '../../model/values/headers.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { randomToken } from '../../model/values/random-id.ts';
+import { hashAwakeableToken } from '../../model/values/awakeable-token.ts';
+import { decodePayload } from '../../model/values/payload.ts';
 import type { NewChild, NewWorkItem } from './turn.ts';
+import type { NewAwakeable } from './updates.ts';
 
 /** Converts a scheduled activity to its work item, claimed if `claimMs` is given. */
 export function toWorkItem(
@@ -128,4 +136,9 @@ function taken(childId: string) {
     'INSTANCE_ALREADY_EXISTS',
     `Instance ${JSON.stringify(childId)} already exists. Choose another id for the child, or omit it to generate one.`,
   );
+}
+
+/** Converts a created awakeable to its row, which has only the hash of the token. */
+export function toAwakeable({ operation, payload }: AwakeableCreated): NewAwakeable {
+  return { operation, tokenHash: hashAwakeableToken(String(decodePayload(payload))) };
 }

@@ -6,6 +6,7 @@ import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
+import type { AwakeableChanges, UpdateReply } from './updates.ts';
 
 /** An activity to run after this turn has committed. */
 export interface NewWorkItem {
@@ -141,6 +142,10 @@ export interface Turn {
   readonly emitted?: EmittedChunks;
   /** External events that the code has received and not yet consumed. Absent: unchanged. */
   readonly bufferedEvents?: number;
+  /** Replies to updates, in order. Absent: none. */
+  readonly updateReplies?: readonly UpdateReply[];
+  /** Absent: unchanged. */
+  readonly awakeables?: AwakeableChanges;
   readonly outcome: TurnOutcome;
 }
 

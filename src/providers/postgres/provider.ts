@@ -20,6 +20,7 @@ import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
+import { createUpdateStore } from './instances/updates.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createRerunStore } from './reruns/reruns.ts';
 import { createViewStore } from './reading/views.ts';
@@ -72,6 +73,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
         singleStatementAbandons.abandon(requests, store.nowParameter),
     }),
     ...createStreamStore(store),
+    ...createUpdateStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
     ...createInspectionStore(store),

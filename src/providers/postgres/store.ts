@@ -2,6 +2,8 @@ import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
 import { Audit } from './tables/audit.ts';
+import { AwakeableRows } from './tables/awakeable-rows.ts';
+import { UpdateRows } from './tables/update-rows.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
 import { Changes, InstanceMutexes, LockedInstances, type Batch } from './batches/batch.ts';
 import { ChunkRows } from './tables/chunk-rows.ts';
@@ -113,6 +115,8 @@ export class Store implements QueueAccess {
   readonly jobRows: JobRows;
   readonly chunkRows: ChunkRows;
   readonly streamRows: StreamRows;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
   readonly parentChild: ParentChildQueries;
@@ -169,6 +173,8 @@ export class Store implements QueueAccess {
     this.stopRows = new StopRows(schema);
     this.taskRows = new TaskRows(schema);
     this.dedupeKeys = new DedupeKeys(schema);
+    this.updateRows = new UpdateRows(schema);
+    this.awakeableRows = new AwakeableRows(schema);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
     this.singleStatementStarts = new SingleStatementStarts(this);

@@ -1,3 +1,4 @@
+import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import { decodeMessage, encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isDefaultChildId } from '../../model/values/child-id.ts';
 import type { NewInstance } from '../contract/instances.ts';
@@ -79,4 +80,9 @@ export function taskTimes(task: NewTask, now: number): TaskTimes {
 
 function wholeOrNull(time: number | undefined): number | null {
   return time === undefined ? null : Math.ceil(time);
+}
+
+/** The status in which a start with `terminateExisting` leaves the execution that it replaces. */
+export function replacedStatus({ status }: { readonly status: InstanceStatus }): InstanceStatus {
+  return isTerminal(status) ? status : 'terminated';
 }

@@ -20,6 +20,7 @@ import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
+import { createUpdateStore } from './instances/updates.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createViewStore } from './reading/views.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
@@ -76,6 +77,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createScheduleStore(store),
     ...createSessionStore(store),
     ...createStreamStore(store),
+    ...createUpdateStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
     ...createInspectionStore(store),

@@ -7,13 +7,20 @@ import {
   type TerminalEvent,
   type TimerCreated,
 } from '../../model/event.ts';
-import { encodeMessage, stepGuardOperation, type Message } from '../../model/message.ts';
+import type { Failure } from '../../model/failures/failure.ts';
+import {
+  encodeMessage,
+  stepGuardOperation,
+  type Message,
+  type UpdateMessage,
+} from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { encodeChunkSource } from '../../model/values/chunk-source.ts';
 import type { CarriedSettings } from '../../model/start-settings.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
-import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
+import { toAwakeable, toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
+import type { NewAwakeable, UpdateReply } from '../../providers/contract/updates.ts';
 import type {
   ActivityCancel,
   ChildCancel,
@@ -48,6 +55,12 @@ export interface TurnEffectsParams {
   readonly bufferedEvents?: number | undefined;
   /** Whether to add or withdraw the timer that an instance has while its steps run. */
   readonly stepGuard?: 'add' | 'withdraw' | undefined;
+  /** Replies to updates that were not accepted. */
+  readonly rejections?: readonly { readonly key: string; readonly failure: Failure }[] | undefined;
+  /** Updates for the next execution. */
+  readonly carriedUpdates?: readonly UpdateMessage[] | undefined;
+  /** Whether an execution that created awakeables continues as new. */
+  readonly closesAwakeables?: boolean | undefined;
   /** Returns the lease of a work item that this process claims, or `undefined` to queue it. */
   readonly claimMs: (activity: string) => number | undefined;
   /** Name of the worker that claims the items. */
@@ -67,6 +80,9 @@ interface Effects {
   customStatus: string | null | undefined;
   tags: RecordedTagChanges | undefined;
   chunks: string[] | undefined;
+  /** Absent until the first one: most turns have none. */
+  awakeables: NewAwakeable[] | undefined;
+  replies: UpdateReply[] | undefined;
   terminal: TerminalEvent | undefined;
 }
 
@@ -76,7 +92,9 @@ export function toTurn(params: TurnEffectsParams): Turn {
   const { terminal } = effects;
   // The end of an execution cancels its pending work, so do not insert the work of this turn.
   const over = terminal !== undefined;
-  const { activityCancels, childCancels, timerWithdrawals } = toWithdrawals(effects.withdrawn);
+  const { activityCancels, childCancels, timerWithdrawals, withdrawnAwakeables } = toWithdrawals(
+    effects.withdrawn,
+  );
   if (params.stepGuard === 'add') effects.timers.push(stepGuard);
   if (params.stepGuard === 'withdraw') timerWithdrawals.push(stepGuardOperation);
   // Assigned below: spreading optional fields here takes longer than the rest.
@@ -103,6 +121,22 @@ export function toTurn(params: TurnEffectsParams): Turn {
     turn.emitted = { chunks: effects.chunks, source, maxBytes };
   }
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
+  if (params.carriedUpdates !== undefined) {
+    const { instanceId } = params.subject;
+    const carried = params.carriedUpdates.map((update) => ({
+      instanceId,
+      message: encodeMessage(update),
+    }));
+    turn.messages = [...turn.messages, ...carried];
+  }
+  if (effects.replies !== undefined || params.rejections !== undefined) {
+    turn.updateReplies = [...(effects.replies ?? []), ...(params.rejections ?? []).map(toRejected)];
+  }
+  const closes = params.closesAwakeables === true;
+  if (effects.awakeables !== undefined || closes || withdrawnAwakeables.length > 0) {
+    const created = over ? [] : (effects.awakeables ?? []);
+    turn.awakeables = { created, withdrawn: withdrawnAwakeables, closes };
+  }
   return turn;
 }
 
@@ -122,6 +156,8 @@ function collect(params: TurnEffectsParams): Effects {
     customStatus: undefined,
     tags: undefined,
     chunks: undefined,
+    awakeables: undefined,
+    replies: undefined,
     terminal: undefined,
   };
   for (const event of params.events) {
@@ -166,6 +202,21 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     case 'chunkEmitted':
       (effects.chunks ??= []).push(event.payload ?? 'null');
       break;
+    case 'awakeableCreated':
+      if (effects.withdrawn.delete(event.operation)) break;
+      (effects.awakeables ??= []).push(toAwakeable(event));
+      break;
+    case 'updateCompleted': {
+      const { key, payload } = event;
+      (effects.replies ??= []).push({ key, outcome: 'completed', payload, failure: null });
+      break;
+    }
+    case 'updateFailed': {
+      const { key } = event;
+      const failure = JSON.stringify(event.failure);
+      (effects.replies ??= []).push({ key, outcome: 'failed', payload: null, failure });
+      break;
+    }
     case 'tagsSet':
       effects.tags = { ...effects.tags, ...event.tags };
       break;
@@ -182,6 +233,16 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
 
 function inherited({ subject, carried }: TurnEffectsParams) {
   return { trace: traceOf(subject), carried };
+}
+
+function toRejected({
+  key,
+  failure,
+}: {
+  readonly key: string;
+  readonly failure: Failure;
+}): UpdateReply {
+  return { key, outcome: 'rejected', payload: null, failure: JSON.stringify(failure) };
 }
 
 function traceOf({ trace, executionId }: TurnSubject): TraceContext | undefined {
@@ -214,15 +275,17 @@ function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   const activityCancels: ActivityCancel[] = [];
   const childCancels: ChildCancel[] = [];
   const timerWithdrawals: number[] = [];
+  const withdrawnAwakeables: number[] = [];
   for (const { target, targetKind, trigger, reason, childId, abandoned } of withdrawn.values()) {
     if (abandoned === true) continue;
     if (targetKind === 'activity') activityCancels.push({ operation: target, reason, trigger });
     // A step between two attempts has a timer.
     if (targetKind === 'timer' || targetKind === 'step') timerWithdrawals.push(target);
+    if (targetKind === 'awakeable') withdrawnAwakeables.push(target);
     if (targetKind === 'child' && childId !== undefined)
       childCancels.push({ instanceId: childId, reason });
   }
-  return { activityCancels, childCancels, timerWithdrawals };
+  return { activityCancels, childCancels, timerWithdrawals, withdrawnAwakeables };
 }
 
 /** Returns the message with the child's outcome. None without a waiting parent, or if the child continues as new. */

@@ -12,6 +12,7 @@ import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
 import { seriesHandlers } from './series.ts';
 import { workerHandlers } from './workers.ts';
+import { updateHandlers } from './updates.ts';
 import { viewHandlers } from './views.ts';
 
 /** The handler of every route. A missing one does not compile. */
@@ -19,6 +20,7 @@ export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
   ...bulkHandlers,
   ...pauseHandlers,
+  ...updateHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,

@@ -11,6 +11,7 @@ import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
 import { seriesRoutes } from './series.ts';
 import { workerRoutes } from './workers.ts';
+import { updateRoutes } from './updates.ts';
 import { viewRoutes } from './views.ts';
 
 /** All routes of the server. */
@@ -18,6 +19,7 @@ export const routes = {
   ...instanceRoutes,
   ...bulkRoutes,
   ...pauseRoutes,
+  ...updateRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,

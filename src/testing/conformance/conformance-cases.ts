@@ -27,6 +27,7 @@ import { firstTurn } from './cases/instances/first-turn.ts';
 import { starting } from './cases/instances/starting.ts';
 import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
+import { awakeables, updates } from './cases/instances/updates.ts';
 import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
@@ -138,6 +139,8 @@ export const capabilities: readonly Capability[] = [
   headersCases,
   starting,
   timeouts,
+  updates,
+  awakeables,
   hints,
   reads,
   lists,

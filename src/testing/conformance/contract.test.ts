@@ -17,6 +17,7 @@ const files = [
   'schedules.ts',
   'sessions.ts',
   'streams.ts',
+  'updates.ts',
 ];
 // Files with few methods.
 const smallFiles = ['unclaimed-work.ts', 'inspection.ts', 'views.ts', 'series.ts'];

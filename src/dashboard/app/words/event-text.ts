@@ -22,9 +22,18 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} chunk`;
     case 'tagsSet':
       return `#${event.operation} tags`;
+    case 'awakeableCreated':
+      return `#${event.operation} awakeable`;
+    case 'updateAccepted':
+      return `${event.name}, key ${event.key}`;
+    case 'updateCompleted':
+      return `key ${event.key}`;
+    case 'updateFailed':
+      return `key ${event.key}, ${event.failure.name}: ${event.failure.message}`;
     case 'timerFired':
     case 'childCompleted':
     case 'detachedConfirmed':
+    case 'awakeableResolved':
       return `#${event.operation}`;
     case 'activityCompleted':
       return `#${event.operation}${event.worker === undefined ? '' : ` on ${event.worker}`}`;
@@ -39,6 +48,7 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} ${event.failure.name}: ${event.failure.message}${event.worker === undefined ? '' : `, on ${event.worker}`}`;
     case 'childFailed':
     case 'detachedFailed':
+    case 'awakeableRejected':
       return `#${event.operation} ${event.failure.name}: ${event.failure.message}`;
     case 'activityCanceled':
     case 'childCanceled':
@@ -88,6 +98,9 @@ const commandKinds: Readonly<Record<string, string>> = {
   tagsSet: 'tags',
   stepCompleted: 'run',
   patchMarked: 'patch',
+  awakeableCreated: 'awakeable',
+  updateCompleted: 'reply',
+  updateFailed: 'reply',
   operationWithdrawn: 'withdraw',
 };
 
@@ -99,5 +112,7 @@ export function commandName(event: HistoryEvent): string {
   if (event.kind === 'customStatusSet') return 'setCustomStatus';
   if (event.kind === 'chunkEmitted') return 'emit';
   if (event.kind === 'tagsSet') return 'setTags';
+  if (event.kind === 'awakeableCreated') return 'awakeable';
+  if ('key' in event) return event.key;
   return event.kind === 'operationWithdrawn' ? `#${event.target}` : event.kind;
 }

@@ -21,6 +21,8 @@ import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { EventKeys } from '../tables/event-keys.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -42,6 +44,8 @@ interface Row {
   readonly isJob: boolean;
   readonly isTagged: boolean;
   readonly hasStream: boolean;
+  readonly hasUpdates: boolean;
+  readonly hasAwakeables: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -77,6 +81,8 @@ interface Parts {
   readonly streamRows: StreamRows;
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
 }
 
 /**
@@ -129,6 +135,7 @@ export class TreeDeletions {
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
     const { instanceTags, deadlines, eventKeys } = this.#parts;
     const { streamRows } = this.#parts;
+    const { updateRows, awakeableRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -166,6 +173,11 @@ export class TreeDeletions {
       ),
       deadlines.deleteOfInstances(tx, keysOf(rows)),
       eventKeys.deleteOfInstances(tx, keysOf(rows)),
+      updateRows.deleteOfInstances(tx, keysOf(rows.filter(({ hasUpdates }) => hasUpdates))),
+      awakeableRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasAwakeables }) => hasAwakeables)),
+      ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
@@ -182,6 +194,8 @@ export class TreeDeletions {
 function statements(schema: string) {
   const countOf = (table: string) =>
     `(SELECT count(*) FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key)`;
+  const hasAny = (table: string) =>
+    `(SELECT 1 FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key LIMIT 1) IS NOT NULL`;
   const deleteFrom = (name: string, table: string) =>
     prepare(
       name,
@@ -207,6 +221,7 @@ function statements(schema: string) {
           tags IS NOT NULL AS "isTagged",
           (SELECT 1 FROM ${schema}.streams AS stream
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
+          ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

@@ -1,5 +1,10 @@
 import type { CreateResult, NewInstance } from '../../contract/instances.ts';
-import { planExistingStart, replacedReason, withTakenChildIds } from '../../rules/starts.ts';
+import {
+  planExistingStart,
+  replacedReason,
+  replacedStatus,
+  withTakenChildIds,
+} from '../../rules/starts.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
@@ -130,6 +135,7 @@ async function replace(store: Store, batch: Batch, instance: NewInstance): Promi
   const keyOf = await store.definitions.intern(scope, [{ kind: 'orchestration', name, version }]);
   const definitionKey = keyOf('orchestration', name, version);
   await store.instanceTags.deleteOfInstances(tx, [instanceKey]);
+  await store.updateRows.interrupt(tx, instanceKey, replacedStatus(before));
   await replacedRows.reopen(tx, { instanceKey, definitionKey, inputHash, incarnation, now });
   await store.eventKeys.deleteOfInstances(tx, [instanceKey]);
   await store.deadlines.deleteOfInstances(tx, [instanceKey]);

@@ -27,6 +27,8 @@ import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
 /** A turn to commit, with the state of its instance before the turn. */
@@ -57,6 +59,8 @@ interface Parts {
   readonly chunkRows: ChunkRows;
   readonly streamRows: StreamRows;
   readonly deadlines: InstanceDeadlines;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -95,8 +99,32 @@ export class Turns {
         emitted === undefined ? [] : [{ instanceKey, instanceId, emitted }],
     );
     await commitEmitted(this.#parts, batch.scope, emitting);
+    await this.#writeUpdates(batch, commits);
     await this.#write(batch);
     return claimed;
+  }
+
+  /** Writes the replies to updates, and the awakeables. */
+  async #writeUpdates({ scope }: Batch, commits: readonly TurnCommit[]): Promise<void> {
+    const { tx, effects } = scope;
+    const { updateRows, awakeableRows } = this.#parts;
+    await updateRows.reply(
+      tx,
+      commits.flatMap(({ target: { instanceKey, instanceId }, turn: { updateReplies = [] } }) => {
+        if (updateReplies.length > 0) effects.statusSet.add(instanceId);
+        return updateReplies.map(({ key, ...reply }) => ({
+          instanceKey,
+          updateKey: key,
+          ...reply,
+        }));
+      }),
+    );
+    await awakeableRows.change(
+      tx,
+      commits.flatMap(({ target: { instanceKey, executionId }, turn: { awakeables } }) =>
+        awakeables === undefined ? [] : [{ instanceKey, executionId, awakeables }],
+      ),
+    );
   }
 
   async #write(batch: Batch): Promise<void> {

@@ -22,6 +22,7 @@ import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
 import { starting } from './0014-starting.ts';
+import { updates } from './0015-updates.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -42,6 +43,7 @@ export const migrations: readonly Migration[] = [
   headers,
   streams,
   starting,
+  updates,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -26,6 +26,7 @@ import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
 
 /** The parts of the store that run instances again. */
@@ -44,6 +45,7 @@ export interface RerunParts extends StoreAccess {
   readonly stopRows: StopRows;
   readonly taskRows: TaskRows;
   readonly turns: Turns;
+  readonly updateRows: UpdateRows;
 }
 
 /** Retries and forks instances. */
@@ -135,6 +137,7 @@ async function retryOrchestration(
   const definitionKey = await intern(store, batch.scope, name, version);
   const historyLength = start.kept?.length ?? 0;
   const isStarted = historyLength > 0;
+  await store.updateRows.interrupt(tx, instanceKey, row.status);
   await store.rerunRows.reopen(tx, { instanceKey, definitionKey, historyLength, isStarted, now });
   const executionId = row.executionId + 1;
   const live = {

@@ -42,7 +42,9 @@ export function isEligible(turn: Turn): turn is EligibleTurn {
     turn.customStatus === undefined &&
     turn.tags === undefined &&
     turn.emitted === undefined &&
-    turn.bufferedEvents === undefined
+    turn.bufferedEvents === undefined &&
+    turn.updateReplies === undefined &&
+    turn.awakeables === undefined
   );
 }
 

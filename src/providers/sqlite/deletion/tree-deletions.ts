@@ -14,6 +14,8 @@ import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 interface Row {
@@ -55,6 +57,8 @@ export class TreeDeletions {
   readonly #tags: InstanceTags;
   readonly #streamRows: StreamRows;
   readonly #deadlines: InstanceDeadlines;
+  readonly #updates: UpdateRows;
+  readonly #awakeables: AwakeableRows;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -77,6 +81,8 @@ export class TreeDeletions {
       readonly instanceTags: InstanceTags;
       readonly streamRows: StreamRows;
       readonly deadlines: InstanceDeadlines;
+      readonly updateRows: UpdateRows;
+      readonly awakeableRows: AwakeableRows;
     },
   ) {
     this.#audit = parts.audit;
@@ -86,6 +92,8 @@ export class TreeDeletions {
     this.#tags = parts.instanceTags;
     this.#streamRows = parts.streamRows;
     this.#deadlines = parts.deadlines;
+    this.#updates = parts.updateRows;
+    this.#awakeables = parts.awakeableRows;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -186,6 +194,8 @@ export class TreeDeletions {
     this.#deadlines.deleteOfInstances(keys);
     this.#dedupeKeys.freeOfOrchestrations(keys);
     this.#deleteEventKeys.run({ keys });
+    this.#updates.deleteOfInstances(keys);
+    this.#awakeables.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);

@@ -1,6 +1,11 @@
 import type { CreateResult, NewInstance } from '../../contract/instances.ts';
 import { startsAt } from '../../rules/deadlines.ts';
-import { planExistingStart, replacedReason, withTakenChildIds } from '../../rules/starts.ts';
+import {
+  planExistingStart,
+  replacedReason,
+  replacedStatus,
+  withTakenChildIds,
+} from '../../rules/starts.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -9,6 +14,7 @@ import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ReplacedRows } from '../tables/replaced-rows.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import { enqueue, type EnqueueParts } from './enqueue.ts';
 
 /** The parts of the store that find or replace the instance of a start. */
@@ -20,6 +26,7 @@ export interface ExistingStartParts extends EnqueueParts {
   readonly instanceTags: InstanceTags;
   readonly replacedRows: ReplacedRows;
   readonly stops: InstanceStops;
+  readonly updateRows: UpdateRows;
 }
 
 /** Finds the live instance that holds the dedupe key of a start. `undefined`: the start creates its instance. */
@@ -93,6 +100,7 @@ function replace(store: ExistingStartParts, scope: Scope, instance: NewInstance)
   const keys = JSON.stringify([instanceKey]);
   store.instanceTags.deleteOfInstances(keys);
   const definitionKey = store.definitions.intern('orchestration', name, version);
+  store.updateRows.interrupt(instanceKey, replacedStatus(before));
   replacedRows.reopen({ instanceKey, definitionKey, inputHash, incarnation, now });
   replacedRows.deleteEventKeys(instanceKey);
   store.deadlines.deleteOfInstances(keys);

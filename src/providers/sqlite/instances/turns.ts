@@ -18,6 +18,8 @@ import {
   type TurnTarget,
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
@@ -59,6 +61,8 @@ export class Turns {
   readonly #headers: InstanceHeaders;
   readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
   readonly #deadlines: InstanceDeadlines;
+  readonly #updates: UpdateRows;
+  readonly #awakeables: AwakeableRows;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -78,6 +82,8 @@ export class Turns {
     readonly chunkRows: ChunkRows;
     readonly streamRows: StreamRows;
     readonly deadlines: InstanceDeadlines;
+    readonly updateRows: UpdateRows;
+    readonly awakeableRows: AwakeableRows;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -95,6 +101,8 @@ export class Turns {
     this.#headers = parts.instanceHeaders;
     this.#streams = parts;
     this.#deadlines = parts.deadlines;
+    this.#updates = parts.updateRows;
+    this.#awakeables = parts.awakeableRows;
   }
 
   /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
@@ -191,6 +199,11 @@ export class Turns {
     if (turn.emitted !== undefined) commitEmitted(this.#streams, scope, target, turn.emitted);
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
+      scope.effects.statusSet.add(target.instanceId);
+    }
+    if (turn.awakeables !== undefined) this.#awakeables.change(target, turn.awakeables);
+    if (turn.updateReplies !== undefined) {
+      this.#updates.reply(instanceKey, turn.updateReplies);
       scope.effects.statusSet.add(target.instanceId);
     }
     return claimed;

@@ -121,6 +121,7 @@ describe('migrate', () => {
       ['headers', 'd7ee79dc327d76c3'],
       ['streams', '2cc50133ab78911e'],
       ['starting', '0093aa784408df15'],
+      ['updates', '3fe4bc82a236b987'],
     ]);
   });
 });

@@ -20,6 +20,7 @@ import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
 import { starting } from './0014-starting.ts';
+import { updates } from './0015-updates.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -37,6 +38,7 @@ export const migrations: readonly Migration[] = [
   headers,
   streams,
   starting,
+  updates,
 ];
 
 /**

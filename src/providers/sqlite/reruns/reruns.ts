@@ -22,6 +22,7 @@ import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
 
 /** The parts of the store that run instances again. */
@@ -37,6 +38,7 @@ export interface RerunParts extends StoreAccess {
   readonly rerunRows: RerunRows;
   readonly taskItems: TaskItems;
   readonly turns: Turns;
+  readonly updateRows: UpdateRows;
 }
 
 /** Retries and forks instances. */
@@ -122,6 +124,7 @@ function retryOrchestration(
   if (start === undefined) throw new Error('The retry of an orchestration needs its start.');
   const definitionKey = store.definitions.intern('orchestration', name, version);
   const historyLength = start.kept?.length ?? 0;
+  store.updateRows.interrupt(instanceKey, row.status);
   store.rerunRows.reopen({
     instanceKey,
     definitionKey,

@@ -71,6 +71,13 @@ export const close: Capability = {
           listDefinitions: () => provider.listDefinitions({ afterKey: 0, limit: 1, cap: 1 }),
           listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
           readHeaders: () => provider.readHeaders([1]),
+          requestUpdates: () =>
+            provider.requestUpdates([
+              { instanceId: 'a', key: 'k', name: 'x', inputHash: '', message: raised('x') },
+            ]),
+          readUpdates: () => provider.readUpdates([{ instanceId: 'a', key: 'k' }]),
+          answerAwakeables: () =>
+            provider.answerAwakeables([{ tokenHash: 'h', answerKey: 'k', message: raised('x') }]),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),

@@ -17,6 +17,7 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   event: 'event',
   child: 'child',
   detached: 'send',
+  awakeable: 'event',
   status: 'code',
 };
 
@@ -207,6 +208,7 @@ function Bars({
         </>
       );
     case 'event':
+    case 'awakeable':
       return (
         <>
           {bar('wait', 'pending', startedAt, end ?? now.value)}
