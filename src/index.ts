@@ -133,6 +133,7 @@ export type { ForkOptions, RetryOptions } from './client/managing/rerun-request.
 export type { ForkOrigin, RetryInfo } from './management/rerun.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { ApplicationTransaction } from './client/transaction-client.ts';
+export type { StatementResult, StoreTransaction } from './model/store-transaction.ts';
 export type { TransactionConnection } from './providers/contract/transactional.ts';
 export type {
   BlockedInfo,

@@ -2,6 +2,8 @@ import type { ClientSurface } from '../client/client.ts';
 import type { CancelTrigger } from '../model/failures/errors.ts';
 import type { Headers } from '../model/values/headers.ts';
 import type { Logger } from '../model/logger.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
+import type { Duration } from '../model/values/duration.ts';
 
 /** Why a handler should stop. */
 export interface CancelInfo {
@@ -40,8 +42,27 @@ export interface AttemptContext {
   readonly log: Logger;
 }
 
+/** Options of `ctx.transaction`. */
+export interface TransactionOptions {
+  /** How long the closure may take. Default: `transactionTimeoutMs` of the store. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** The contexts whose handler can commit its writes together with its result. */
+export interface TransactionContext {
+  /**
+   * Completes the handler with the value of `work`, whose writes to the tables of the application commit in the same
+   * transaction as the value: exactly once. If the lease is lost, `work` throws or takes too long, nothing is written.
+   * Call it last: the attempt ends with the commit. `work` runs again if the database rolls back because of a conflict.
+   */
+  transaction<Value, Tx extends StoreTransaction = StoreTransaction>(
+    work: (tx: Tx) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value>;
+}
+
 /** The context of an activity handler. */
-export interface ActivityContext extends AttemptContext {
+export interface ActivityContext extends AttemptContext, TransactionContext {
   readonly instanceId: string;
   readonly executionId: number;
   readonly orchestrationName: string;

@@ -10,6 +10,7 @@ import type {
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
 import { taskActivityName } from '../model/task-call.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
@@ -36,7 +37,7 @@ import {
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
 import { toStartTarget } from './flow-input.ts';
-import { checkStep, type StepContext, type StepOptions } from './steps.ts';
+import { checkStep, checkTransaction, type StepContext, type StepOptions } from './steps.ts';
 import { createAwakeable, registerUpdate } from './live-updates.ts';
 import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 import type {
@@ -150,6 +151,15 @@ export class LiveContext implements OrchestrationContext {
     options?: StepOptions,
   ): DurablePromise<Out> {
     const step = checkStep(name, body, options);
+    return this.#code.commands.runStep(step) as DurablePromise<Out>;
+  }
+
+  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+    name: string,
+    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out> {
+    const step = checkTransaction(name, body, options);
     return this.#code.commands.runStep(step) as DurablePromise<Out>;
   }
 

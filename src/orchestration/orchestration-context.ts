@@ -9,6 +9,7 @@ import type {
 } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { CommonStartOptions } from '../model/start-settings.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
 import type { Headers } from '../model/values/headers.ts';
 import type { TagChanges } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
@@ -115,6 +116,17 @@ export interface OrchestrationContext<Input = unknown> {
   run<Out>(
     name: string,
     body: (step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out>;
+
+  /**
+   * Runs a step whose writes to the tables of the application commit in the same transaction as its result: exactly once.
+   * A lost claim, an error and a timeout roll back. The closure writes through `tx` only, and can run again after a conflict
+   * in the database. Rejects with code `STEP_FAILED` if it fails.
+   */
+  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+    name: string,
+    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
     options?: StepOptions,
   ): DurablePromise<Out>;
 

@@ -240,6 +240,7 @@ export class Worker {
       backpressure: this.#backpressure,
       watchdogId: this.#watchdog.id,
       settle: (settled) => this.#completions.settle(settled),
+      committed: (settled, result) => this.#completions.committed(settled, result),
       onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
   }

@@ -14,6 +14,7 @@ import type {
   OnAbandoned,
   ActivityClient,
   AttemptContext,
+  TransactionContext,
 } from '../orchestration/activity-context.ts';
 import {
   checkDefinition,
@@ -40,7 +41,7 @@ export interface TaskAttempt extends AttemptContext {
 }
 
 /** The context of a task handler. */
-export interface TaskContext extends TaskAttempt {
+export interface TaskContext extends TaskAttempt, TransactionContext {
   /**
    * Marks the point after which the work cannot be undone. Once it resolves, cancels and timeouts no longer reach
    * this

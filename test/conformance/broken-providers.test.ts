@@ -38,6 +38,7 @@ import { brokenTakeovers } from './broken/takeovers.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
 import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTimerTurns } from './broken/timer-turns.ts';
+import { brokenTransactions } from './broken/transactions.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
@@ -54,6 +55,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTurnAcks,
   ...brokenTimerTurns,
   ...brokenWork,
+  ...brokenTransactions,
   ...brokenStops,
   ...brokenStarting,
   ...brokenQueues,

@@ -25,6 +25,7 @@ it('examples/ contains exactly the expected programs', () => {
     [
       'agent-with-streaming',
       'attached-work',
+      'bank-transfer',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',

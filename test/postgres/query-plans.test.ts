@@ -306,7 +306,7 @@ function namesInSources(): readonly string[] {
         ([, name]) => name ?? '',
       ),
     )
-    .filter((name) => !/^perdure_(notify|end_backend|migrations)/.test(name));
+    .filter((name) => !/^perdure_(notify|end_backend|migrations|transaction_)/.test(name));
 }
 
 /** The statements whose generic plans are unbounded. */

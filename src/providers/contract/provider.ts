@@ -45,7 +45,11 @@ import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { UpdateStore } from './updates.ts';
-import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
+import type {
+  TransactionalWrites,
+  TransactionConnection,
+  TransactionStore,
+} from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { ViewStore } from './views.ts';
 import type { CancelInfo, WorkQueue } from './work-queue.ts';
@@ -118,7 +122,8 @@ export interface Provider
     RerunStore,
     InspectionStore,
     ViewStore,
-    SeriesStore {
+    SeriesStore,
+    Partial<TransactionStore> {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;
   /** The store's clock as known to this process, used by workers. Absent: the system clock. */

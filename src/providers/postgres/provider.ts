@@ -1,6 +1,7 @@
 import type { Provider, Reopening } from '../contract/provider.ts';
 import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
 import type { CreateInstances } from './batches/store-access.ts';
+import { ApplicationTransactions } from './driver/application-transactions.ts';
 import { CallerTransaction } from './driver/transaction.ts';
 import { Connections } from './driver/connection.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './driver/options.ts';
@@ -16,6 +17,7 @@ import { prepareSchema } from './migrations/migrate.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
+import { createTransactionStore } from './queues/transactions.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
 import { createInspectionStore } from './reading/inspection.ts';
@@ -79,6 +81,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),
+    ...createTransactionStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);
@@ -97,13 +100,13 @@ function reopeningOf(options: PostgresOptions): Reopening {
   };
 }
 
-function newStore(
-  { connection, quotedSchema, schema, listen, pollMs, clock }: ResolvedOptions,
-  storeClock: StoreClock,
-): Store {
+function newStore(options: ResolvedOptions, storeClock: StoreClock): Store {
+  const { connection, application, quotedSchema, schema, listen, pollMs, clock } = options;
   const { client, connectTimeoutMs, answerTimeoutMs } = connection;
+  const connections = new Connections(connection, () => store.wakeUps.checkConnection());
   const store: Store = new Store({
-    connections: new Connections(connection, () => store.wakeUps.checkConnection()),
+    connections,
+    applicationTransactions: new ApplicationTransactions(application, connections),
     wakeUps: (query) =>
       new WakeUps({
         clock: clock ?? storeClock,

@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
+import type { ApplicationTransactions } from './driver/application-transactions.ts';
 import { Audit } from './tables/audit.ts';
 import { AwakeableRows } from './tables/awakeable-rows.ts';
 import { UpdateRows } from './tables/update-rows.ts';
@@ -66,6 +67,7 @@ import { Workers } from './queues/workers.ts';
 
 export interface StoreOptions {
   readonly connections: Connections;
+  readonly applicationTransactions: ApplicationTransactions;
   /** Creates the wake-ups, given the query that they poll with. */
   readonly wakeUps: (query: (flaggedSince: number) => Promise<DueTimes>) => WakeUps;
   /** The estimated clock of the database. */
@@ -138,6 +140,7 @@ export class Store implements QueueAccess {
   readonly series: Series;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
+  readonly applicationTransactions: ApplicationTransactions;
   readonly clock: Clock | undefined;
   readonly #mutexes: InstanceMutexes;
   readonly #dueQuery: DueQuery;
@@ -151,6 +154,7 @@ export class Store implements QueueAccess {
     const { connections, wakeUps, storeClock, quotedSchema: schema, clock, pollMs } = options;
     this.schema = schema;
     this.connections = connections;
+    this.applicationTransactions = options.applicationTransactions;
     this.clock = clock;
     this.#storeClock = storeClock;
     this.#dueQuery = new DueQuery(schema);
@@ -303,6 +307,12 @@ export class Store implements QueueAccess {
     return this.#storeClock.monotonic();
   }
 
+  /** Sends the notifications of a transaction that the caller has committed. */
+  committed(scope: Scope): void {
+    scope.committed();
+    this.wakeUps.announce(scope.effects);
+  }
+
   async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
     const sentAt = this.monotonic();
     const { scope, value } = await this.connections.transaction(operation, async (tx) => {
@@ -331,6 +341,7 @@ export class Store implements QueueAccess {
     await Promise.resolve();
     await Promise.all(this.#batchings.map((batching) => batching.drain()));
     await Promise.allSettled(this.#writings);
+    await this.applicationTransactions.close();
     await this.wakeUps.close();
     await this.connections.close();
   }

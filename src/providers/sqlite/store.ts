@@ -15,6 +15,7 @@ import { Secrets } from '../shared/lock-token.ts';
 import { EventKeys } from './tables/event-keys.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { GroupCommit, type Fetch, type Scope, type StoreAccess } from './batches/group-commit.ts';
+import { OpenTransactions } from './batches/open-transactions.ts';
 import { History } from './tables/history.ts';
 import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
@@ -61,8 +62,11 @@ export interface StoreOptions {
   readonly clock: Clock;
   readonly pollMs: number;
   readonly busyTimeoutMs: number;
+  /** Default limit of a transaction of the application. */
+  readonly transactionTimeoutMs?: number;
 }
 
+const defaultTransactionTimeoutMs = 5_000;
 const clockRecord = 'clock';
 
 /** The tables of a store, and the ways to write, read and wait. */
@@ -121,6 +125,7 @@ export class Store implements StoreAccess {
   readonly series: Series;
   readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
+  readonly openTransactions: OpenTransactions;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
   /** The clock for visibility, expiry and waits. */
@@ -132,7 +137,9 @@ export class Store implements StoreAccess {
   readonly #groupCommit: GroupCommit;
   #closing: Promise<void> | undefined;
 
-  constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
+  constructor(options: StoreOptions) {
+    const { db, clock, pollMs, busyTimeoutMs } = options;
+    const { transactionTimeoutMs = defaultTransactionTimeoutMs } = options;
     this.#db = db;
     this.#files = new DatabaseFiles(db, () => this.wakeUps.wakeAll());
     this.#busyTimeoutMs = busyTimeoutMs;
@@ -214,6 +221,12 @@ export class Store implements StoreAccess {
         this.wakeUps.announce(effects);
       },
     });
+    this.openTransactions = new OpenTransactions({
+      db,
+      groupCommit: this.#groupCommit,
+      timeoutMs: transactionTimeoutMs,
+      busyTimeoutMs,
+    });
   }
 
   now(): number {
@@ -254,6 +267,7 @@ export class Store implements StoreAccess {
 
   async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     this.assertOpen(operation);
+    this.openTransactions.assertOutside(operation);
     return this.#groupCommit.run(operation, work);
   }
 
@@ -278,6 +292,8 @@ export class Store implements StoreAccess {
   }
 
   #snapshot<T>(work: () => T): T {
+    // A transaction of the application is open. It holds the write lock, so its snapshot is the newest state.
+    if (this.#db.inTransaction) return work();
     this.#begin.run();
     try {
       const value = work();

@@ -5,6 +5,7 @@ import { CanceledError, type PerdureError } from '../../model/failures/errors.ts
 import { platformFailure, toError, type Failure } from '../../model/failures/failure.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
@@ -36,6 +37,8 @@ export interface ActivityDispatcherParams {
   /** Id of the worker in the watchdog. */
   readonly watchdogId: number;
   readonly settle: (settled: SettledActivity) => void;
+  /** An outcome was committed together with writes of the application. */
+  readonly committed: (settled: SettledActivity, result: CommitResult) => void;
   /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
@@ -64,6 +67,7 @@ export class ActivityDispatcher {
       client,
       leases,
       watchdogId,
+      store: params.provider,
       starts: new StartSlices(),
       leaked: params.leaked,
       markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
@@ -261,7 +265,9 @@ export class ActivityDispatcher {
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
       const ran = { worker: options.name, startedAt: run.item.nowMs };
       const { item, onDiscarded } = run;
-      settle({ item, outcome: result, ran, hasOnFail, onDiscarded });
+      const settled = { item, outcome: result, ran, hasOnFail, onDiscarded };
+      if ('commit' in result) this.#params.committed(settled, result.commit);
+      else settle(settled);
     }
     this.#running.delete(run);
     slots.release(1);

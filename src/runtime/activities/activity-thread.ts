@@ -74,6 +74,13 @@ const context: ActivityContext = {
     emitted.catch(() => undefined);
     return emitted;
   },
+  transaction: () =>
+    Promise.reject(
+      new PerdureError(
+        'TRANSACTION_UNSUPPORTED',
+        '`ctx.transaction` is not available in an isolated handler: its thread has no connection of the worker. Use a handler that is not isolated.',
+      ),
+    ),
   get client(): ActivityClient {
     throw new PerdureError(
       'INVALID_INPUT',

@@ -5,7 +5,12 @@ import type { TraceIds } from '../../model/trace-context.ts';
 import type { Headers } from '../../model/values/headers.ts';
 import { decodeHeaders } from '../../model/work-item-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
-import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
+import type {
+  ActivityClient,
+  ActivityContext,
+  TransactionOptions,
+} from '../../orchestration/activity-context.ts';
+import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -17,6 +22,11 @@ export interface RunOperations {
   readonly traceIds?: TraceIds | undefined;
   pointOfNoReturn(): Promise<void>;
   emit(payload: Payload): Promise<boolean>;
+  /** Completes the attempt together with the writes of the closure. */
+  transaction<Value>(
+    work: (tx: StoreTransaction) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value>;
   /** Cancels the run of the item. Tasks only. */
   cancelRun(reason: string | undefined): Promise<void>;
 }
@@ -133,6 +143,14 @@ export class RunningActivityContext implements ActivityContext {
   heartbeat(details?: unknown): void {
     if (this.#ended) return;
     this.#heartbeat = { heartbeat: this.#encode('heartbeat', details) };
+  }
+
+  transaction<Value, Tx extends StoreTransaction = StoreTransaction>(
+    work: (tx: Tx) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value> {
+    // The author names the transaction of the store that the worker uses.
+    return this.#run.transaction(work as (tx: StoreTransaction) => Value | Promise<Value>, options);
   }
 
   emit(chunk: unknown): Promise<boolean> {

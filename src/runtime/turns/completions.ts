@@ -6,7 +6,7 @@ import type { Failure } from '../../model/failures/failure.ts';
 import type { Message } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import type { Turn } from '../../providers/contract/turn.ts';
+import type { CommitResult, Turn } from '../../providers/contract/turn.ts';
 import type { WorkItem, WorkOutcome } from '../../providers/contract/work-queue.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import { reportTaskEnd } from '../maintenance/reports.ts';
@@ -89,6 +89,11 @@ export class Completions {
     }
     instance.settled.push(settled);
     this.#scheduleTurn(instance);
+  }
+
+  /** Reports an outcome that was committed together with writes of the application. */
+  committed(settled: SettledActivity, result: CommitResult): void {
+    this.#acked(settled, result);
   }
 
   /** Runs that end in the same event loop iteration share one call. */
@@ -211,13 +216,7 @@ export class Completions {
             'store rejected an ack',
           );
         }
-        onAcked(settled, result?.ok === true);
-        if (result?.ok === true && result.ended !== undefined) {
-          reportTaskEnd(this.#params, settled.item, result.ended, settled.outcome);
-          if (result.ended === 'failed' && settled.hasOnFail === true)
-            this.#params.onFailQueued(settled.item.name);
-          if (result.ended === 'canceled') this.#discard(settled);
-        }
+        this.#acked(settled, result);
       });
     } catch (error) {
       options.logger.error(
@@ -226,6 +225,16 @@ export class Completions {
       );
       for (const settled of batch) onAcked(settled, false);
     }
+  }
+
+  #acked(settled: SettledActivity, result: CommitResult | undefined): void {
+    this.#params.onAcked(settled, result?.ok === true);
+    if (result?.ok !== true || result.ended === undefined) return;
+    reportTaskEnd(this.#params, settled.item, result.ended, settled.outcome);
+    if (result.ended === 'failed' && settled.hasOnFail === true) {
+      this.#params.onFailQueued(settled.item.name);
+    }
+    if (result.ended === 'canceled') this.#discard(settled);
   }
 
   /** Disposes of a result that came after a cancel that had not reached this worker. */

@@ -74,6 +74,7 @@ import { instancePauses } from './cases/pausing/instance-pauses.ts';
 import { treePauses } from './cases/pausing/tree-pauses.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
+import { transactions } from './cases/queues/transactions.ts';
 import { turnAcks } from './cases/instances/turn-acks.ts';
 import { turnsUnderWay } from './cases/instances/turns-under-way.ts';
 import { unclaimedWork } from './cases/queues/unclaimed-work.ts';
@@ -102,6 +103,7 @@ export const capabilities: readonly Capability[] = [
   reruns,
   terminal,
   workAcks,
+  transactions,
   retries,
   renewals,
   activityCancels,

@@ -20,7 +20,13 @@ const files = [
   'updates.ts',
 ];
 // Files with few methods.
-const smallFiles = ['unclaimed-work.ts', 'inspection.ts', 'views.ts', 'series.ts'];
+const smallFiles = [
+  'transactional.ts',
+  'unclaimed-work.ts',
+  'inspection.ts',
+  'views.ts',
+  'series.ts',
+];
 
 interface Clause {
   readonly file: string;

@@ -134,6 +134,10 @@ export const close: Capability = {
           readSeries: () => provider.readSeries({ name: '', from: 0, before: 1, limit: 1 }),
           countStops: () => provider.countStops({ from: 0, before: 1 }),
           sweepSeries: () => provider.sweepSeries({ before: 0, limit: 1 }),
+          ...(provider.transact !== undefined && {
+            transact: async () =>
+              provider.transact?.({ write: () => Promise.reject(new Error('It was run.')) }),
+          }),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(
