@@ -1,17 +1,13 @@
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import type { AttachedWork } from '../jobs/attached-work.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TraceContext } from '../model/trace-context.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { Client } from './client.ts';
 import { LocalBackend, type LocalBackendOptions } from './local-backend.ts';
 import { passOn, type CallTelemetry } from './starting/traced-call.ts';
 import { readCancelOptions } from './managing/stop-request.ts';
-import type {
-  RaiseEventOptions,
-  RunFlowOptions,
-  StartableFlow,
-  StartArguments,
-} from './starting/start-request.ts';
+import type { RaiseEventOptions, StartableFlow, StartArguments } from './starting/start-request.ts';
 import type { TaskRequest } from './starting/task-request.ts';
 import {
   providerWithin,
@@ -25,6 +21,7 @@ export interface LocalClientOptions extends LocalBackendOptions {
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
   /** Returns the metrics of the workers of this process, in the text format of Prometheus. */
   readonly metrics?: (() => string) | undefined;
 }
@@ -73,7 +70,7 @@ export class LocalClient extends Client {
         this.taskHandle(await inner.runTask(task as string, ...args)),
       runTasks: async (requests: readonly TaskRequest[]) =>
         (await inner.runTasks(requests)).map((run) => this.taskHandle(run)) as never,
-      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown, RunFlowOptions>) =>
+      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown>) =>
         this.handle((await inner.runFlow(flow, ...args)).id) as never,
       raiseEvent: (
         id: string,
