@@ -11,7 +11,7 @@ export interface TraceContext {
   readonly link?: true;
 }
 
-const traceparentPattern = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
+const traceparentPattern = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 // The limit that W3C recommends to propagate at least.
 const maxTracestateLength = 512;
 
@@ -19,15 +19,6 @@ const maxTracestateLength = 512;
 export interface TraceIds {
   readonly traceId: string;
   readonly spanId: string;
-}
-
-/** Returns the ids and flags of a `traceparent`, or `undefined` for an invalid one. */
-export function parseTraceparent(
-  traceparent: string,
-): (TraceIds & { readonly flags: number }) | undefined {
-  const [, traceId, spanId, flags] = traceparentPattern.exec(traceparent) ?? [];
-  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
-  return { traceId, spanId, flags: Number.parseInt(flags, 16) };
 }
 
 /** Whether the caller was sampled. Reads only the last digit, because this is on the path of every call. */
@@ -46,7 +37,7 @@ export function readTraceHeaders(
   at: number,
 ): TraceContext | undefined {
   const traceparent = headers.get('traceparent');
-  if (traceparent === null || parseTraceparent(traceparent) === undefined) return undefined;
+  if (traceparent === null || !traceparentPattern.test(traceparent)) return undefined;
   const tracestate = headers.get('tracestate');
   const keepsState = tracestate !== null && isTracestate(tracestate);
   return { traceparent, ...(keepsState && { tracestate }), at };
@@ -98,8 +89,7 @@ export function traceOfExecution(
 export function toTrace(value: unknown): TraceContext | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { traceparent, tracestate, at, link } = value as Partial<Record<string, unknown>>;
-  if (typeof traceparent !== 'string' || parseTraceparent(traceparent) === undefined)
-    return undefined;
+  if (typeof traceparent !== 'string' || !traceparentPattern.test(traceparent)) return undefined;
   return {
     traceparent,
     ...(typeof tracestate === 'string' && isTracestate(tracestate) && { tracestate }),

@@ -3,9 +3,8 @@ import type { DynamicModule } from '@nestjs/common';
 import { Perdure, type StartWorkerOptions } from 'perdure';
 
 export function perdureModule(url: string, definitions: StartWorkerOptions): DynamicModule {
-  class PerdureModule {}
   return {
-    module: PerdureModule,
+    module: class PerdureModule {},
     global: true,
     providers: [
       { provide: Perdure, useFactory: () => Perdure.open(url) },
@@ -35,12 +34,12 @@ export async function invoke(url: string, definitions: StartWorkerOptions): Prom
 /** `app/api/orders/route.ts` of Next.js. The worker runs in `instrumentation.ts`, or in a process of its own. */
 export function createOrdersRoute(perdure: Perdure) {
   return {
-    async POST(request: Request): Promise<Response> {
+    POST: async (request: Request): Promise<Response> => {
       const { id, item } = (await request.json()) as { readonly id: string; readonly item: string };
       await perdure.client.start('order', item, { id: `order-${id}` });
       return Response.json({ id }, { status: 202 });
     },
-    async GET(request: Request): Promise<Response> {
+    GET: async (request: Request): Promise<Response> => {
       const id = new URL(request.url).searchParams.get('id') ?? '';
       const order = await perdure.client.get(`order-${id}`);
       return order === undefined
