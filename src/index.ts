@@ -33,6 +33,7 @@ export type {
   ChildOptions,
   DetachedOptions,
   OrchestrationContext,
+  OrchestrationState,
   RaceOptions,
   ScopeOptions,
   Selected,
@@ -56,6 +57,7 @@ export { Perdure } from './perdure.ts';
 export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts';
 export type { Worker } from './runtime/worker.ts';
 export type { WorkerOptions } from './runtime/options.ts';
+export type { StateLimits } from './model/values/state.ts';
 export type {
   AttemptEnded,
   InstanceBlocked,
@@ -130,6 +132,7 @@ export type {
   ListPage,
   ListTime,
 } from './client/reading/instance-list.ts';
+export type { CustomStatus, StateEntry, StateWaitOptions } from './client/reading/state.ts';
 export type { CountOptions, DefinitionInfo } from './client/reading/instance-counts.ts';
 export type { InstanceCount } from './providers/contract/instances.ts';
 export type { TagChanges, Tags } from './model/values/tags.ts';

@@ -42,6 +42,7 @@ const workerOptions = [
   'exitWhenBlocked',
   'warmCacheBytes',
   'payloadLimitBytes',
+  'stateLimits',
   'onNondeterminism',
   'onUnawaited',
   'buildId',

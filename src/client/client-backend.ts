@@ -51,6 +51,7 @@ import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './explaining/why.ts';
 import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
 import type { ExplainedInstance } from './explaining/explain-instances.ts';
+import type { StateBackend } from './reading/state.ts';
 import type { HistoryViewCall } from './reading/history-view.ts';
 import type { TreeCall, TreePage } from './reading/instance-tree-page.ts';
 import type { Timeline, TimelineCall } from './reading/timeline.ts';
@@ -129,6 +130,7 @@ export interface ClientBackend {
   readonly bulk: BulkBackend;
   readonly views: ViewBackend;
   readonly pauses: PauseBackend;
+  readonly states: StateBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 

@@ -9,6 +9,7 @@ import type { RetryInfo } from '../management/rerun.ts';
 import type { RetryOptions } from './managing/rerun-request.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
+import type { CustomStatus, StateEntry, StateWaitOptions } from './reading/state.ts';
 import type { EventArguments } from './starting/start-request.ts';
 
 /** Options of a wait for an instance. */
@@ -30,6 +31,12 @@ export function readWaitOptions(
 export interface InstanceAccess {
   result(instanceId: string, options?: WaitOptions): Promise<unknown>;
   status(instanceId: string): Promise<InstanceInfo>;
+  state(
+    instanceId: string,
+    key: string | undefined,
+  ): Promise<readonly StateEntry[] | StateEntry | undefined>;
+  waitForState(id: string, key: string, options?: StateWaitOptions): Promise<StateEntry>;
+  waitForStatus(id: string, options?: StateWaitOptions): Promise<CustomStatus>;
   raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
@@ -60,6 +67,26 @@ export class Handle<Output = unknown> {
   /** Reads the instance. Rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#access.status(this.id) as Promise<InstanceInfo<Output>>;
+  }
+
+  /** Reads the state of the instance, or one key of it: see `Client.state`. */
+  state(): Promise<readonly StateEntry[]>;
+  state<Value = unknown>(key: string): Promise<StateEntry<Value> | undefined>;
+  state(key?: string): Promise<readonly StateEntry[] | StateEntry | undefined> {
+    return this.#access.state(this.id, key);
+  }
+
+  /** Waits for a value of a key with a version above `after`: see `Client.waitForState`. */
+  waitForState<Value = unknown>(
+    key: string,
+    options?: StateWaitOptions,
+  ): Promise<StateEntry<Value>> {
+    return this.#access.waitForState(this.id, key, options) as Promise<StateEntry<Value>>;
+  }
+
+  /** Waits for a custom status with a version above `after`: see `Client.waitForStatus`. */
+  waitForStatus<Value = unknown>(options?: StateWaitOptions): Promise<CustomStatus<Value>> {
+    return this.#access.waitForStatus(this.id, options) as Promise<CustomStatus<Value>>;
   }
 
   /** Sends an external event to the instance, which buffers it until its code waits for it. */

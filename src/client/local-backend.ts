@@ -45,6 +45,7 @@ import {
 } from './reading/workers.ts';
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
+import { LocalStates } from './local-states.ts';
 import { LocalViews } from './local-views.ts';
 import type { Attention } from './explaining/attention.ts';
 import { findAttention } from './explaining/find-attention.ts';
@@ -140,6 +141,7 @@ export class LocalBackend implements ClientBackend {
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
+  readonly states: LocalStates;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
 
@@ -153,6 +155,7 @@ export class LocalBackend implements ClientBackend {
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.views = new LocalViews(provider, options.recheckMs);
+    this.states = new LocalStates(options);
     this.pauses = new LocalPauses(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
@@ -328,6 +331,7 @@ export class LocalBackend implements ClientBackend {
   async close(lastCalls: Promise<void>): Promise<void> {
     this.completions.close();
     this.views.close();
+    this.states.close();
     await lastCalls;
   }
 

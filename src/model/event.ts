@@ -3,6 +3,7 @@ import type { CancelDetails } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { StateValue } from './values/state.ts';
 import type { RecordedTagChanges, Tags } from './values/tags.ts';
 import {
   cancelField,
@@ -22,6 +23,7 @@ import {
   optionsField,
   parentField,
   reasonField,
+  stateField,
   tagChangesField,
   tagsField,
   takenChildIdsField,
@@ -71,6 +73,8 @@ export interface ExecutionStarted extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags of the instance at this time. */
   readonly tags?: Tags;
+  /** The state that the execution before it left. */
+  readonly state?: readonly StateValue[];
   /** Ids that children of the execution before it have. A call with one of them gets a generated id. */
   readonly takenChildIds?: readonly string[];
   /** The writers of the events that a retry or a fork copied, oldest first. */
@@ -134,6 +138,13 @@ export interface DetachedStarted extends Operation {
 
 interface CustomStatusSet extends Operation {
   readonly kind: 'customStatusSet';
+  readonly payload: Payload | null;
+}
+
+/** The code set a key of the state of the instance, or deleted it (`payload: null`). */
+interface StateSet extends Operation {
+  readonly kind: 'stateSet';
+  readonly key: string;
   readonly payload: Payload | null;
 }
 
@@ -268,6 +279,8 @@ interface ExecutionContinuedAsNew extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags with which the next execution starts. */
   readonly tags?: Tags;
+  /** The state with which the next execution starts. */
+  readonly state?: readonly StateValue[];
 }
 
 /** A command of the code. A replay matches commands with the history, in order. */
@@ -278,6 +291,7 @@ export type CommandEvent =
   | ChildScheduled
   | DetachedStarted
   | CustomStatusSet
+  | StateSet
   | TagsSet
   | OperationWithdrawn;
 
@@ -329,6 +343,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     tagsField,
   ],
   customStatusSet: [operationField],
+  stateSet: [operationField, ['key', isText]],
   tagsSet: [operationField, tagChangesField],
   operationWithdrawn: [
     ['target', isCount],
@@ -368,6 +383,7 @@ const boundaryFields: Readonly<
     carriedField,
     cancelField,
     tagsField,
+    stateField,
     takenChildIdsField,
     inheritedField,
   ],
@@ -375,7 +391,7 @@ const boundaryFields: Readonly<
   executionFailed: [failureField],
   executionCanceled: [reasonField],
   executionTerminated: [reasonField, ['actor', isTextOrNull]],
-  executionContinuedAsNew: [['version', isText], carriedField, cancelField, tagsField],
+  executionContinuedAsNew: [['version', isText], carriedField, cancelField, tagsField, stateField],
 };
 
 const commandKinds: ReadonlySet<string> = new Set(Object.keys(commandFields));

@@ -4,6 +4,7 @@ import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
 import type { TraceContext } from './trace-context.ts';
+import type { StateValue } from './values/state.ts';
 import type { Tags } from './values/tags.ts';
 import {
   brokenField,
@@ -16,6 +17,7 @@ import {
   nameField,
   parentField,
   reasonField,
+  stateField,
   tagsField,
   takenChildIdsField,
   triggerField,
@@ -34,6 +36,8 @@ export interface StartMessage {
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
   readonly tags?: Tags;
+  /** The state that the execution before it left. */
+  readonly state?: readonly StateValue[];
   /** Of a retry or a fork from the start: the fixed ids of the children that the code may start again. */
   readonly takenChildIds?: readonly string[];
 }
@@ -156,6 +160,7 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
     carriedField,
     cancelField,
     tagsField,
+    stateField,
     takenChildIdsField,
   ],
   activityCompleted: [],

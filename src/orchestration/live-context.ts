@@ -20,10 +20,12 @@ import {
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
+import { LiveState } from './state-context.ts';
 import type {
   ChildOptions,
   DetachedOptions,
   OrchestrationContext,
+  OrchestrationState,
   RaceOptions,
   ScopeOptions,
   ShieldOptions,
@@ -38,6 +40,7 @@ export class LiveContext implements OrchestrationContext {
   readonly #scheduleDefaults: (activity: string) => ScheduleDefaults | undefined;
   readonly #logFields: object | undefined;
   #log: Logger | undefined;
+  #state: OrchestrationState | undefined;
 
   constructor(options: {
     readonly code: LiveCode;
@@ -239,6 +242,11 @@ export class LiveContext implements OrchestrationContext {
       payload: this.#encode(input, `The input of the next execution of '${this.name}'`),
       version: checkName(options.version ?? this.version, 'Orchestration version'),
     });
+  }
+
+  get state(): OrchestrationState {
+    this.#state ??= new LiveState(this.#code, this.name);
+    return this.#state;
   }
 
   setCustomStatus(value: unknown): void {

@@ -68,6 +68,21 @@ export type SelectedKey<T> = {
   [K in keyof T]: { readonly key: K; readonly value: Awaited<T[K]> };
 }[keyof T];
 
+/** The state of an instance: small values by key, which clients can read and which survive continue-as-new. */
+export interface OrchestrationState {
+  /** Returns a copy of the value of a key; `undefined` if it has none. The type is not checked. */
+  get<T = unknown>(key: string): T | undefined;
+  /**
+   * Sets a key; `undefined` deletes it. The turn commits all changes together. Throws `STATE_LIMIT_EXCEEDED` for more
+   * than 256 keys or a value above 64 KiB (worker option `stateLimits`), and `NOT_SERIALIZABLE`.
+   */
+  set(key: string, value: unknown): void;
+  /** Deletes a key. Returns whether it had a value. */
+  delete(key: string): boolean;
+  /** The keys, in the order in which they were first set. */
+  keys(): readonly string[];
+}
+
 /** The context of an orchestration. All waits and side effects must go through it. */
 export interface OrchestrationContext<Input = unknown> {
   readonly instanceId: string;
@@ -174,6 +189,8 @@ export interface OrchestrationContext<Input = unknown> {
   continueAsNew(...args: InputArguments<Input, { readonly version?: undefined }>): Promise<never>;
   continueAsNew(input: unknown, options: { readonly version: string }): Promise<never>;
 
+  /** Values by key that `client.state()` reads without a worker. They survive continue-as-new. */
+  readonly state: OrchestrationState;
   /** Sets the custom status of the instance, which clients can read. Keep it small. */
   setCustomStatus(value: unknown): void;
   /**

@@ -48,6 +48,7 @@ import type { CheckedConnect } from './connect-options.ts';
 import { HttpBulk } from './http-bulk.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
+import { HttpStates } from './http-states.ts';
 import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
@@ -67,6 +68,7 @@ export class HttpBackend implements ClientBackend {
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
+  readonly states: HttpStates;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
 
@@ -81,6 +83,7 @@ export class HttpBackend implements ClientBackend {
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);
     this.views = new HttpViews(transport);
+    this.states = new HttpStates(transport, slots);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 
@@ -255,6 +258,7 @@ export class HttpBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.#completions.close(clientClosed());
+    this.states.close(clientClosed());
     this.#transport.closeStreams();
     await lastCalls;
     this.#transport.close();

@@ -82,7 +82,7 @@ export class Ending {
 
 /** Creates the first event of an execution from its start message. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
-  const { name, payload, parent, carried, cancel, tags, takenChildIds } = message;
+  const { name, payload, parent, carried, cancel, tags, state, takenChildIds } = message;
   return {
     kind: 'executionStarted',
     at,
@@ -93,6 +93,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
     ...(carried !== undefined && { carried }),
     ...(cancel !== undefined && { cancel }),
     ...(tags !== undefined && { tags }),
+    ...(state !== undefined && { state }),
     ...(takenChildIds !== undefined && { takenChildIds }),
   };
 }

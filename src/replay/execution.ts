@@ -39,6 +39,8 @@
  * R18. When the clean-up limit expires, a canceling execution ends as canceled, regardless of its code.
  * R19. An execution that begins with copied events (a retry or a fork) replays them with the ids and the random numbers of
  *      their writer. The copy may end between two commands: the first turn records the commands that are missing.
+ * R20. State is computed from the first event and the changes of the code, never from the store. The next execution starts
+ *      with it.
  */
 import {
   type AnswerEvent,
@@ -318,6 +320,7 @@ export class Execution implements Recorder {
       ...(rest.carried.length > 0 && { carried: rest.carried }),
       ...(cancel !== undefined && { cancel }),
       ...this.#code.carriedTags(),
+      ...this.#code.carriedState(),
     });
   }
 

@@ -14,6 +14,12 @@ import type {
   TerminalEvent,
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
+import {
+  defaultStateLimits,
+  StateValues,
+  type StateLimits,
+  type StateValue,
+} from '../model/values/state.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
 import { Breakage, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
@@ -42,6 +48,7 @@ export interface LiveCodeOptions {
   /** The orchestration code. Called once, with the first event. */
   readonly program: (code: LiveCode, started: ExecutionStarted) => Promise<unknown>;
   readonly payloadLimitBytes?: number;
+  readonly stateLimits?: StateLimits | undefined;
   /** Default true. */
   readonly deterministicGlobals?: boolean;
   /** Fail an execution whose code never awaited some of its operations. Default false. */
@@ -78,6 +85,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
+  readonly stateLimits: StateLimits;
   /** The commands of the code; the author's context is built on them. */
   readonly commands: Commands;
   readonly scopes: Scopes;
@@ -101,6 +109,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   #inputBytes = 0;
   #nowMs = 0;
   #startedAtMs = 0;
+  /** Created when it is used. */
+  #state: StateValues | undefined;
   /** A `NondeterminismError` that the code itself threw. */
   #disagreement: NondeterminismError | undefined;
 
@@ -110,6 +120,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.instanceId = options.instanceId;
     this.executionId = options.executionId;
     this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
+    this.stateLimits = options.stateLimits ?? defaultStateLimits;
     this.hasDeterministicGlobals = options.deterministicGlobals ?? true;
     this.breakage = new Breakage(options.onBroken);
     this.commands = new Commands(this, this.#table);
@@ -120,7 +131,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   /** Estimated memory use. */
   get sizeBytes(): number {
     const scopesBytes = this.scopes.openCount * scopeSizeBytes;
-    return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes + scopesBytes;
+    const stateBytes = this.#state?.sizeBytes ?? 0;
+    return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes + scopesBytes + stateBytes;
   }
 
   get isReplaying(): boolean {
@@ -142,6 +154,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
 
   get steps(): number {
     return this.#steps;
+  }
+
+  get state(): StateValues {
+    this.#state ??= new StateValues();
+    return this.#state;
   }
 
   random(): number {
@@ -174,6 +191,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
     this.tags = started.tags ?? {};
+    if (started.state !== undefined) this.#state = new StateValues(started.state);
     this.takenChildIds = new Set(started.takenChildIds);
     for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
     this.#window.open();
@@ -208,6 +226,12 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   /** The tags of the instance, for the next execution. */
   carriedTags(): { readonly tags?: Tags } {
     return Object.keys(this.tags).length === 0 ? {} : { tags: this.tags };
+  }
+
+  /** The state of the instance, for the next execution. */
+  carriedState(): { readonly state?: readonly StateValue[] } {
+    const values = this.#state?.values() ?? none;
+    return values.length === 0 ? {} : { state: values };
   }
 
   /** The buffered external events, for the next execution. */

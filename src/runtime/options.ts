@@ -6,12 +6,13 @@ import {
   type RetentionOptions,
 } from '../management/retention-policy.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { invalidOption } from '../model/option-fields.ts';
+import { invalidOption, readFields } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { RunMetrics } from '../model/metrics/run-metrics.ts';
 import type { Telemetry } from '../model/telemetry.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
+import { defaultStateLimits, type StateLimits } from '../model/values/state.ts';
 import { defaultKeepSeriesMs } from '../providers/rules/series.ts';
 import { defaultHeartbeatMs } from '../providers/rules/workers.ts';
 import type { RuntimeHooks } from './hooks.ts';
@@ -57,6 +58,8 @@ export interface WorkerOptions {
   readonly warmCacheBytes?: number;
   /** Maximum size of an input, result or event, in bytes. Default: 2 MiB. */
   readonly payloadLimitBytes?: number;
+  /** Maximum state of an instance. Default: 256 keys, 64 KiB per value. See `ctx.state`. */
+  readonly stateLimits?: Partial<StateLimits>;
   /** Handling of nondeterminism. Default: `'block'`, which retries until a deploy agrees with the history. */
   readonly onNondeterminism?: 'block' | 'fail';
   /**
@@ -97,6 +100,7 @@ export interface ResolvedOptions {
   readonly maxClaims: number;
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
+  readonly stateLimits: StateLimits;
   readonly onNondeterminism: 'block' | 'fail';
   readonly onUnawaited: 'warn' | 'fail';
   readonly buildId: string;
@@ -152,6 +156,7 @@ export function resolveOptions(
       options.payloadLimitBytes ?? defaultPayloadLimitBytes,
       1,
     ),
+    stateLimits: readStateLimits(options.stateLimits),
     onNondeterminism,
     onUnawaited,
     buildId: options.buildId ?? defaultBuildId,
@@ -163,6 +168,15 @@ export function resolveOptions(
     keepSeriesMs: readKeepSeries(options.retention) ?? defaultKeepSeriesMs,
     telemetry,
     metrics,
+  };
+}
+
+function readStateLimits(limits: Partial<StateLimits> = {}): StateLimits {
+  const given = readFields(limits, 'stateLimits', ['keys', 'valueBytes'] as const);
+  const { keys, valueBytes } = { ...defaultStateLimits, ...given } as StateLimits;
+  return {
+    keys: whole('stateLimits.keys', keys, 0),
+    valueBytes: whole('stateLimits.valueBytes', valueBytes, 1),
   };
 }
 

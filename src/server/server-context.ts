@@ -11,6 +11,7 @@ import { openHistoryExport, type HistoryExport } from '../client/reading/history
 import type { Why } from '../client/explaining/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
+import type { LocalStates } from '../client/local-states.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
@@ -32,6 +33,7 @@ export interface ServerContext {
   /** Queries the store, at most once per second. Rejects if the store is not available. */
   readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
+  readonly states: LocalStates;
   readonly jobs: LocalJobs;
   readonly bulk: LocalBulk;
   readonly owners: SessionOwners;
@@ -112,7 +114,7 @@ export function createServerContext(
   metrics: ServerMetrics,
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
-  const { provider, clock, completions, jobs, bulk } = backend;
+  const { provider, clock, completions, states, jobs, bulk } = backend;
   const explanations = new SharedReads<ExplainedInstance>({
     maxAgeMs: explainedMs,
     maxEntries: maxShared,
@@ -126,6 +128,7 @@ export function createServerContext(
     clock,
     checkHealth: cachedFor(healthMs, async () => void (await client.get(probeId))),
     completions,
+    states,
     jobs,
     bulk,
     owners: new SessionOwners(jobs),

@@ -28,6 +28,7 @@ import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
+import { brokenState } from './broken/state.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenStreams } from './broken/streams.ts';
 import { brokenTakeovers } from './broken/takeovers.ts';
@@ -77,6 +78,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenInspection,
   ...brokenReruns,
   ...brokenViews,
+  ...brokenState,
 ];
 
 const files = new SqliteFiles();

@@ -37,6 +37,7 @@ export type Step =
   | Leaf
   | Bracket
   | { readonly kind: 'status' | 'detached' | 'random' | 'microtasks' }
+  | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
   | { readonly kind: 'attempt'; readonly step: Step; readonly otherwise: Step }
@@ -93,6 +94,8 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return open(ctx, step, seen);
     case 'status':
       return ctx.setCustomStatus(seen.length);
+    case 'state':
+      return runState(ctx, step, seen);
     case 'detached':
       return ctx.startDetached('other', seen.length, { id: ctx.uuid() });
     case 'random':
@@ -141,6 +144,18 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return joins[step.combinator](branches);
     }
   }
+}
+
+function runState(
+  ctx: Context,
+  { action, key }: Extract<Step, { kind: 'state' }>,
+  seen: unknown[],
+): unknown {
+  if (action === 'set') {
+    const before = ctx.state.get<readonly unknown[]>(key) ?? [];
+    ctx.state.set(key, [...before.slice(-2), seen.length]);
+  } else if (action === 'delete') seen.push(ctx.state.delete(key));
+  return seen.push(ctx.state.keys(), ctx.state.get(key));
 }
 
 type Joins = Readonly<Record<Combinator, (branches: Promise<unknown>[]) => Promise<unknown>>>;

@@ -125,7 +125,7 @@ async function runProgram(
     runs.push(run);
     const last = run.history.at(-1);
     if (last?.kind !== 'executionContinuedAsNew') break;
-    const { payload, carried, cancel } = last;
+    const { payload, carried, cancel, state } = last;
     start = {
       kind: 'start',
       name: 'random',
@@ -133,6 +133,7 @@ async function runProgram(
       payload,
       ...(carried !== undefined && { carried }),
       ...(cancel !== undefined && { cancel }),
+      ...(state !== undefined && { state }),
     };
   }
   return runs;
@@ -165,6 +166,7 @@ describe('random programs', () => {
       'executionCanceled',
       'executionCompleted',
       'executionContinuedAsNew',
+      'stateSet',
     ];
     expect(mustOccur.filter((kind) => (kinds.get(kind) ?? 0) < numRuns / 20)).toEqual([]);
   }, 120_000);

@@ -33,6 +33,14 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
       }),
       weight: 1,
     },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('state'),
+        action: fc.constantFrom('set', 'set', 'get', 'delete'),
+        key: names,
+      }),
+      weight: 2,
+    },
     { arbitrary: tie('bracket'), weight: 3 },
     {
       arbitrary: fc.record({

@@ -118,6 +118,7 @@ const kinds: Readonly<Partial<Record<HistoryEvent['kind'], TimelineItem['kind']>
   detachedConfirmed: 'detached',
   detachedFailed: 'detached',
   customStatusSet: 'status',
+  stateSet: 'state',
 };
 
 /** Folds events into operations. */
@@ -180,6 +181,8 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
       return { name: event.name, childId: event.childId, startedAt: at };
     case 'timerCreated':
       return { startedAt: at, fireAt: event.fireAt };
+    case 'stateSet':
+      return { name: event.key, startedAt: at, endedAt: at, outcome: 'completed' };
     case 'customStatusSet':
       return { startedAt: at, endedAt: at, outcome: 'completed' };
     case 'operationWithdrawn':

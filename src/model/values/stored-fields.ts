@@ -85,6 +85,12 @@ export const carriedField = [
   'carried',
   optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
 ] as const;
+const isStateValue: Check = (value) =>
+  isObject(value) && isText(value['key']) && isText(value['payload']);
+export const stateField = [
+  'state',
+  optional((value) => Array.isArray(value) && value.every(isStateValue)),
+] as const;
 export const tagsField = ['tags', optional(isTags)] as const;
 export const tagChangesField = ['tags', isTagChanges] as const;
 const isInherited: Check = (value) =>

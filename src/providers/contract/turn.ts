@@ -87,6 +87,12 @@ export interface ChildCancel {
   readonly reason: string;
 }
 
+/** A change of one key of an instance's state. `payload: null` deletes the key. */
+export interface StateChange {
+  readonly key: string;
+  readonly payload: Payload | null;
+}
+
 /** The state of the instance after the turn. */
 export type TurnOutcome =
   | { readonly status: 'running' }
@@ -122,6 +128,8 @@ export interface Turn {
   readonly customStatus?: Payload | null;
   /** Tags to merge; `null` removes one. Absent: unchanged. */
   readonly tags?: RecordedTagChanges;
+  /** Changes of the state, one per key, in order. Absent: unchanged. */
+  readonly state?: readonly StateChange[];
   /** External events that the code has received and not yet consumed. Absent: unchanged. */
   readonly bufferedEvents?: number;
   readonly outcome: TurnOutcome;

@@ -21,6 +21,7 @@ import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createRerunStore } from './reruns/reruns.ts';
+import { createStateStore } from './reading/states.ts';
 import { createViewStore } from './reading/views.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
@@ -73,6 +74,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
+    ...createStateStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),

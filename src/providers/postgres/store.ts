@@ -20,6 +20,7 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
+import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows } from './tables/instance-rows.ts';
@@ -81,6 +82,7 @@ export class Store implements QueueAccess {
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -147,6 +149,7 @@ export class Store implements QueueAccess {
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
     this.instanceHeaders = new InstanceHeaders(schema);
+    this.instanceState = new InstanceState(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.instanceList = new InstanceList(schema, this.unclaimedWork);
     this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);

@@ -20,6 +20,7 @@ import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createStateStore } from './reading/states.ts';
 import { createViewStore } from './reading/views.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
@@ -77,6 +78,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
+    ...createStateStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),

@@ -18,6 +18,7 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
+import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
@@ -68,6 +69,7 @@ export class Store implements StoreAccess {
   readonly outcomeUpdates: OutcomeUpdates;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -133,6 +135,7 @@ export class Store implements StoreAccess {
     this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceTags = new InstanceTags(db);
     this.instanceHeaders = new InstanceHeaders(db);
+    this.instanceState = new InstanceState(db);
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);

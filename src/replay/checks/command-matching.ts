@@ -8,7 +8,7 @@ interface Cancelable {
 }
 
 /**
- * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, cancellation
+ * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, state, cancellation
  * type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
  * the time of a timer, retry options, the version and tags of a child, the custom status, tags, the reason of a withdrawal.
  */
@@ -25,6 +25,13 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
     case 'customStatusSet':
     case 'tagsSet':
       return issued.kind === recorded.kind && issued.operation === recorded.operation;
+    case 'stateSet':
+      return (
+        issued.kind === recorded.kind &&
+        issued.operation === recorded.operation &&
+        issued.key === recorded.key &&
+        isSamePayload(recorded.payload, issued.payload)
+      );
     case 'eventAwaited':
       return (
         issued.kind === recorded.kind &&
@@ -111,6 +118,10 @@ export function describeEvent(event: HistoryEvent): string {
       return `the detached start of ${JSON.stringify(event.name)} as ${JSON.stringify(event.childId)} with ${describeInput(event.payload)}`;
     case 'customStatusSet':
       return 'a custom status';
+    case 'stateSet':
+      return event.payload === null
+        ? `the deletion of state ${JSON.stringify(event.key)}`
+        : `state ${JSON.stringify(event.key)} set to ${clip(event.payload)}`;
     case 'tagsSet':
       return 'a change of tags';
     case 'operationWithdrawn':
@@ -164,6 +175,8 @@ export function labelEvent(event: HistoryEvent): string {
       return `detached start of ${JSON.stringify(event.name)}`;
     case 'customStatusSet':
       return 'custom status';
+    case 'stateSet':
+      return `state ${JSON.stringify(event.key)}`;
     case 'tagsSet':
       return 'change of tags';
     case 'operationWithdrawn':

@@ -9,6 +9,7 @@ import {
 } from '../../model/event.ts';
 import { encodeMessage, type Message } from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
 import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
@@ -19,6 +20,7 @@ import type {
   NewTimer,
   NewWorkItem,
   OutgoingMessage,
+  StateChange,
   Turn,
   TurnOutcome,
 } from '../../providers/contract/turn.ts';
@@ -58,6 +60,7 @@ interface Effects {
   readonly withdrawn: Map<number, OperationWithdrawn>;
   customStatus: string | null | undefined;
   tags: RecordedTagChanges | undefined;
+  state: Map<string, Payload | null> | undefined;
   terminal: TerminalEvent | undefined;
 }
 
@@ -86,6 +89,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
   };
   if (effects.customStatus !== undefined) turn.customStatus = effects.customStatus;
   if (effects.tags !== undefined) turn.tags = effects.tags;
+  if (effects.state !== undefined) turn.state = toStateChanges(effects.state);
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
   return turn;
 }
@@ -102,6 +106,7 @@ function collect(params: TurnEffectsParams): Effects {
     withdrawn: new Map(),
     customStatus: undefined,
     tags: undefined,
+    state: undefined,
     terminal: undefined,
   };
   for (const event of params.events) {
@@ -137,6 +142,12 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     case 'customStatusSet':
       effects.customStatus = event.payload;
       break;
+    case 'stateSet':
+      effects.state ??= new Map();
+      // In the order of the last changes.
+      effects.state.delete(event.key);
+      effects.state.set(event.key, event.payload);
+      break;
     case 'tagsSet':
       effects.tags = { ...effects.tags, ...event.tags };
       break;
@@ -149,6 +160,10 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     default:
       break;
   }
+}
+
+function toStateChanges(state: ReadonlyMap<string, Payload | null>): readonly StateChange[] {
+  return [...state].map(([key, payload]) => ({ key, payload }));
 }
 
 function traceOf({ trace, executionId }: TurnSubject): TraceContext | undefined {
@@ -224,7 +239,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
     case 'executionTerminated':
       throw new Error('A turn cannot terminate an instance; only the store can.');
     case 'executionContinuedAsNew': {
-      const { version, payload, carried, cancel, tags } = terminal;
+      const { version, payload, carried, cancel, tags, state } = terminal;
       const start: Message = {
         kind: 'start',
         name: subject.name,
@@ -234,6 +249,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
         ...(carried !== undefined && { carried }),
         ...(cancel !== undefined && { cancel }),
         ...(tags !== undefined && { tags }),
+        ...(state !== undefined && { state }),
       };
       return { status: 'continuedAsNew', version, start: encodeMessage(start) };
     }

@@ -182,6 +182,7 @@ export class ProgramFactory {
         scheduleDefaults: (activity) => this.#registry.scheduleDefaults(activity),
       }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
+      stateLimits: this.#options.stateLimits,
       deterministicGlobals: this.#options.deterministicGlobals,
       failUnawaited: this.#options.onUnawaited === 'fail',
       ...(purpose === 'replay' && { advice: notDeterministic }),

@@ -12,6 +12,7 @@ import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
 import { seriesHandlers } from './series.ts';
 import { workerHandlers } from './workers.ts';
+import { stateHandlers } from './state.ts';
 import { viewHandlers } from './views.ts';
 
 /** The handler of every route. A missing one does not compile. */
@@ -30,4 +31,5 @@ export const handlers: Handlers<Routes> = {
   ...seriesHandlers,
   ...metricHandlers,
   ...viewHandlers,
+  ...stateHandlers,
 };

@@ -11,6 +11,7 @@ import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
 import { seriesRoutes } from './series.ts';
 import { workerRoutes } from './workers.ts';
+import { stateRoutes } from './state.ts';
 import { viewRoutes } from './views.ts';
 
 /** All routes of the server. */
@@ -29,6 +30,7 @@ export const routes = {
   ...seriesRoutes,
   ...metricRoutes,
   ...viewRoutes,
+  ...stateRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
 export type Routes = typeof routes;

@@ -18,6 +18,8 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} until ${formatDateTime(event.fireAt)}`;
     case 'customStatusSet':
       return `#${event.operation} custom status`;
+    case 'stateSet':
+      return `#${event.operation} ${event.key}`;
     case 'tagsSet':
       return `#${event.operation} tags`;
     case 'timerFired':
@@ -75,6 +77,7 @@ const commandKinds: Readonly<Record<string, string>> = {
   childScheduled: 'child',
   detachedStarted: 'start',
   customStatusSet: 'status',
+  stateSet: 'state',
   tagsSet: 'tags',
   operationWithdrawn: 'withdraw',
 };
@@ -84,6 +87,7 @@ export function commandName(event: HistoryEvent): string {
   if ('name' in event) return event.name;
   if (event.kind === 'timerCreated') return formatDateTime(event.fireAt);
   if (event.kind === 'customStatusSet') return 'setCustomStatus';
+  if (event.kind === 'stateSet') return event.key;
   if (event.kind === 'tagsSet') return 'setTags';
   return event.kind === 'operationWithdrawn' ? `#${event.target}` : event.kind;
 }

@@ -17,6 +17,7 @@ import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
@@ -38,6 +39,7 @@ interface Row {
   readonly items: number;
   readonly isJob: boolean;
   readonly isTagged: boolean;
+  readonly hasState: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -70,6 +72,7 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly instanceState: InstanceState;
 }
 
 /**
@@ -119,8 +122,8 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones, instanceTags } =
-      this.#parts;
+    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
+    const { instanceTags, instanceState } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -152,6 +155,7 @@ export class TreeDeletions {
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
+      instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
       audit.forget(
@@ -190,6 +194,8 @@ function statements(schema: string) {
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           tags IS NOT NULL AS "isTagged",
+          (SELECT 1 FROM ${schema}.instance_state AS state
+           WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

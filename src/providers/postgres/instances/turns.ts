@@ -22,6 +22,7 @@ import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
@@ -48,6 +49,7 @@ interface Parts {
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly instanceState: InstanceState;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -67,7 +69,8 @@ export class Turns {
     const keys = await this.#internDefinitions(batch, commits);
     for (const commit of commits) recordEvents(batch, commit);
     for (const { target, turn } of commits)
-      if (turn.customStatus !== undefined) batch.scope.effects.statusSet.add(target.instanceId);
+      if (turn.customStatus !== undefined || turn.state !== undefined)
+        batch.scope.effects.statusSet.add(target.instanceId);
     const claimed = await this.#insertWork(batch, commits, keys);
     const late = await this.#insertChildren(batch, commits, keys);
     for (const { turn } of commits) send(batch, turn);
@@ -79,6 +82,12 @@ export class Turns {
       batch.scope.tx,
       commits.flatMap(({ target: { instanceKey }, turn: { tags } }) =>
         tags === undefined ? [] : [{ instanceKey, tags }],
+      ),
+    );
+    await this.#parts.instanceState.apply(
+      batch.scope.tx,
+      commits.flatMap(({ target: { instanceKey }, turn: { state: changes } }) =>
+        changes === undefined ? [] : [{ instanceKey, changes }],
       ),
     );
     await this.#write(batch);

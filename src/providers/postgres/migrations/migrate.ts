@@ -20,6 +20,7 @@ import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
+import { state } from './0013-state.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -38,6 +39,7 @@ export const migrations: readonly Migration[] = [
   series,
   ends,
   headers,
+  state,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -11,6 +11,7 @@ import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
@@ -51,6 +52,7 @@ export class TreeDeletions {
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
+  readonly #state: InstanceState;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -70,6 +72,7 @@ export class TreeDeletions {
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
+      readonly instanceState: InstanceState;
     },
   ) {
     this.#audit = parts.audit;
@@ -77,6 +80,7 @@ export class TreeDeletions {
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
+    this.#state = parts.instanceState;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -172,6 +176,7 @@ export class TreeDeletions {
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#tags.deleteOfInstances(keys);
+    this.#state.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);

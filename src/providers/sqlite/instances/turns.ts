@@ -19,6 +19,7 @@ import {
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
@@ -43,6 +44,7 @@ export class Turns {
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
+  readonly #state: InstanceState;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -59,6 +61,7 @@ export class Turns {
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
     readonly instanceHeaders: InstanceHeaders;
+    readonly instanceState: InstanceState;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -74,6 +77,7 @@ export class Turns {
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
+    this.#state = parts.instanceState;
   }
 
   /** Writes a turn and releases the instance. */
@@ -158,6 +162,10 @@ export class Turns {
       this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
     }
     if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
+    if (turn.state !== undefined) {
+      this.#state.apply(instanceKey, turn.state);
+      scope.effects.statusSet.add(target.instanceId);
+    }
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
       scope.effects.statusSet.add(target.instanceId);

@@ -18,6 +18,7 @@ import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
+import { state } from './0013-state.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -33,6 +34,7 @@ export const migrations: readonly Migration[] = [
   series,
   ends,
   headers,
+  state,
 ];
 
 /**
