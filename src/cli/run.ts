@@ -21,7 +21,7 @@ export async function runCommandLine(
     call = parsed;
     return await runCommand(parsed, { argv, commands }, terminal);
   } catch (error) {
-    return await report(error, terminal, { isJson, id: call?.operands[0] });
+    return await report(error, terminal, { isJson, call });
   }
 }
 
@@ -79,11 +79,12 @@ async function runCommand(
 async function report(
   error: unknown,
   { stderr }: Terminal,
-  { isJson, id }: { readonly isJson: boolean; readonly id: string | undefined },
+  { isJson, call }: { readonly isJson: boolean; readonly call: ParsedCall | undefined },
 ): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
   const { clean, cleanJson } = await import('./text/format.ts');
   const { idArgument } = await import('./text/shell-line.ts');
+  const { withTarget } = await import('./text/with-target.ts');
   const reported = reportOf(error);
   if (isJson) {
     stderr.write(`${cleanJson(JSON.stringify({ error: reported }))}\n`);
@@ -92,9 +93,11 @@ async function report(
   const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;
   stderr.write(`${label}${clean(reported.message)}\n`);
   if (reported.next !== undefined) {
-    stderr.write(
-      `${clean(reported.next.replaceAll('<id>', () => (id === undefined ? '<id>' : idArgument(id))))}\n`,
+    const id = call?.operands[0];
+    const next = reported.next.replaceAll('<id>', () =>
+      id === undefined ? '<id>' : idArgument(id),
     );
+    stderr.write(`${clean(call === undefined ? next : withTarget(next, call))}\n`);
   }
   return reported.exitCode;
 }

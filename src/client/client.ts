@@ -207,7 +207,12 @@ export abstract class Client implements Submitter {
       payloadLimitBytes,
       assertOpen,
     });
-    this.schedules = new Schedules({ backend: backend.schedules, payloadLimitBytes, assertOpen });
+    this.schedules = new Schedules({
+      backend: backend.schedules,
+      payloadLimitBytes,
+      telemetry,
+      assertOpen,
+    });
   }
 
   /**

@@ -3,6 +3,7 @@ import type { AuditNote } from '../model/audit-options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { decodeFailure } from '../model/failures/failure.ts';
 import { isTerminal } from '../model/status.ts';
+import { isSampled, type TraceContext } from '../model/trace-context.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import type { InstanceRecord } from '../providers/contract/instances.ts';
@@ -49,7 +50,11 @@ export class LocalSchedules implements ScheduleBackend {
     this.#onChanged = onChanged;
   }
 
-  async put(name: string, request: ScheduleRequest, note: AuditNote): Promise<ScheduleInfo> {
+  async put(
+    name: string,
+    request: ScheduleRequest,
+    { note, trace }: { readonly note: AuditNote; readonly trace?: TraceContext | undefined },
+  ): Promise<ScheduleInfo> {
     const wanted = toDefinition(request);
     // Throws for an invalid cron expression before the store is queried.
     timingOf(wanted);
@@ -58,7 +63,7 @@ export class LocalSchedules implements ScheduleBackend {
       if (before !== undefined && isUnchanged(wanted, before)) return toScheduleInfo(before);
       let never = false;
       const planAt = (nowMs: number): SchedulePlan | undefined => {
-        const planned = plan(name, wanted, { before, nowMs });
+        const planned = plan(name, { ...wanted, ...linkTo(trace) }, { before, nowMs });
         never = planned === undefined;
         return planned;
       };
@@ -181,11 +186,11 @@ export class LocalSchedules implements ScheduleBackend {
     return ticks;
   }
 
-  async trigger(name: string, { key, actor, reason }: TriggerCall): Promise<TriggerResult> {
+  async trigger(name: string, { key, actor, reason, trace }: TriggerCall): Promise<TriggerResult> {
     const audit = newAuditEntry('trigger', actor, { schedule: name }, { reason: reason ?? null });
     for (;;) {
       const { revision, definition } = await this.#mustFind(name);
-      const runs = newRuns(decodeSchedule(name, definition), [triggerRunId(name, key)]);
+      const runs = newRuns(decodeSchedule(name, definition), [triggerRunId(name, key)], trace);
       const started = await this.#provider.startScheduledRuns({
         name,
         ifRevision: revision,
@@ -200,7 +205,7 @@ export class LocalSchedules implements ScheduleBackend {
   }
 
   async backfill(name: string, call: BackfillCall): Promise<BackfillResult> {
-    const { to, limit, dryRun, actor, reason } = call;
+    const { to, limit, dryRun, actor, reason, trace } = call;
     const window = { schedule: name, from: call.from, to };
     const audit = newAuditEntry('backfill', actor, window, { reason: reason ?? null });
     // The store's clock decides which ticks are in the past.
@@ -223,7 +228,7 @@ export class LocalSchedules implements ScheduleBackend {
             await this.#provider.startScheduledRuns({
               name,
               ifRevision: revision,
-              ...newRuns(definition, ids),
+              ...newRuns(definition, ids, trace),
               areTracked: false,
               audit,
             })
@@ -247,6 +252,11 @@ export class LocalSchedules implements ScheduleBackend {
     const [record] = await this.#provider.listSchedules({ limit: 1, names: [name] });
     return record;
   }
+}
+
+/** The context to which ticks link. None if it was not sampled: it would keep all runs of the schedule out of the traces. */
+function linkTo(trace: TraceContext | undefined): Pick<ScheduleDefinition, 'trace'> {
+  return trace !== undefined && isSampled(trace) ? { trace: { ...trace, link: true } } : {};
 }
 
 /** The definition to store. `isUnchanged` compares its JSON text, so the order of the fields is fixed. */
@@ -302,7 +312,10 @@ function plan(
 /** Whether the record already holds the wanted definition. */
 function isUnchanged(wanted: ScheduleDefinition, before: ScheduleRecord): boolean {
   // `Infinity` is no stored anchor, so an interval that would start over never compares equal.
-  return JSON.stringify(anchored(wanted, readOld(before), Infinity)) === before.definition;
+  const old = readOld(before);
+  // The trace context is no part of what was asked for.
+  const trace = old?.trace !== undefined && { trace: old.trace };
+  return JSON.stringify({ ...anchored(wanted, old, Infinity), ...trace }) === before.definition;
 }
 
 function neverFires(): PerdureError {
@@ -359,7 +372,6 @@ function scheduleNotFound(name: string): PerdureError {
   );
 }
 
-/** Decodes a record; a damaged definition is left out. */
 /** Converts a run; `undefined` for an instance of another caller whose id has the same beginning. */
 function toScheduleRun(schedule: string, record: InstanceRecord): ScheduleRun | undefined {
   const { instanceId: id, name, status, createdAt, startedAt, endedAt, failure } = record;
@@ -379,6 +391,7 @@ function toScheduleRun(schedule: string, record: InstanceRecord): ScheduleRun | 
   };
 }
 
+/** Decodes a record; a damaged definition is left out. */
 function toScheduleInfo(record: ScheduleRecord): ScheduleInfo {
   const definition = readDefinition(record);
   return {

@@ -30,6 +30,11 @@ export function parseTraceparent(
   return { traceId, spanId, flags: Number.parseInt(flags, 16) };
 }
 
+/** Whether the caller was sampled. Reads only the last digit, because this is on the path of every call. */
+export function isSampled({ traceparent }: TraceContext): boolean {
+  return (Number.parseInt(traceparent.slice(-1), 16) & 1) === 1;
+}
+
 /** Returns the ids of a trace context, for log lines. */
 export function traceIdsOf({ traceparent }: TraceContext): TraceIds | undefined {
   const parsed = parseTraceparent(traceparent);

@@ -37,6 +37,12 @@ export interface OtelTelemetryParams {
   readonly instanceSpans: boolean;
 }
 
+const nameAttributes: Partial<Record<TracedCall['kind'], string>> = {
+  event: 'perdure.event',
+  schedule: 'perdure.schedule',
+  trigger: 'perdure.schedule',
+};
+
 const noSpan: CallSpan = { trace: undefined, end: () => undefined };
 
 /** Turns what happens once into spans. No span stays open across turns. */
@@ -65,7 +71,7 @@ export class OtelTelemetry implements Telemetry {
       span.setAttributes({
         'perdure.operation': kind,
         ...(instanceId !== undefined && { 'perdure.instance.id': instanceId }),
-        ...(name !== undefined && { [kind === 'event' ? 'perdure.event' : 'perdure.name']: name }),
+        ...(name !== undefined && { [nameAttributes[kind] ?? 'perdure.name']: name }),
         ...(count !== undefined && { 'perdure.count': count }),
       });
     }

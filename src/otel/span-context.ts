@@ -8,7 +8,7 @@ import {
   type Link,
   type SpanContext,
 } from '@opentelemetry/api';
-import { parseTraceparent, type TraceContext } from '../model/trace-context.ts';
+import { isSampled, parseTraceparent, type TraceContext } from '../model/trace-context.ts';
 
 /** How spans of later work relate to the span of the start. */
 export type Relation = 'link' | 'parent';
@@ -43,11 +43,9 @@ export function toSpanContext(trace: TraceContext): SpanContext | undefined {
   };
 }
 
-/** Whether the caller was not sampled. Reads only the last digit, because most calls are not. */
+/** Whether a caller was not sampled. */
 export function isUnsampled(cause: TraceContext | undefined): boolean {
-  if (cause === undefined) return false;
-  const flags = Number.parseInt(cause.traceparent.slice(-1), 16);
-  return (flags & TraceFlags.SAMPLED) === 0;
+  return cause !== undefined && !isSampled(cause);
 }
 
 /** Where a span belongs: below a parent, or as the root of a trace with links. */

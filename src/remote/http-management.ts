@@ -227,9 +227,17 @@ export class HttpSchedules implements ScheduleBackend {
     this.#transport = transport;
   }
 
-  put(name: string, request: ScheduleRequest, note: AuditNote): Promise<ScheduleInfo> {
+  put(
+    name: string,
+    request: ScheduleRequest,
+    { note, trace }: Parameters<ScheduleBackend['put']>[2],
+  ): Promise<ScheduleInfo> {
     const body = { ...toWireSchedule(request), ...toWireNote(note) };
-    return this.#transport.call('putSchedule', { params: { name }, body }, repeatable);
+    return this.#transport.call(
+      'putSchedule',
+      { params: { name }, body },
+      { ...repeatable, trace },
+    );
   }
 
   async pause(name: string, note: AuditNote): Promise<void> {
@@ -272,15 +280,17 @@ export class HttpSchedules implements ScheduleBackend {
   }
 
   /** Repeatable: the key identifies the run. */
-  trigger(name: string, { key, actor, reason }: TriggerCall): Promise<TriggerResult> {
+  trigger(name: string, { key, actor, reason, trace }: TriggerCall): Promise<TriggerResult> {
     const body = { key, actor: actor ?? undefined, reason };
-    return this.#transport.call('triggerSchedule', { params: { name }, body }, repeatable);
+    const request = { params: { name }, body };
+    return this.#transport.call('triggerSchedule', request, { ...repeatable, trace });
   }
 
   /** Repeatable: runs that the first request started are counted as existing. */
-  backfill(name: string, { actor, ...call }: BackfillCall): Promise<BackfillResult> {
+  backfill(name: string, { actor, trace, ...call }: BackfillCall): Promise<BackfillResult> {
     const body = { ...call, actor: actor ?? undefined };
-    return this.#transport.call('backfillSchedule', { params: { name }, body }, repeatable);
+    const request = { params: { name }, body };
+    return this.#transport.call('backfillSchedule', request, { ...repeatable, trace });
   }
 }
 

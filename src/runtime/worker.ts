@@ -80,6 +80,8 @@ type TurnParts = FirstTurnsParams & TurnRunnerParams & TimerTurnsParams;
 
 /** Runs the registered orchestrations, activities and tasks until it is stopped. */
 export class Worker {
+  /** Resolves when the worker has stopped: after `stop()`, or by itself because the database file was replaced. */
+  readonly stopped: Promise<void>;
   readonly #onStopped: () => void;
   readonly #context: WorkerContext;
   readonly #options: ResolvedOptions;
@@ -101,10 +103,15 @@ export class Worker {
   readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
   readonly #endGauges: () => void;
-  #stopped: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
 
   constructor(params: WorkerParams) {
-    this.#onStopped = params.onStopped;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.stopped = promise;
+    this.#onStopped = () => {
+      params.onStopped();
+      resolve();
+    };
     this.#context = createContext(params);
     const { provider, clock, options } = this.#context;
     this.#options = options;
@@ -267,8 +274,8 @@ export class Worker {
    * released for other workers. Idempotent.
    */
   stop(): Promise<void> {
-    this.#stopped ??= this.#stop();
-    return this.#stopped;
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
   }
 
   async #stop(): Promise<void> {
@@ -313,7 +320,7 @@ export class Worker {
 
   /** Stops the worker: its writes can no longer reach the store. */
   #onStoreReplaced(error: PerdureError): void {
-    if (this.#stopped !== undefined) return;
+    if (this.#stopping !== undefined) return;
     const { logger, name } = this.#options;
     logger.error({ error, worker: name }, 'database file was replaced, stopping the worker');
     void this.stop();

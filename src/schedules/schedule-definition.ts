@@ -1,4 +1,5 @@
 import { PerdureError } from '../model/failures/errors.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { cronTiming } from './cron.ts';
@@ -48,6 +49,8 @@ export interface ScheduleDefinition {
   /** Absent: 1. */
   readonly bufferLimit?: number;
   readonly target: ScheduledTask | ScheduledOrchestration;
+  /** The trace context of the last change, to which runs of ticks link. */
+  readonly trace?: TraceContext;
 }
 
 /** Returns the policy for ticks while a run is live. */

@@ -1,6 +1,8 @@
 import { encodeMessage } from '../model/message.ts';
+import { encodeTrace, toTrace, type TraceContext } from '../model/trace-context.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewInstance } from '../providers/contract/instances.ts';
+import { withTrace } from '../providers/contract/scheduled-work.ts';
 import type { NewTask } from '../providers/contract/tasks.ts';
 import type {
   ScheduleDefinition,
@@ -24,14 +26,22 @@ export function triggerRunId(schedule: string, key: string): string {
   return `${schedule}@trigger-${key}`;
 }
 
-/** Creates the runs of a schedule with the given ids. */
-export function newRuns({ target }: ScheduleDefinition, ids: readonly string[]): NewRuns {
+/** Creates the runs of a schedule with the given ids. `trace`: the context of the caller. Absent: they link to that of the schedule. */
+export function newRuns(
+  { target, trace: stored }: ScheduleDefinition,
+  ids: readonly string[],
+  trace: TraceContext | undefined = toTrace(stored),
+): NewRuns {
   return target.kind === 'orchestration'
-    ? { instances: ids.map((id) => toInstance(id, target)), tasks: [] }
-    : { instances: [], tasks: ids.map((id) => toTask(id, target)) };
+    ? { instances: ids.map((id) => toInstance(id, target, trace)), tasks: [] }
+    : { instances: [], tasks: ids.map((id) => toTask(id, target, trace)) };
 }
 
-function toInstance(instanceId: string, target: ScheduledOrchestration): NewInstance {
+function toInstance(
+  instanceId: string,
+  target: ScheduledOrchestration,
+  trace: TraceContext | undefined,
+): NewInstance {
   const { name, version, payload, inputHash, tags } = target;
   const tagged = tags !== undefined && { tags };
   return {
@@ -42,11 +52,17 @@ function toInstance(instanceId: string, target: ScheduledOrchestration): NewInst
     inputHash,
     start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
     ...tagged,
+    ...(trace !== undefined && { headers: encodeTrace(trace) }),
   };
 }
 
-function toTask(instanceId: string, target: ScheduledTask): NewTask {
-  const { name, payload, inputHash, options, priority, expiresInMs, dedupeKey } = target;
+function toTask(
+  instanceId: string,
+  target: ScheduledTask,
+  trace: TraceContext | undefined,
+): NewTask {
+  const { name, payload, inputHash, priority, expiresInMs, dedupeKey } = target;
+  const options = trace === undefined ? target.options : withTrace(target.options, trace);
   return {
     instanceId,
     incarnation: randomToken(),

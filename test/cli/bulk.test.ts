@@ -135,6 +135,16 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     );
   });
 
+  it.each(['0', '-1', '1.5'])('rejects --max %s, also in a dry run', async (max) => {
+    for (const more of ['--dry-run', '--yes']) {
+      const argv = ['cancel', '--name', 'waiting', `--max=${max}`, more];
+      expect(await cli.run(argv)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('use a whole number from 1'),
+      });
+    }
+  });
+
   it('rejects ids with a filter, and neither of them', async () => {
     for (const command of ['cancel', 'terminate', 'retry', 'pause', 'resume', 'delete']) {
       expect(await cli.run([command, 'a', '--name', 'b'])).toMatchObject({

@@ -106,7 +106,7 @@ it('a timeout of start --wait names the id of the instance', async () => {
   const argv = ['start', 'unknown', '--id', 'late 1', '--wait', '--timeout', '50ms'];
   const { code, stderr } = await cliOf(opened, 'store').run(argv);
   expect(code).toBe(6);
-  expect(stderr).toContain("`perdure why 'late 1'`");
+  expect(stderr).toContain(`\`perdure why 'late 1' --store ${opened.store}\``);
 });
 
 it.each([

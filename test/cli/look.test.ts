@@ -194,7 +194,7 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(await cli.json(['result', 'failing-1'], 7)).toMatchObject({ status: 'failed' });
     const late = await cli.run(['result', 'waiting-1', '--timeout', '20ms']);
     expect(late.code).toBe(6);
-    expect(late.stderr).toContain('Run `perdure why waiting-1`');
+    expect(late.stderr).toMatch(/Run `perdure why waiting-1 --(store|server) \S+/);
   });
 
   it('queues, workers, tasks and flows show what the worker has and what has run', async () => {

@@ -2,7 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openCliStore, waiting, type CliStore } from './helpers/cli-store.ts';
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts');
@@ -63,6 +65,43 @@ describe('the program perdure', () => {
     await once(child.stdout!, 'data');
     child.kill('SIGINT');
     expect(await ended).toMatchObject({ code: 130, stderr: 'Interrupted.\n' });
+  });
+
+  it('Ctrl-C in the middle of bulk work says how far it came and how to continue', async () => {
+    const count = 2_000;
+    const { client } = opened.perdure;
+    // No worker has their code, so they start fast and stay.
+    for (let index = 0; index < count; index += 200) {
+      await Promise.all(
+        Array.from({ length: 200 }, (_, n) =>
+          client.start('unregistered', undefined, { id: `bulk-${index + n}` }),
+        ),
+      );
+    }
+    const db = new Database(opened.store, { timeout: 5_000 });
+    const canceled = db.prepare(`SELECT count(*) FROM instances WHERE status = 'canceled'`).pluck();
+    const argv = ['cancel', '--name', 'unregistered', '--yes'];
+    const child = start(argv);
+    const ended = finish(child);
+    await vi.waitUntil(() => Number(canceled.get()) > 0, { interval: 1, timeout: 20_000 });
+    // The command waits for the lock, so the signal arrives between two transactions of its work.
+    db.exec('BEGIN IMMEDIATE');
+    const done = Number(canceled.get());
+    child.kill('SIGINT');
+    await setTimeout(300);
+    db.exec('COMMIT');
+    const { code, stderr } = await ended;
+    expect(code).toBe(130);
+    expect(done).toBeLessThan(count);
+    const [, visited, cursor] =
+      /^([\d,]+) instances? visited so far: .*\nContinue with: perdure cancel --name unregistered --yes --cursor (\S+)\n/.exec(
+        stderr,
+      ) ?? [];
+    expect(Number(visited?.replace(',', ''))).toBe(canceled.get());
+    const rest = await finish(start([...argv, '--cursor', cursor ?? '', '--json']));
+    expect(JSON.parse(rest.stdout)).toMatchObject({ matched: count, changed: count, done: true });
+    expect(canceled.get()).toBe(count);
+    db.close();
   });
 
   it('reads a configuration with a wrong field and ends with 2', async () => {

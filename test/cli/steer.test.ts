@@ -48,6 +48,13 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect((await cli.run(['start', 'waiting', '--wait', '--timeout', '20ms'])).code).toBe(6);
   });
 
+  it('start --wait says after 3 s what the instance waits for', async () => {
+    const argv = ['start', 'unregistered', '--wait', '--timeout', '4s'];
+    const { code, stderr } = await cli.run(argv);
+    expect(code).toBe(6);
+    expect(stderr).toContain('No live worker');
+  });
+
   it('start reads the input from a file and from the standard input', async () => {
     writeFileSync(join(opened.directory, 'input.json'), '[1, 2]');
     expect((await cli.run(['start', 'hello', '@input.json', '-w'])).stdout).toBe('[1,2]\n');

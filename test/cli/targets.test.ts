@@ -154,7 +154,19 @@ describe('a store that cannot be used', () => {
       cwd: opened.directory,
     });
     expect(code).toBe(5);
-    expect(stderr).toMatch(/missing\.db[\s\S]*perdure doctor/);
+    // The suggested command has the same store.
+    expect(stderr).toMatch(/missing\.db[\s\S]*`perdure doctor --store missing\.db`/);
+  });
+
+  it.each([
+    ['an empty path', '', '--store is empty.', 'path of an SQLite file'],
+    ['another scheme', 'mysql://app@host/db', 'begins with `mysql://`', 'postgres://'],
+    ['a directory', '.', '--store is a directory: "."', 'such as "perdure.db"'],
+  ])('%s ends with 2 and says what to pass', async (_, store, problem, next) => {
+    const { code, stderr } = await runCli(['list', '--store', store], { cwd: opened.directory });
+    expect(code).toBe(2);
+    expect(stderr).toContain(problem);
+    expect(stderr).toContain(next);
   });
 
   it('a file of another program ends with 1', async () => {
@@ -293,10 +305,10 @@ describe('PostgreSQL', () => {
 });
 
 it('doctor does not suggest to change the mode of a directory', async () => {
-  const { code, stdout } = await runCli(['doctor', '--store', folder('no-store')]);
-  expect(code).toBe(8);
-  expect(stdout).toContain('store-unreachable');
-  expect(stdout).not.toContain('chmod');
+  const { code, stdout, stderr } = await runCli(['doctor', '--store', folder('no-store')]);
+  expect(code).toBe(2);
+  expect(stderr).toContain('is a directory');
+  expect(stdout + stderr).not.toContain('chmod');
 });
 
 it('an id that begins with a dash and has an h is no request for help', async () => {

@@ -275,6 +275,74 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
   });
 });
 
+describe.each(['local', 'remote'] as const)('schedules (%s client)', (kind) => {
+  const work = task('work', () => Promise.resolve('done'));
+  const hello = orchestration('hello', () => Promise.resolve('done'));
+
+  /** Runs one tick and one trigger of a schedule for each definition. */
+  async function run(sampler?: Sampler) {
+    const spans = recordSpans(sampler);
+    const telemetry = otel({ tracerProvider: spans.provider });
+    const store = await newStore('SQLite');
+    const perdure = await open(store, { telemetry });
+    await perdure.startWorker({ orchestrations: [hello], tasks: [work] });
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const remote = await Perdure.connect(server.url, { telemetry });
+    cleanups.push(() => remote.close());
+    const { client } = kind === 'local' ? perdure : remote;
+    const cron = '* * * * * *';
+    await client.schedules.put('tasks', { cron, task: work });
+    await client.schedules.put('runs', { cron, orchestration: hello });
+    const ticks = async (name: string) => (await client.schedules.get(name))?.lastRuns ?? [];
+    for (const name of ['tasks', 'runs']) {
+      await expect
+        .poll(async () => (await ticks(name)).map(({ status }) => status), { timeout: 5_000 })
+        .toContain('completed');
+      await client.schedules.pause(name);
+      const { id } = await client.schedules.trigger(name);
+      await client.wait(id);
+    }
+    const of = (span: string, part: string) =>
+      named(spans.finished(), span).filter(({ attributes }) =>
+        String(attributes['perdure.instance.id']).includes(part),
+      );
+    await expect.poll(() => spans.open()).toBe(0);
+    return { spans: spans.finished(), of, client, cron };
+  }
+
+  it('runs of ticks link to the last change of the schedule, and triggered ones have a parent', async () => {
+    const { spans, of, client, cron } = await run();
+    for (const [name, span] of [
+      ['tasks', 'run work'],
+      ['runs', 'turn hello'],
+    ] as const) {
+      const [put] = named(spans, `schedule ${name}`);
+      expect(put?.attributes).toMatchObject({ 'perdure.schedule': name });
+      const ticked = of(span, `${name}@2`);
+      expect(ticked.length).toBeGreaterThan(0);
+      for (const tick of ticked) {
+        expect(tick).toMatchObject({ parentId: null, links: [put?.spanId] });
+      }
+      const [trigger] = named(spans, `trigger ${name}`);
+      expect(of(span, `${name}@trigger-`)).toMatchObject([{ parentId: trigger?.spanId }]);
+    }
+    // The context is no change of the schedule.
+    const before = await client.schedules.get('tasks');
+    await client.schedules.put('tasks', { cron, task: work });
+    expect((await client.schedules.get('tasks'))?.updatedAt).toBe(before?.updatedAt);
+  });
+
+  it('ticks of a schedule whose change was not sampled are sampled by themselves', async () => {
+    const { of } = await run({
+      shouldSample: (_context, _traceId, name) => ({ decision: /^schedule/.test(name) ? 0 : 2 }),
+      toString: () => 'NotSchedules',
+    });
+    const [tick] = of('run work', 'tasks@2');
+    expect(tick).toMatchObject({ parentId: null, links: [] });
+  });
+});
+
 describe('sampling and relation', () => {
   const first = activity(
     'first',

@@ -46,8 +46,10 @@ async function start({ file, name, choice }: Extract<ToWorker, { kind: 'start' }
       ...(schema !== undefined && { schema }),
     });
     // A restart on change should not wait for slow handlers.
-    await perdure.startWorker({ shutdownGrace: '2s', ...options });
+    const worker = await perdure.startWorker({ shutdownGrace: '2s', ...options });
     report({ kind: 'ready', summary });
+    // Without a call of `stop`, the database file was replaced: the parent starts a worker for the new one.
+    void worker.stopped.then(stop);
   } catch (error) {
     report({ kind: 'failed', text: describe(error) });
     await stop();

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { CliError, usage } from '../cli-error.ts';
 import type { Command, ParsedOptions, Terminal } from '../command.ts';
@@ -65,7 +65,7 @@ export function chooseTarget(
       throw usage('--token-file needs a server. Pass --server, or leave it out.');
     }
     if (from === '--store') warnAboutPassword(choice.store, terminal);
-    return toStore(choice.store, choice.schema, terminal);
+    return toStore(choice.store, { ...choice, from, cwd: terminal.cwd });
   }
   throw new CliError(
     2,
@@ -106,19 +106,42 @@ function findSource(
     : { profile: {}, from: '' };
 }
 
-function toStore(store: string, schema: string | undefined, { cwd }: Terminal): TargetChoice {
+function toStore(
+  store: string,
+  { schema, from, cwd }: { readonly schema?: string; readonly from: string; readonly cwd: string },
+): TargetChoice {
+  if (store.trim() === '') {
+    throw usage(`${from} is empty.`, 'Use the path of an SQLite file, or a PostgreSQL URL.');
+  }
   const isPostgres = /^postgres(?:ql)?:\/\//i.test(store);
+  if (!isPostgres && isUrl(store)) {
+    const [scheme] = store.split(':');
+    throw usage(
+      `${from} begins with \`${scheme}://\`, which is no store.`,
+      'Use the path of an SQLite file, or a URL that begins with postgres://.',
+    );
+  }
   if (!isPostgres && schema !== undefined) {
     throw usage('--schema needs a PostgreSQL store. Leave it out.');
   }
-  const path = isUrl(store) || store === ':memory:' ? store : resolve(cwd, store);
+  const path = isPostgres || store === ':memory:' ? store : resolve(cwd, store);
+  if (!isPostgres && isDirectory(path)) {
+    throw usage(
+      `${from} is a directory: ${JSON.stringify(store)}.`,
+      `Use the path of a file in it, such as ${JSON.stringify(join(store, defaultStore))}.`,
+    );
+  }
   return {
     kind: 'store',
     store: path,
     isPostgres,
     ...(schema !== undefined && { schema }),
-    label: isUrl(store) ? withoutSecrets(store) : store,
+    label: isPostgres ? withoutSecrets(store) : store,
   };
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 function toServer(

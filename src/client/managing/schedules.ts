@@ -7,12 +7,14 @@ import {
 import { cleanReason } from '../../model/cancel.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import type { InstanceStatus } from '../../model/status.ts';
+import type { TraceContext } from '../../model/trace-context.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { readFlag } from '../../management/management-options.ts';
 import type { Overlap } from '../../schedules/overlap.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
 import { readTime } from '../starting/task-request.ts';
+import { traced, type CallTelemetry } from '../starting/traced-call.ts';
 import type { FailureSummary } from '../reading/inspect-instance.ts';
 import {
   readSchedule,
@@ -143,6 +145,7 @@ export interface TriggerCall {
   readonly key: string;
   readonly actor: string | null;
   readonly reason?: string;
+  readonly trace?: TraceContext | undefined;
 }
 
 /** A backfill, checked. */
@@ -153,6 +156,7 @@ export interface BackfillCall {
   readonly dryRun: boolean;
   readonly actor: string | null;
   readonly reason?: string;
+  readonly trace?: TraceContext | undefined;
 }
 
 /** A page of schedules, by name. */
@@ -164,7 +168,11 @@ export interface SchedulePage {
 
 /** The part of a client's backend that stores schedules. Names and requests are checked. */
 export interface ScheduleBackend {
-  put(name: string, request: ScheduleRequest, note: AuditNote): Promise<ScheduleInfo>;
+  put(
+    name: string,
+    request: ScheduleRequest,
+    call: { readonly note: AuditNote; readonly trace?: TraceContext | undefined },
+  ): Promise<ScheduleInfo>;
   /** Rejects with `SCHEDULE_NOT_FOUND`, as `resume` and `next` do. */
   pause(name: string, note: AuditNote): Promise<void>;
   resume(name: string, note: AuditNote): Promise<void>;
@@ -182,6 +190,7 @@ export interface ScheduleBackend {
 export interface SchedulesParams {
   readonly backend: ScheduleBackend;
   readonly payloadLimitBytes: number;
+  readonly telemetry: CallTelemetry | undefined;
   /** Throws if the client must not be used. */
   readonly assertOpen: () => void;
 }
@@ -221,7 +230,10 @@ export class Schedules {
     const backend = this.#open();
     checkScheduleName(name);
     const note = readAuditOptions(options, 'schedules.put()');
-    return backend.put(name, await readSchedule(schedule, this.#params.payloadLimitBytes), note);
+    const request = await readSchedule(schedule, this.#params.payloadLimitBytes);
+    return traced(this.#params.telemetry, { kind: 'schedule', name }, (trace) =>
+      backend.put(name, request, { note, trace }),
+    );
   }
 
   /** Stops a schedule from firing until it is resumed. Runs that it started continue. */
@@ -297,12 +309,11 @@ export class Schedules {
     const backend = this.#open();
     const given = readFields(options, 'schedules.trigger()', ['key', 'actor', 'reason'] as const);
     const key = given.key === undefined ? randomToken() : checkName(given.key, 'Trigger key');
-    checkInstanceId(`${checkScheduleName(name)}@trigger-${key}`);
-    return backend.trigger(name, {
-      key,
-      actor: readActor(given.actor),
-      ...readReason(given.reason),
-    });
+    const instanceId = checkInstanceId(`${checkScheduleName(name)}@trigger-${key}`);
+    const call = { key, actor: readActor(given.actor), ...readReason(given.reason) };
+    return traced(this.#params.telemetry, { kind: 'trigger', name, instanceId }, (trace) =>
+      backend.trigger(name, { ...call, trace }),
+    );
   }
 
   /**
@@ -316,14 +327,17 @@ export class Schedules {
     const [from, to] = [readTime('from', given.from), readTime('to', given.to)];
     if (from === undefined) throw invalid('from', from, 'the time of the first tick');
     if (to === undefined || to < from) throw invalid('to', to, 'a time that is not before `from`');
-    return backend.backfill(name, {
+    const call = {
       from: Math.ceil(from),
       to: Math.floor(to),
       limit: readCount('limit', given.limit ?? maxCount),
       dryRun: readFlag('dryRun', given.dryRun),
       actor: readActor(given.actor),
       ...readReason(given.reason),
-    });
+    };
+    return traced(this.#params.telemetry, { kind: 'trigger', name }, (trace) =>
+      backend.backfill(name, { ...call, trace }),
+    );
   }
 
   #open(): ScheduleBackend {

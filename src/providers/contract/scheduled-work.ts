@@ -35,7 +35,7 @@ export function toWorkItem(
 }
 
 /** Adds the trace context to encoded options. */
-function withTrace(options: string | null, trace: TraceContext): string {
+export function withTrace(options: string | null, trace: TraceContext): string {
   const own = `"trace":${encodeTrace(trace)}}`;
   return options === null || options === '{}' ? `{${own}` : `${options.slice(0, -1)},${own}`;
 }

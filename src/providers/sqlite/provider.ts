@@ -15,6 +15,7 @@ import { createRerunStore } from './reruns/reruns.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
+import { prepareOnUse } from './driver/lazy-statements.ts';
 import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
@@ -96,6 +97,7 @@ function reopeningOf({ path, synchronous, busyTimeoutMs }: SqliteOptions): Reope
 }
 
 async function prepare(options: StoreOptions): Promise<Store> {
+  prepareOnUse(options.db);
   try {
     const deadline = performance.now() + options.busyTimeoutMs;
     return await whenNotBusy(deadline, () => new Store(options));

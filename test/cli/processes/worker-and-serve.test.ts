@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -47,6 +47,17 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('perdure worker on %s', (kind) 
 });
 
 describe('perdure worker', () => {
+  it('ends with 5 when the database file is replaced', async () => {
+    const cwd = project();
+    const store = join(cwd, 'app.db');
+    const worker = startProgram(['worker', 'worker.ts', '--store', store], { cwd });
+    await worker.until(/worker +worker\.ts/);
+    for (const file of [store, `${store}-wal`, `${store}-shm`]) rmSync(file);
+    const { code } = await worker.finished;
+    expect(code).toBe(5);
+    expect(worker.stderr).toContain('the database file was deleted or replaced');
+  });
+
   it('--json prints the store, the file, the process and the definitions', async () => {
     const cwd = project();
     const worker = startProgram(['worker', 'worker.ts', '--store', 'app.db', '--json'], { cwd });

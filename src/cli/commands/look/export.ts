@@ -28,6 +28,6 @@ export async function run(call: Call): Promise<ExitCode> {
   const events = history.events.length;
   if (json) writeJson(stdout, { path, events });
   else stderr.write(`Wrote ${countOf(events, 'event')} to ${clean(path)}.\n`);
-  hint(terminal, `Run \`perdure replay ${out} --code <file>\` to check code against it.`);
+  hint(call, `Run \`perdure replay ${out} --code <file>\` to check code against it.`);
   return 0;
 }

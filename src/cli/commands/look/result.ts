@@ -23,16 +23,20 @@ export async function waitForResult(params: {
 }): Promise<ExitCode> {
   const { client, id, call, timeout } = params;
   const { json, terminal } = call;
-  const info = await client.wait(id, { timeout }).catch((error: unknown) => {
-    const { exitCode, code, message, next } = reportOf(error);
-    // The first argument of `start` is a name, so the id is filled in here.
-    throw new CliError(
-      exitCode,
-      code,
-      message,
-      next?.replaceAll('<id>', () => idArgument(id)),
-    );
-  });
+  const wait = client.wait(id, { timeout });
+  const noted = json ? undefined : setTimeout(() => void explain(client, id, terminal), 3_000);
+  const info = await wait
+    .finally(() => clearTimeout(noted))
+    .catch((error: unknown) => {
+      const { exitCode, code, message, next } = reportOf(error);
+      // The first argument of `start` is a name, so the id is filled in here.
+      throw new CliError(
+        exitCode,
+        code,
+        message,
+        next?.replaceAll('<id>', () => idArgument(id)),
+      );
+    });
   const { status, output, failure, cancel, terminated } = info;
   if (json) {
     writeJson(terminal.stdout, {
@@ -50,6 +54,12 @@ export async function waitForResult(params: {
     reportEnd(terminal, info);
   }
   return status === 'completed' ? 0 : 7;
+}
+
+/** Writes what an instance waits for, once. A person should not wait for a worker that does not run. */
+async function explain(client: ClientSurface, id: string, { stderr }: Terminal): Promise<void> {
+  const why = await client.why(id).catch(() => undefined);
+  if (why !== undefined) stderr.write(`${stderr.style('dim', clean(why.text))}\n`);
 }
 
 /** Writes how an instance ended that did not complete. */

@@ -25,7 +25,7 @@ export async function run(call: Call): Promise<ExitCode> {
   const why = info.endedAt === undefined ? (await client.why(id)).short : undefined;
   writeInstance(terminal.stdout, info, why);
   if (why !== undefined)
-    hint(terminal, `Run \`perdure why ${idArgument(id)}\` for the whole explanation.`);
+    hint(call, `Run \`perdure why ${idArgument(id)}\` for the whole explanation.`);
   return 0;
 }
 

@@ -26,7 +26,10 @@ export async function run(call: Call): Promise<ExitCode> {
   const { perdure } = await openForWork(choice, options.flag('migrate'));
   try {
     const name = options.text('worker-name');
-    await perdure.startWorker({ ...module.options, ...(name !== undefined && { name }) });
+    const worker = await perdure.startWorker({
+      ...module.options,
+      ...(name !== undefined && { name }),
+    });
     if (json) {
       const { pid } = process;
       writeJson(terminal.stdout, { store: choice.label, file, pid, definitions: module.summary });
@@ -37,9 +40,19 @@ export async function run(call: Call): Promise<ExitCode> {
       ]);
       terminal.stderr.write('Ctrl-C stops the worker after its running handlers.\n');
     }
-    await untilInterrupted(terminal.interrupted);
+    await Promise.race([untilInterrupted(terminal.interrupted), worker.stopped]);
+    if (!terminal.interrupted.aborted) throw replaced();
   } finally {
     await perdure.close();
   }
   return 0;
+}
+
+function replaced(): CliError {
+  return new CliError(
+    5,
+    'STORE_REPLACED',
+    'The worker has stopped, because the database file was deleted or replaced.',
+    'Start it again to work on the new file.',
+  );
 }

@@ -55,6 +55,7 @@ export async function runBulk(call: Call, bulk: BulkCommand): Promise<ExitCode> 
   const given = readFilter(options);
   const filter = given.status === undefined ? { ...bulk.defaults, ...given } : given;
   const isAll = options.flag('all');
+  checkMax(options.number('max'));
   const preview = await bulk.run(filter, { dryRun: true, all: isAll });
   if (options.flag('dry-run')) {
     if (json) writeJson(terminal.stdout, preview);
@@ -82,6 +83,11 @@ export async function runBulk(call: Call, bulk: BulkCommand): Promise<ExitCode> 
   }
   const result = await follow(call, bulk, { filter, isAll, total });
   return report(call, bulk, result);
+}
+
+function checkMax(max: number | undefined): void {
+  if (max === undefined || (Number.isSafeInteger(max) && max >= 1)) return;
+  throw usage(`Invalid --max ${max}: use a whole number from 1.`);
 }
 
 async function confirm(

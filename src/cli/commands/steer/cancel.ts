@@ -8,7 +8,7 @@ import { forEachInstance } from './each-instance.ts';
 
 /** Asks instances to stop. */
 export async function run(call: Call): Promise<ExitCode> {
-  const { options, operands, terminal } = call;
+  const { options, operands } = call;
   const cleanupTimeout = options.text('cleanup-timeout');
   const bulk = isBulk(call);
   const { client } = await call.open();
@@ -32,7 +32,7 @@ export async function run(call: Call): Promise<ExitCode> {
   });
   if (!wait && code === 0) {
     hint(
-      terminal,
+      call,
       `Run \`perdure why ${idArgument(operands[0] ?? '')}\` to see what a cancel waits for.`,
     );
   }

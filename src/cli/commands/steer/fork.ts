@@ -22,7 +22,7 @@ export async function run(call: Call): Promise<ExitCode> {
   });
   if (json) writeJson(terminal.stdout, { id });
   else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
-  hint(terminal, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
+  hint(call, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }
 

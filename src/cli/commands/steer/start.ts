@@ -41,6 +41,6 @@ export async function run(call: Call): Promise<ExitCode> {
   const created = 'created' in started ? { created: started.created } : {};
   if (json) writeJson(terminal.stdout, { id, ...created });
   else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
-  hint(terminal, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
+  hint(call, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }

@@ -32,7 +32,7 @@ export async function show(call: Call): Promise<ExitCode> {
     ...(lastReport === null ? [['last sweep', 'never'] as const] : reportFields(lastReport)),
   ]);
   if (policies === null) {
-    hint(terminal, 'Start a worker with the `retention` option to delete old instances.');
+    hint(call, 'Start a worker with the `retention` option to delete old instances.');
   }
   return 0;
 }

@@ -117,7 +117,7 @@ export async function trigger(call: Call): Promise<ExitCode> {
     terminal.stdout.write(
       `${idFor(terminal.stdout, result.id)}${result.created ? '' : '  exists already'}\n`,
     );
-  hint(terminal, `Run \`perdure watch ${idArgument(result.id)}\` to follow it.`);
+  hint(call, `Run \`perdure watch ${idArgument(result.id)}\` to follow it.`);
   return 0;
 }
 
