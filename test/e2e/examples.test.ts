@@ -33,6 +33,7 @@ it('examples/ contains exactly the expected programs', () => {
       'flow',
       'hello',
       'order',
+      'polling-with-state',
       'race',
       'retention',
       'retries',

@@ -12,6 +12,7 @@ export function describeEvent(event: HistoryEvent): string {
   const fireAt = fields['fireAt'];
   return [
     text('name'),
+    text('key'),
     text('childId'),
     typeof fireAt === 'number' ? `at ${formatTime(fireAt)}` : undefined,
     text('targetKind'),
