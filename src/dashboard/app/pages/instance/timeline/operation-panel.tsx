@@ -20,6 +20,7 @@ const kinds = {
   child: 'Child',
   detached: 'Detached instance',
   status: 'Custom status',
+  state: 'State',
 } as const;
 
 /** One operation: its times, attempts, input and output. */

@@ -17,6 +17,7 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   child: 'child',
   detached: 'send',
   status: 'code',
+  state: 'code',
 };
 
 /** About the width of the duration beside a bar, in per cent of the track. */

@@ -27,6 +27,7 @@ const kindNames: Readonly<Record<Item['kind'], string>> = {
   child: 'child',
   detached: 'detached',
   status: 'status',
+  state: 'state',
 };
 
 /** The name of an operation, or of its kind. */
