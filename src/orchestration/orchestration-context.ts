@@ -71,6 +71,7 @@ export type SelectedKey<T> = {
 /** The state of an instance: small values by key, which clients can read and which survive continue-as-new. */
 export interface OrchestrationState {
   /** Returns a copy of the value of a key; `undefined` if it has none. The type is not checked. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the author names the type
   get<T = unknown>(key: string): T | undefined;
   /**
    * Sets a key; `undefined` deletes it. The turn commits all changes together. Throws `STATE_LIMIT_EXCEEDED` for more

@@ -14,6 +14,7 @@ export class LiveState implements OrchestrationState {
     this.#name = name;
   }
 
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- as the interface
   get<T>(key: string): T | undefined {
     const name = checkStateKey(key);
     this.#code.enter('state.get', name);

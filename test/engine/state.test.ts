@@ -214,7 +214,13 @@ describeEngine(
       const tooMuch = 'STATE_LIMIT_EXCEEDED';
       expect(await handle.result()).toEqual({
         codes: [
-          ...['ok', 'ok', 'ok', tooMuch, tooMuch, tooMuch, 'ok'],
+          'ok',
+          'ok',
+          'ok',
+          tooMuch,
+          tooMuch,
+          tooMuch,
+          'ok',
           ...Array.from({ length: 6 }, () => 'INVALID_NAME'),
           ...Array.from({ length: 3 }, () => 'NOT_SERIALIZABLE'),
         ],

@@ -22,7 +22,7 @@ export const brokenState: readonly BrokenProvider[] = [
     override: ({ provider }) => ({
       ackTurns: (acks) =>
         provider.ackTurns(
-          acks.map(({ turn: { state: _, ...turn }, ...ack }) => ({ ...ack, turn })),
+          acks.map(({ turn: { state: _state, ...turn }, ...ack }) => ({ ...ack, turn })),
         ),
     }),
   },
@@ -120,7 +120,7 @@ export const brokenState: readonly BrokenProvider[] = [
     rejectedBy: 'state/reads-one-key-after-a-version',
     override: ({ provider }) => ({
       readStates: (requests) =>
-        provider.readStates(requests.map(({ key: _, ...request }) => request)),
+        provider.readStates(requests.map(({ key: _key, ...request }) => request)),
     }),
   },
   {
@@ -216,7 +216,7 @@ export const brokenState: readonly BrokenProvider[] = [
     override: ({ provider }) => ({
       forkInstances: (forks) =>
         provider.forkInstances(
-          forks.map(({ start: { state: _, ...start }, ...fork }) => ({ ...fork, start })),
+          forks.map(({ start: { state: _state, ...start }, ...fork }) => ({ ...fork, start })),
         ),
     }),
   },

@@ -96,13 +96,19 @@ export class InstanceState {
     return requests.map(({ what, after }, index) => {
       const row = rows.get(index + 1);
       if (row === undefined) return undefined;
-      const { incarnation, status, customStatus: payload, customStatusVersion: version } = row;
-      const isNewer = what === 'status' && version > after;
+      const { incarnation, status, customStatus, customStatusVersion } = row;
+      const isNewer = what === 'status' && customStatusVersion > after;
       return {
         incarnation,
         status,
-        entries: (byPlace.get(index + 1) ?? []).map(({ place: _, ...entry }) => entry),
-        ...(isNewer && { customStatus: { payload, version } }),
+        entries: (byPlace.get(index + 1) ?? []).map(({ key, payload, version }) => ({
+          key,
+          payload,
+          version,
+        })),
+        ...(isNewer && {
+          customStatus: { payload: customStatus, version: customStatusVersion },
+        }),
       };
     });
   }
