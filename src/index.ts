@@ -151,6 +151,13 @@ export type {
 } from './client/reading/timeline.ts';
 export type { TreeNode, TreeOptions, TreePage } from './client/reading/instance-tree-page.ts';
 export type { WatchedEvent, WatchHistoryOptions } from './client/watching/history-watch.ts';
+export type {
+  DroppedChunks,
+  StreamedChunk,
+  StreamEntry,
+  StreamOptions,
+} from './client/watching/stream-reader.ts';
+export type { ChunkHandler, ChunkSource } from './model/values/chunk-source.ts';
 export type { InstanceChange } from './client/watching/watched-ids.ts';
 export type {
   ExecutionInfo,

@@ -42,6 +42,7 @@ const workerOptions = [
   'exitWhenBlocked',
   'warmCacheBytes',
   'payloadLimitBytes',
+  'streamLimitBytes',
   'stateLimits',
   'onNondeterminism',
   'onUnawaited',

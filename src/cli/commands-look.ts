@@ -128,6 +128,19 @@ export const lookCommands: readonly Command[] = [
     load: () => import('./commands/look/watch.ts'),
   },
   {
+    name: 'stream',
+    group: 'look',
+    summary: 'Follow the chunks that a run emits, until it has ended',
+    operands: [id],
+    options: [
+      { name: 'after', value: 'text', summary: 'Only chunks after this cursor' },
+      { name: 'raw', summary: 'Print values only: text as it is, other values as JSON lines' },
+    ],
+    examples: ['perdure stream agent-7', 'perdure stream agent-7 --after 12.k3x9a2 --json'],
+    needs: 'target',
+    load: () => import('./commands/look/stream.ts'),
+  },
+  {
     name: 'result',
     group: 'look',
     summary: 'Wait for the end of an instance and print its output',

@@ -44,6 +44,8 @@ const exitCodes: Readonly<Partial<Record<ErrorCode, ExitCode>>> = {
   AMBIGUOUS_SESSION: refusedCode,
   SESSION_CLOSED: refusedCode,
   SESSION_DOWNGRADE: refusedCode,
+  STREAM_TAKEN: refusedCode,
+  CURSOR_UNKNOWN: refusedCode,
   UNAUTHENTICATED: refusedCode,
   FORBIDDEN: refusedCode,
   READ_ONLY: refusedCode,

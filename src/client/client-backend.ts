@@ -56,6 +56,7 @@ import type { HistoryViewCall } from './reading/history-view.ts';
 import type { TreeCall, TreePage } from './reading/instance-tree-page.ts';
 import type { Timeline, TimelineCall } from './reading/timeline.ts';
 import type { WatchedEvent, WatchHistoryCall } from './watching/history-watch.ts';
+import type { StreamCall, StreamEntry } from './watching/stream-reader.ts';
 import type { InstanceChange } from './watching/watched-ids.ts';
 import type { TaskSettings } from './starting/task-request.ts';
 
@@ -119,6 +120,12 @@ export interface ViewBackend {
     call: WatchHistoryCall,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<WatchedEvent, void, undefined>;
+  /** Yields the chunks of an instance as they are committed, until it has ended. */
+  stream(
+    id: string,
+    call: StreamCall,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<StreamEntry, void, undefined>;
 }
 
 export interface ClientBackend {

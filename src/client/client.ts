@@ -125,6 +125,11 @@ import {
   type WatchedEvent,
   type WatchHistoryOptions,
 } from './watching/history-watch.ts';
+import {
+  readStreamOptions,
+  type StreamEntry,
+  type StreamOptions,
+} from './watching/stream-reader.ts';
 import { readWatchedIds, type InstanceChange } from './watching/watched-ids.ts';
 
 export interface ClientParams {
@@ -190,6 +195,7 @@ export abstract class Client implements Submitter {
       pause: (id, options) => this.pause(id, options),
       resume: (id, options) => this.resume(id, options),
       delete: (id, options) => this.deleteInstance(id, options),
+      stream: (id, options) => this.stream(id, options),
     };
     this.attached = new AttachedWork({
       backend: backend.jobs,
@@ -531,6 +537,21 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const { signal, ...call } = readWatchHistoryOptions(options);
     yield* this.#backend.views.watchHistory(checkInstanceId(id), call, signal);
+  }
+
+  /**
+   * Reads the stream of a run: the chunks that its handlers and its orchestration emit with `ctx.emit`, from the oldest
+   * kept one or behind `after`, until the run has ended and all were read. Any number of readers can read it. Rejects
+   * with `INSTANCE_NOT_FOUND`, with `CURSOR_UNKNOWN` for an `after` of another stream, and with `STREAM_TAKEN` for a job.
+   */
+  async *stream<Chunk = unknown>(
+    id: string,
+    options?: StreamOptions,
+  ): AsyncGenerator<StreamEntry<Chunk>, void, undefined> {
+    this.assertOpen();
+    const { signal, ...call } = readStreamOptions(options);
+    const entries = this.#backend.views.stream(checkInstanceId(id), call, signal);
+    yield* entries as AsyncGenerator<StreamEntry<Chunk>, void, undefined>;
   }
 
   /**

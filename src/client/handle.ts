@@ -11,6 +11,7 @@ import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts
 import type { InstanceInfo } from './reading/instance-info.ts';
 import type { CustomStatus, StateEntry, StateWaitOptions } from './reading/state.ts';
 import type { EventArguments } from './starting/start-request.ts';
+import type { StreamEntry, StreamOptions } from './watching/stream-reader.ts';
 
 /** Options of a wait for an instance. */
 export interface WaitOptions {
@@ -44,6 +45,7 @@ export interface InstanceAccess {
   pause(instanceId: string, options?: PauseOptions): Promise<PauseResult>;
   resume(instanceId: string, options?: ResumeOptions): Promise<PauseResult>;
   delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
+  stream(instanceId: string, options?: StreamOptions): AsyncGenerator<StreamEntry, void, undefined>;
 }
 
 /** A reference to one instance by its id. Several handles may refer to the same instance. */
@@ -67,6 +69,14 @@ export class Handle<Output = unknown> {
   /** Reads the instance. Rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
   status(): Promise<InstanceInfo<Output>> {
     return this.#access.status(this.id) as Promise<InstanceInfo<Output>>;
+  }
+
+  /** Reads the chunks that the run emits, until it has ended: see `Client.stream`. */
+  stream<Chunk = unknown>(
+    options?: StreamOptions,
+  ): AsyncGenerator<StreamEntry<Chunk>, void, undefined> {
+    const entries = this.#access.stream(this.id, options);
+    return entries as AsyncGenerator<StreamEntry<Chunk>, void, undefined>;
   }
 
   /** Reads the state of the instance, or one key of it: see `Client.state`. */

@@ -8,6 +8,14 @@ import {
   type WatchedEvent,
   type WatchHistoryCall,
 } from './watching/history-watch.ts';
+import {
+  checkStream,
+  readStream,
+  type StreamCall,
+  type StreamEntry,
+} from './watching/stream-reader.ts';
+import { clientClosed } from './waiting/instance-errors.ts';
+import { HintWaiter } from './waiting/hint-waiter.ts';
 import { InstanceWatch } from './watching/instance-watch.ts';
 import type { InstanceChange } from './watching/watched-ids.ts';
 
@@ -15,10 +23,13 @@ import type { InstanceChange } from './watching/watched-ids.ts';
 export class LocalViews implements ViewBackend {
   readonly #provider: Provider;
   readonly #watch: InstanceWatch;
+  readonly #hints: HintWaiter;
+  readonly #closing = new AbortController();
 
   constructor(provider: Provider, recheckMs?: number) {
     this.#provider = provider;
     this.#watch = new InstanceWatch(provider, recheckMs);
+    this.#hints = new HintWaiter({ provider, recheckMs });
   }
 
   timeline(id: string, call: TimelineCall): Promise<Timeline> {
@@ -49,8 +60,24 @@ export class LocalViews implements ViewBackend {
     return watchHistory({ provider: this.#provider, watch: this.#watch }, id, call, signal);
   }
 
-  /** Rejects all watches with `CLOSED`. */
+  async *stream(
+    id: string,
+    call: StreamCall,
+    signal?: AbortSignal,
+  ): AsyncGenerator<StreamEntry, void, undefined> {
+    const closing = this.#closing.signal;
+    const either = signal === undefined ? closing : AbortSignal.any([signal, closing]);
+    yield* readStream({ provider: this.#provider, hints: this.#hints }, id, call, either);
+  }
+
+  /** Rejects if there is no such stream, or if the cursor is not one of it. */
+  async checkStream(id: string, call: StreamCall): Promise<void> {
+    await checkStream(this.#provider, id, call);
+  }
+
+  /** Rejects all watches and streams with `CLOSED`. */
   close(): void {
+    this.#closing.abort(clientClosed());
     this.#watch.close();
   }
 }

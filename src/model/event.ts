@@ -141,6 +141,12 @@ interface CustomStatusSet extends Operation {
   readonly payload: Payload | null;
 }
 
+/** The code emitted a chunk to the stream of its instance. */
+interface ChunkEmitted extends Operation {
+  readonly kind: 'chunkEmitted';
+  readonly payload: Payload | null;
+}
+
 /** The code set a key of the state of the instance, or deleted it (`payload: null`). */
 interface StateSet extends Operation {
   readonly kind: 'stateSet';
@@ -291,6 +297,7 @@ export type CommandEvent =
   | ChildScheduled
   | DetachedStarted
   | CustomStatusSet
+  | ChunkEmitted
   | StateSet
   | TagsSet
   | OperationWithdrawn;
@@ -343,6 +350,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     tagsField,
   ],
   customStatusSet: [operationField],
+  chunkEmitted: [operationField],
   stateSet: [operationField, ['key', isText]],
   tagsSet: [operationField, tagChangesField],
   operationWithdrawn: [

@@ -51,9 +51,9 @@ export interface AttemptContext {
   /** The details of the last heartbeat of an earlier attempt. */
   readonly lastHeartbeat: unknown;
   /**
-   * Adds a chunk to the stream of the run's job. Applies backpressure: waits while the reader is behind. Resolves with
-   * `false` if there is no reader: the run is not a job, or its caller has gone. Rejects with the `CanceledError` when the
-   * handler should stop.
+   * Adds a chunk to the stream of the run, which clients read with `client.stream(id)`. Resolves with `true` once it is
+   * committed; with `false` if the run has ended. Rejects with the `CanceledError` when the handler should stop. In a job,
+   * the chunk is for its caller: `emit` waits while the reader is behind, and resolves with `false` if it has gone.
    */
   emit(chunk: unknown): Promise<boolean>;
   readonly log: Logger;

@@ -254,6 +254,11 @@ export class LiveContext implements OrchestrationContext {
     this.#code.commands.setCustomStatus(payload);
   }
 
+  emit(chunk: unknown): void {
+    const payload = this.#encode(chunk, `A chunk of '${this.name}'`);
+    this.#code.commands.emit(payload ?? 'null');
+  }
+
   setTags(tags: TagChanges): void {
     this.#code.commands.setTags(checkTagChanges(tags, 'ctx.setTags()'));
   }

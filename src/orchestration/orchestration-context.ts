@@ -195,6 +195,12 @@ export interface OrchestrationContext<Input = unknown> {
   /** Sets the custom status of the instance, which clients can read. Keep it small. */
   setCustomStatus(value: unknown): void;
   /**
+   * Adds a chunk to the stream of the instance, which clients read with `client.stream(id)`. The turn's commit writes it
+   * exactly once; a replay does not write it again. Each chunk is an event of the history: emit many chunks from an
+   * activity instead.
+   */
+  emit(chunk: unknown): void;
+  /**
    * Merges tags into those of the instance; `null` or `undefined` removes one. Lists and bulk operations filter by tags.
    * At most 16, names of 64 bytes, values of 256 bytes. Throws `INVALID_OPTION`.
    */

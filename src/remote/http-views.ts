@@ -3,6 +3,11 @@ import type { TreeCall, TreePage } from '../client/reading/instance-tree-page.ts
 import type { Timeline, TimelineCall } from '../client/reading/timeline.ts';
 import type { WatchedEvent, WatchHistoryCall } from '../client/watching/history-watch.ts';
 import type { InstanceChange } from '../client/watching/watched-ids.ts';
+import {
+  formatCursor,
+  type StreamCall,
+  type StreamEntry,
+} from '../client/watching/stream-reader.ts';
 import type { Transport } from './transport.ts';
 
 /** Reads for viewers, and follows changes, over HTTP. A lost stream is opened again where it ended. */
@@ -47,6 +52,20 @@ export class HttpViews implements ViewBackend {
       const { kind: _, ...event } = message;
       position = event.position;
       yield event;
+    }
+  }
+
+  async *stream(
+    id: string,
+    { after }: StreamCall,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<StreamEntry, void, undefined> {
+    let cursor = after === undefined ? undefined : formatCursor(after);
+    const request = () => ({ params: { id }, query: { after: cursor } });
+    for await (const message of this.#transport.follow('streamInstance', request, signal)) {
+      if (message.kind === 'end') return;
+      cursor = message.cursor;
+      yield message;
     }
   }
 }

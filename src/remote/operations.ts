@@ -44,6 +44,7 @@ export const operations = {
   pruneExecutionsBulk: 'POST /v1/bulk/prune',
   listAudit: 'GET /v1/audit',
   watchHistory: 'GET /v1/instances/{id}/history/stream',
+  streamInstance: 'GET /v1/instances/{id}/stream',
   getTimeline: 'GET /v1/instances/{id}/timeline',
   readTree: 'GET /v1/instances/{id}/tree/nodes',
   watchInstances: 'POST /v1/changes',

@@ -17,6 +17,8 @@ import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts
 import type { StateEntry } from '../client/reading/state.ts';
 import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
 import type { WatchedEvent } from '../client/watching/history-watch.ts';
+import type { DroppedChunks, StreamedChunk } from '../client/watching/stream-reader.ts';
+import type { ChunkHandler, ChunkSource } from '../model/values/chunk-source.ts';
 import type { InstanceChange } from '../client/watching/watched-ids.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetryInfo } from '../management/rerun.ts';
@@ -232,6 +234,31 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
         event,
         payloadBytes: optional(number),
       }),
+    ),
+  ),
+  streamInstance: either(
+    tagged('kind', 'end', anything),
+    either(
+      tagged(
+        'kind',
+        'dropped',
+        fields<Omit<DroppedChunks, 'kind'>>({ cursor: text, count: number }),
+      ),
+      tagged(
+        'kind',
+        'chunk',
+        fields<Omit<StreamedChunk, 'kind'>>({
+          cursor: text,
+          value: anything,
+          at: number,
+          source: fields<ChunkSource>({
+            executionId: number,
+            handler: optional(
+              fields<ChunkHandler>({ name: text, operation: number, attempt: number, runId: text }),
+            ),
+          }),
+        }),
+      ),
     ),
   ),
   getTimeline: fields<Timeline>({

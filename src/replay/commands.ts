@@ -217,6 +217,17 @@ export class Commands implements OperationOwner {
     });
   }
 
+  /** Emits a chunk to the stream of the instance. Also works in a canceled scope. */
+  emit(payload: Payload | null): void {
+    if (this.#host.hasEnded(this.#host.enter('emit'))) return;
+    this.#host.record({
+      kind: 'chunkEmitted',
+      at: this.#host.nowMs,
+      operation: this.#next('chunk', ''),
+      payload,
+    });
+  }
+
   /** Sets a key of the state; `null` deletes it. Also works in a canceled scope. */
   setState(key: string, payload: Payload | null): void {
     if (this.#host.hasEnded(this.#host.enter('state.set', key))) return;

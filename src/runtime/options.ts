@@ -58,6 +58,11 @@ export interface WorkerOptions {
   readonly warmCacheBytes?: number;
   /** Maximum size of an input, result or event, in bytes. Default: 2 MiB. */
   readonly payloadLimitBytes?: number;
+  /**
+   * Maximum size of the stream of a run, in bytes: the JSON of its chunks, and 64 bytes for each. The oldest chunks are
+   * dropped. Default: 8 MiB; at least 64 KiB.
+   */
+  readonly streamLimitBytes?: number;
   /** Maximum state of an instance. Default: 256 keys, 64 KiB per value. See `ctx.state`. */
   readonly stateLimits?: Partial<StateLimits>;
   /** Handling of nondeterminism. Default: `'block'`, which retries until a deploy agrees with the history. */
@@ -100,6 +105,7 @@ export interface ResolvedOptions {
   readonly maxClaims: number;
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
+  readonly streamLimitBytes: number;
   readonly stateLimits: StateLimits;
   readonly onNondeterminism: 'block' | 'fail';
   readonly onUnawaited: 'warn' | 'fail';
@@ -155,6 +161,11 @@ export function resolveOptions(
       'payloadLimitBytes',
       options.payloadLimitBytes ?? defaultPayloadLimitBytes,
       1,
+    ),
+    streamLimitBytes: whole(
+      'streamLimitBytes',
+      options.streamLimitBytes ?? 8 * 1024 * 1024,
+      64 * 1024,
     ),
     stateLimits: readStateLimits(options.stateLimits),
     onNondeterminism,

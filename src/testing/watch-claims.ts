@@ -164,6 +164,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listJobs: (params) => follow(store.listJobs(params)),
     appendChunks: (requests) => follow(store.appendChunks(requests)),
     readChunks: (params) => follow(store.readChunks(params)),
+    readStream: (params) => follow(store.readStream(params)),
     findUnclaimedWork: (params) => follow(store.findUnclaimedWork(params)),
     inspectInstance: (params) => follow(store.inspectInstance(params)),
     readEvents: (params) => follow(store.readEvents(params)),

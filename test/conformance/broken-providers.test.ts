@@ -30,6 +30,7 @@ import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenState } from './broken/state.ts';
 import { brokenStops } from './broken/stops.ts';
+import { brokenRecordedStreams } from './broken/recorded-streams.ts';
 import { brokenStreams } from './broken/streams.ts';
 import { brokenTakeovers } from './broken/takeovers.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
@@ -74,6 +75,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenSessions,
   ...brokenJobs,
   ...brokenStreams,
+  ...brokenRecordedStreams,
   ...brokenUnclaimedWork,
   ...brokenInspection,
   ...brokenReruns,

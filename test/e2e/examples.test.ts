@@ -23,6 +23,7 @@ function createFolder({ onTestFinished }: TestContext): string {
 it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
+      'agent-with-streaming',
       'attached-work',
       'cancel-a-task',
       'cancel-from-outside',

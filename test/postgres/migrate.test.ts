@@ -138,6 +138,7 @@ describe('migrate()', () => {
       ['series', 'ce241d91ce4b39bb'],
       ['ends', 'de11ebe8ff039442'],
       ['headers', 'aab85a3d67507ef1'],
+      ['streams', 'e0a27ae0b3deb946'],
       ['state', '90eb8d544b7e2407'],
     ]);
   });

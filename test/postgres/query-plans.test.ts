@@ -34,6 +34,12 @@ interface PlanNode {
 
 // Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
+  'record/drops-the-oldest',
+  'record/a-repeat-is-not-written-twice',
+  'record/a-job-has-no-recorded-stream',
+  'record/turns-emit-once',
+  'record/is-deleted-with-its-instance',
+  'record/a-long-stream-is-reclaimed',
   'headers/are-kept-with-the-instance',
   'headers/of-children-and-detached-starts',
   'series/batches-add-up',
@@ -332,7 +338,8 @@ describe('query plans for empty queues', () => {
     await client.query(`TRUNCATE ${schema}.instances, ${schema}.history, ${schema}.instance_locks,
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
-      ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks; ANALYZE`);
+      ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks,
+      ${schema}.streams, ${schema}.stream_chunks; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
     // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,

@@ -36,7 +36,7 @@ export interface Bracket {
 export type Step =
   | Leaf
   | Bracket
-  | { readonly kind: 'status' | 'detached' | 'random' | 'microtasks' }
+  | { readonly kind: 'status' | 'emit' | 'detached' | 'random' | 'microtasks' }
   | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
@@ -94,6 +94,8 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return open(ctx, step, seen);
     case 'status':
       return ctx.setCustomStatus(seen.length);
+    case 'emit':
+      return ctx.emit(seen.length);
     case 'state':
       return runState(ctx, step, seen);
     case 'detached':

@@ -29,7 +29,7 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
     { arbitrary: leaf, weight: 4 },
     {
       arbitrary: fc.record({
-        kind: fc.constantFrom('status', 'detached', 'random', 'microtasks'),
+        kind: fc.constantFrom('status', 'emit', 'detached', 'random', 'microtasks'),
       }),
       weight: 1,
     },

@@ -204,6 +204,7 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   openApi: 'open',
   watchChanges: 'filtered',
   watchHistory: 'instance',
+  streamInstance: 'instance',
   getTimeline: 'instance',
   readTree: 'instance',
   watchInstances: 'filtered',

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { task } from 'perdure';
 import { createHandler } from 'perdure/server';
 import { openEvents } from './helpers/event-reader.ts';
 import { codeOf, describeServer, openServer, type TestServer } from './helpers/server-fixture.ts';
@@ -61,6 +62,42 @@ describeServer('event streams', (open) => {
     expect(await again.rest()).toEqual([{ kind: 'end' }]);
     const unknown = await openEvents(server, 'watchHistory', { params: { id: 'nobody' } });
     expect(unknown.status).toBe(404);
+    await expect.poll(() => openStreams(server)).toBe(0);
+  });
+
+  it('streamInstance streams chunks with their cursor and resumes by Last-Event-ID', async () => {
+    const talk = task('talk', async (ctx, count: number) => {
+      for (let n = 1; n <= count; n += 1) await ctx.emit(`line\n${n}`);
+    });
+    const server = await open({ worker: { ...workload, tasks: [talk] } });
+    await server.ask('runTask', { body: { task: 'talk', input: 3, id: 't' } });
+    const params = { id: 't' };
+    const events = await openEvents(server, 'streamInstance', { params });
+    const seen = (await events.rest()) as { kind: string; cursor: string; value?: unknown }[];
+    expect(seen.map(({ kind, value }) => [kind, value])).toEqual([
+      ['chunk', 'line\n1'],
+      ['chunk', 'line\n2'],
+      ['chunk', 'line\n3'],
+      ['end', undefined],
+    ]);
+    const cursor = seen[1]?.cursor ?? '';
+    const again = await openEvents(
+      server,
+      'streamInstance',
+      { params },
+      { 'last-event-id': cursor },
+    );
+    expect(await again.raw()).toBe(': open');
+    expect(await again.raw()).toMatch(/^id: 3\.[0-9a-z]+\ndata: \{"kind":"chunk"/);
+    expect(await again.rest()).toEqual([{ kind: 'end' }]);
+    const statusOf = async (id: string, after?: string) => {
+      const query = after === undefined ? {} : { query: { after } };
+      return (await openEvents(server, 'streamInstance', { params: { id }, ...query })).status;
+    };
+    expect(await statusOf('nobody')).toBe(404);
+    expect(await statusOf('t', '9.zzz')).toBe(409);
+    expect(await statusOf('t', '"><script>')).toBe(400);
+    expect(await statusOf('t', 'x'.repeat(1_000))).toBe(400);
     await expect.poll(() => openStreams(server)).toBe(0);
   });
 

@@ -38,6 +38,8 @@ export type ErrorCode =
   | 'SESSION_DOWNGRADE'
   | 'JOB_CLOSED'
   | 'STREAM_TAKEN'
+  | 'STREAM_OVERFLOW'
+  | 'CURSOR_UNKNOWN'
   // Outcomes of user code.
   | 'ACTIVITY_FAILED'
   | 'CHILD_FAILED'

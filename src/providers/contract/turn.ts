@@ -106,6 +106,15 @@ export type TurnOutcome =
       readonly start: StoredMessage;
     };
 
+/** Chunks that the code of a turn emitted, in order. */
+export interface EmittedChunks {
+  readonly chunks: readonly Payload[];
+  /** Opaque to the store. */
+  readonly source: string;
+  /** See `StreamRecord.maxBytes`. */
+  readonly maxBytes: number;
+}
+
 /** Everything that one turn decided, committed in one transaction or not at all. */
 export interface Turn {
   /** Unique. Becomes the instance's `lastTurn`, which identifies warm instances and unknown commits. */
@@ -128,6 +137,8 @@ export interface Turn {
   readonly customStatus?: Payload | null;
   /** Tags to merge; `null` removes one. Absent: unchanged. */
   readonly tags?: RecordedTagChanges;
+  /** Chunks for the stream of the instance, or of its job. Absent: none. */
+  readonly emitted?: EmittedChunks;
   /** Changes of the state, one per key, in order. Absent: unchanged. */
   readonly state?: readonly StateChange[];
   /** External events that the code has received and not yet consumed. Absent: unchanged. */

@@ -4,7 +4,8 @@ import { RerunRows } from './reruns/rerun-rows.ts';
 import { Audit } from './tables/audit.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
 import { Changes, InstanceMutexes, LockedInstances, type Batch } from './batches/batch.ts';
-import { ChunkRows } from './jobs/streams.ts';
+import { ChunkRows } from './tables/chunk-rows.ts';
+import { StreamRows } from './tables/stream-rows.ts';
 import { DedupeKeys } from './tables/dedupe-keys.ts';
 import type { Connections, Statement, Transaction } from './driver/connection.ts';
 import { Definitions } from './tables/definitions.ts';
@@ -107,6 +108,7 @@ export class Store implements QueueAccess {
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
   readonly chunkRows: ChunkRows;
+  readonly streamRows: StreamRows;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
   readonly parentChild: ParentChildQueries;
@@ -176,6 +178,7 @@ export class Store implements QueueAccess {
     this.sessionRows = new SessionRows(schema);
     this.jobRows = new JobRows(schema);
     this.chunkRows = new ChunkRows(schema);
+    this.streamRows = new StreamRows(schema);
     this.dueInstances = new DueInstances(schema);
     this.dueItems = new DueItems(this);
     this.parentChild = new ParentChildQueries(schema);
@@ -186,7 +189,7 @@ export class Store implements QueueAccess {
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.rerunRows = new RerunRows(schema);
-    this.reclaims = new Reclaims(schema);
+    this.reclaims = new Reclaims(schema, this.streamRows);
     this.tombstones = new Tombstones(schema);
     this.treeDeletions = new TreeDeletions(this);
     this.executionPrunes = new ExecutionPrunes(this);

@@ -10,7 +10,7 @@ interface Cancelable {
 /**
  * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, state, cancellation
  * type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
- * the time of a timer, retry options, the version and tags of a child, the custom status, tags, the reason of a withdrawal.
+ * the time of a timer, retry options, the version and tags of a child, the custom status, chunks, tags, the reason of a withdrawal.
  */
 export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boolean {
   switch (recorded.kind) {
@@ -23,6 +23,7 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
       );
     case 'timerCreated':
     case 'customStatusSet':
+    case 'chunkEmitted':
     case 'tagsSet':
       return issued.kind === recorded.kind && issued.operation === recorded.operation;
     case 'stateSet':
@@ -118,6 +119,8 @@ export function describeEvent(event: HistoryEvent): string {
       return `the detached start of ${JSON.stringify(event.name)} as ${JSON.stringify(event.childId)} with ${describeInput(event.payload)}`;
     case 'customStatusSet':
       return 'a custom status';
+    case 'chunkEmitted':
+      return 'a chunk of the stream';
     case 'stateSet':
       return event.payload === null
         ? `the deletion of state ${JSON.stringify(event.key)}`
@@ -175,6 +178,8 @@ export function labelEvent(event: HistoryEvent): string {
       return `detached start of ${JSON.stringify(event.name)}`;
     case 'customStatusSet':
       return 'custom status';
+    case 'chunkEmitted':
+      return 'chunk';
     case 'stateSet':
       return `state ${JSON.stringify(event.key)}`;
     case 'tagsSet':

@@ -281,10 +281,13 @@ export class ActivityRun implements LoopHolder, RunOperations {
       }
       const output = await this.#begin(() => this.#runHandler(input.value));
       if (output === undefined) return;
+      // Chunks that the handler did not await are stored before its outcome ends the claim.
+      await this.#emitter?.drain();
       const result = this.#completed(output.value);
       if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
+      if (this.#stopping === undefined) await this.#emitter?.drain();
       this.#end(this.#toResult(error));
     } finally {
       if (this.#isLeaked) this.#environment.leaked.remove();

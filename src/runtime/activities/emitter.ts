@@ -1,10 +1,14 @@
 import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
+import { encodeChunkSource } from '../../model/values/chunk-source.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import { randomToken } from '../../model/values/random-id.ts';
 import type { Hint } from '../../providers/contract/provider.ts';
-import type { StreamStore } from '../../providers/contract/streams.ts';
+import type { AppendResult, StreamStore } from '../../providers/contract/streams.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
+import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { RunningActivityContext } from './running-context.ts';
 
@@ -32,10 +36,17 @@ const limits = { maxChunks: 256, maxBytes: 4 * 1024 * 1024 };
 const maxBatchChunks = 64;
 const maxBatchLength = 1024 * 1024;
 
+// Unstored chunks of a handler that does not await its emits, with 64 bytes for each. Beyond that, `emit` rejects.
+const maxQueuedBytes = 16 * 1024 * 1024;
+const queuedBytes = ({ length }: Payload): number => 2 * length + 64;
+
 const firstWaitMs = 50;
 const maxWaitMs = 1_000;
 
-/** Stores the chunks of one handler in order. Chunks wait here while the stream is full. */
+/**
+ * Stores the chunks of one handler in order: in the recorded stream of its run, or in the stream of its job. Chunks wait
+ * here while the stream of a job is full.
+ */
 export class Emitter {
   readonly #params: EmitterParams;
   #queue: Emitted[] = [];
@@ -43,19 +54,55 @@ export class Emitter {
   /** Whether the stream took a chunk before, so a reader existed. */
   #hasStored = false;
   #isReaderGone = false;
+  readonly #source: string;
+  /** Bytes of the queue. */
+  #queued = 0;
+  /** The number of chunks stored. */
+  #stored = 0;
+  /** Set while the stream of a job is full. */
+  #isFull = false;
+  #hasOverflowed = false;
+  #onIdle: (() => void)[] = [];
 
   constructor(params: EmitterParams) {
     this.#params = params;
+    const { executionId, name, operation, failures } = params.item;
+    const handler = { name, operation, attempt: failures + 1, runId: randomToken().slice(0, 10) };
+    this.#source = encodeChunkSource({ executionId, handler });
   }
 
-  /** Resolves with `true` once the chunk is stored, or `false` if the caller no longer reads. */
+  /** Resolves with `true` once the chunk is stored, or `false` if it has no reader. */
   emit(payload: Payload): Promise<boolean> {
     if (this.#isReaderGone) return this.#resolveWithoutReader();
+    if (this.#queue.length > 0 && this.#queued + queuedBytes(payload) > maxQueuedBytes)
+      return this.#rejectOverflow();
+    this.#queued += queuedBytes(payload);
     const emitted = new Promise<boolean>((resolve, reject) => {
       this.#queue.push({ payload, resolve, reject });
     });
     if (!this.#isPumping) void this.#pump();
     return emitted;
+  }
+
+  /** Resolves once all chunks are stored, or cannot be: the handler has ended without awaiting them. */
+  drain(): Promise<void> {
+    if (!this.#isPumping || this.#isFull) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  async #rejectOverflow(): Promise<boolean> {
+    const { instanceId, name } = this.#params.item;
+    const { logger } = this.#params.options;
+    if (!this.#hasOverflowed) {
+      this.#hasOverflowed = true;
+      reportSafely(logger, () =>
+        logger.warn({ instanceId, handler: name }, 'handler does not await emit, chunks are lost'),
+      );
+    }
+    throw new PerdureError(
+      'STREAM_OVERFLOW',
+      `The handler of ${JSON.stringify(name)} has more than ${maxQueuedBytes} bytes of chunks that are not stored yet. Await ctx.emit().`,
+    );
   }
 
   // Yields to the event loop: a handler that emits in a loop would otherwise block its own cancel.
@@ -70,23 +117,33 @@ export class Emitter {
     try {
       while (this.#queue.length > 0) await this.#sendSome();
     } catch (error) {
-      for (const { reject } of this.#queue.splice(0)) reject(error);
+      for (const { reject } of this.#takeQueue()) reject(error);
     }
     this.#isPumping = false;
+    this.#wakeIdle();
+  }
+
+  #takeQueue(): readonly Emitted[] {
+    this.#queued = 0;
+    return this.#queue.splice(0);
+  }
+
+  #wakeIdle(): void {
+    for (const wake of this.#onIdle.splice(0)) wake();
   }
 
   /** Stores a batch of the queued chunks, or a single one if the batch does not fit. */
   async #sendSome(): Promise<void> {
     const { context, renewNow } = this.#params;
     const sent = (await this.#trySend(this.#batchSize())) ?? (await this.#sendOne());
-    if (sent === 'appended') return;
+    if (sent === 'appended' || sent === 'recorded') return;
     // The renewal reports why the claim was lost or the caller disappeared.
     if (sent === 'lost' || this.#hasStored) {
       await renewNow();
       context.throwIfCanceled();
     }
     this.#isReaderGone = true;
-    for (const { resolve } of this.#queue.splice(0)) resolve(false);
+    for (const { resolve } of this.#takeQueue()) resolve(false);
   }
 
   #batchSize(): number {
@@ -100,7 +157,9 @@ export class Emitter {
     const { context, item, backpressure: room } = this.#params;
     for (let waitMs = firstWaitMs; ; waitMs = Math.min(2 * waitMs, maxWaitMs)) {
       const sent = await this.#trySend(1);
+      this.#isFull = sent === undefined;
       if (sent !== undefined) return sent;
+      this.#wakeIdle();
       await room.wait(item.instanceId, waitMs, context.signal);
     }
   }
@@ -111,16 +170,29 @@ export class Emitter {
     context.throwIfCanceled();
     const some = this.#queue.slice(0, most);
     const { lockToken } = item;
+    const record = {
+      source: this.#source,
+      firstPlace: this.#stored + 1,
+      maxBytes: options.streamLimitBytes,
+    };
     const request = { lockToken, chunks: some.map(({ payload }) => payload), ...limits };
+    let isRepeated = false;
     const retry = {
       clock,
       logger: options.logger,
       deadline: clock.monotonic() + options.activityLeaseMs,
     };
-    const [result = 'lost'] = await withRetries(retry, () => store.appendChunks([request]));
+    const [result = 'lost'] = await withRetries(retry, () => {
+      const call = { ...request, record: { ...record, isRepeated } };
+      // The outcome of a failed call may be unknown.
+      isRepeated = true;
+      return store.appendChunks([call]);
+    });
     if (result === 'full') return undefined;
-    if (result === 'appended') {
+    if (result === 'appended' || result === 'recorded') {
       this.#hasStored = true;
+      this.#stored += some.length;
+      for (const { payload } of some) this.#queued -= queuedBytes(payload);
       this.#queue = this.#queue.slice(some.length);
       for (const { resolve } of some) resolve(true);
     }
@@ -128,7 +200,7 @@ export class Emitter {
   }
 }
 
-type Sent = 'appended' | 'unread' | 'lost';
+type Sent = Exclude<AppendResult, 'full'>;
 
 /** Lets handlers wait until the reader of their stream has consumed chunks. */
 export class StreamBackpressure {

@@ -9,6 +9,7 @@ import {
 } from '../../model/event.ts';
 import { encodeMessage, type Message } from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
+import { encodeChunkSource } from '../../model/values/chunk-source.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
@@ -50,6 +51,8 @@ export interface TurnEffectsParams {
   readonly worker: string;
   /** Clean-up limit of canceled children, in milliseconds. */
   readonly cleanupMs: number;
+  /** Maximum bytes of the stream of the instance. */
+  readonly streamLimitBytes: number;
 }
 
 interface Effects {
@@ -60,6 +63,7 @@ interface Effects {
   readonly withdrawn: Map<number, OperationWithdrawn>;
   customStatus: string | null | undefined;
   tags: RecordedTagChanges | undefined;
+  chunks: string[] | undefined;
   state: Map<string, Payload | null> | undefined;
   terminal: TerminalEvent | undefined;
 }
@@ -89,6 +93,11 @@ export function toTurn(params: TurnEffectsParams): Turn {
   };
   if (effects.customStatus !== undefined) turn.customStatus = effects.customStatus;
   if (effects.tags !== undefined) turn.tags = effects.tags;
+  if (effects.chunks !== undefined) {
+    const { subject, streamLimitBytes: maxBytes } = params;
+    const source = encodeChunkSource({ executionId: subject.executionId });
+    turn.emitted = { chunks: effects.chunks, source, maxBytes };
+  }
   if (effects.state !== undefined) turn.state = toStateChanges(effects.state);
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
   return turn;
@@ -106,6 +115,7 @@ function collect(params: TurnEffectsParams): Effects {
     withdrawn: new Map(),
     customStatus: undefined,
     tags: undefined,
+    chunks: undefined,
     state: undefined,
     terminal: undefined,
   };
@@ -141,6 +151,9 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       break;
     case 'customStatusSet':
       effects.customStatus = event.payload;
+      break;
+    case 'chunkEmitted':
+      (effects.chunks ??= []).push(event.payload ?? 'null');
       break;
     case 'stateSet':
       effects.state ??= new Map();

@@ -71,6 +71,7 @@ export class TurnLifecycle {
         time.path === 'slow' || provider.clockIsEstimate !== true ? time.nowMs : undefined,
       bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
+      streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;

@@ -292,6 +292,7 @@ export class TurnRunner {
       events: [event],
       claimMs: () => undefined,
       cleanupMs: this.#params.options.cleanupTimeoutMs,
+      streamLimitBytes: this.#params.options.streamLimitBytes,
       worker: this.#params.options.name,
     });
     return { kind: 'turn', item, instance, turn, beganAt: performance.now() };

@@ -274,6 +274,10 @@ export const restrictedHandlers: Handlers<Routes> = {
     await assertVisible(call, context);
     return eventsOfAllowed(call, await handlers.watchHistory(call, context), context);
   },
+  async streamInstance(call, context) {
+    await assertVisible(call, context);
+    return streamOfAllowed(call, await handlers.streamInstance(call, context), context);
+  },
   getTimeline: forInstance('getTimeline'),
   async readTree(call, context) {
     await assertVisible(call, context);
@@ -421,6 +425,20 @@ async function* eventsOfAllowed(
       await assertVisible(call, context);
       executionId = message.executionId;
     }
+    yield message;
+  }
+}
+
+/** Checks the first message: the id may be reused before the stream starts. A stream ends with its instance. */
+async function* streamOfAllowed(
+  call: CallOf<'streamInstance'>,
+  messages: AsyncIterable<ResponseOf<Routes['streamInstance']>>,
+  context: ServerContext,
+): AsyncGenerator<ResponseOf<Routes['streamInstance']>, void, undefined> {
+  let isChecked = false;
+  for await (const message of messages) {
+    if (!isChecked) await assertVisible(call, context);
+    isChecked = true;
     yield message;
   }
 }

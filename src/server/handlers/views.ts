@@ -2,6 +2,7 @@ import { LocalClient } from '../../client/local-client.ts';
 import { maxTimelinePage, readTimelineOptions } from '../../client/reading/timeline.ts';
 import { checkInstanceId } from '../../model/values/names.ts';
 import { readWatchHistoryOptions, type WatchedEvent } from '../../client/watching/history-watch.ts';
+import { readStreamOptions, type StreamEntry } from '../../client/watching/stream-reader.ts';
 import { readWatchedIds, type InstanceChange } from '../../client/watching/watched-ids.ts';
 import type { Role } from '../routes/route.ts';
 import { roles } from '../routes/route.ts';
@@ -22,6 +23,15 @@ export const viewHandlers: Handlers<typeof viewRoutes> = {
     // Read before the stream starts, so that an unknown id gets 404. An event may come much later.
     await context.client.history(params.id, { limit: 1, payloads: 'none' });
     return toMessages(events, context.showStacks);
+  },
+  async streamInstance({ params, query, signal, lastEventId }, context) {
+    const after = lastEventId ?? query.after;
+    const { signal: _, ...call } = readStreamOptions(after === undefined ? {} : { after });
+    const { views } = LocalClient.internals(context.client).backend;
+    const id = checkInstanceId(params.id);
+    // Checked before the stream starts, so that an unknown id gets 404. A chunk may come much later.
+    await views.checkStream(id, call);
+    return withEnd(views.stream(id, call, signal));
   },
   getTimeline({ params, query }, { client }) {
     const { backend } = LocalClient.internals(client);
@@ -64,6 +74,13 @@ export async function* watchInstances(
   for await (const items of backend.views.watch(readWatchedIds(ids), signal)) {
     yield { kind: 'instances', items: [...items] };
   }
+}
+
+async function* withEnd(
+  entries: AsyncIterable<StreamEntry>,
+): AsyncGenerator<StreamEntry | { readonly kind: 'end' }, void, undefined> {
+  yield* entries;
+  yield { kind: 'end' };
 }
 
 async function* toMessages(

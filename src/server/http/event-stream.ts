@@ -72,8 +72,12 @@ export function toEventStream(
 }
 
 function toEvent(message: unknown): string {
-  const { seq, position } = message as { readonly seq?: number; readonly position?: string };
-  const id = seq ?? position;
+  const { seq, position, cursor } = message as {
+    readonly seq?: number;
+    readonly position?: string;
+    readonly cursor?: string;
+  };
+  const id = seq ?? position ?? cursor;
   // `JSON.stringify` returns no line breaks, which would end the event.
   return `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(message)}\n\n`;
 }

@@ -102,6 +102,31 @@ const watchedEvent = z.strictObject({
   payloadBytes: z.number().exactOptional(),
 });
 
+const cursor = z
+  .string()
+  .meta({ description: 'Also the id of the message, for `Last-Event-ID` and `after`.' });
+
+const streamedChunk = z.strictObject({
+  kind: z.literal('chunk'),
+  cursor,
+  value: z.unknown(),
+  at: z.number(),
+  source: z.strictObject({
+    executionId: z.number(),
+    handler: z
+      .strictObject({
+        name: z.string(),
+        operation: z.number(),
+        attempt: z.number(),
+        runId: z.string().meta({ description: 'Unique per run of the handler.' }),
+      })
+      .exactOptional()
+      .meta({ description: 'Absent: the code of the orchestration.' }),
+  }),
+});
+
+const droppedChunks = z.strictObject({ kind: z.literal('dropped'), cursor, count: z.number() });
+
 export const viewRoutes = {
   watchHistory: route({
     method: 'GET',
@@ -112,6 +137,17 @@ export const viewRoutes = {
     params: byId,
     query: z.strictObject({ after: z.string().max(30).optional(), ...payloadFields }),
     response: z.union([watchedEvent, z.strictObject({ kind: z.literal('end') })]),
+    as: 'events',
+  }),
+  streamInstance: route({
+    method: 'GET',
+    path: '/v1/instances/{id}/stream',
+    role: 'read',
+    summary:
+      'Streams the chunks that handlers and the orchestration emit with `ctx.emit`. Ends with `kind: end` when the instance has ended and all were read. `kind: dropped` marks chunks that exceeded the limit of the stream. `after` or `Last-Event-ID` is the `cursor` of the last known message.',
+    params: byId,
+    query: z.strictObject({ after: z.string().max(30).optional() }),
+    response: z.union([streamedChunk, droppedChunks, z.strictObject({ kind: z.literal('end') })]),
     as: 'events',
   }),
   getTimeline: route({

@@ -55,6 +55,7 @@ import { schedules } from './cases/tasks/schedules.ts';
 import { sessionEnds } from './cases/jobs/session-ends.ts';
 import { sessions } from './cases/jobs/sessions.ts';
 import { sharing } from './cases/queues/sharing.ts';
+import { recordedStreams } from './cases/instances/recorded-streams.ts';
 import { streams } from './cases/jobs/streams.ts';
 import { workers } from './cases/queues/workers.ts';
 import { series } from './cases/queues/series.ts';
@@ -128,6 +129,7 @@ export const capabilities: readonly Capability[] = [
   jobEnds,
   abandonedResults,
   streams,
+  recordedStreams,
   undecodableData,
   filters,
   waits,

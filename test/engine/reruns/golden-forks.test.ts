@@ -141,6 +141,7 @@ async function finish(
     events,
     claimMs: () => undefined,
     worker: 'golden',
+    streamLimitBytes: 1_000_000,
     cleanupMs: 1_000,
   });
   const { lockToken, messages } = item;

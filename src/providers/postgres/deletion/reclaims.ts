@@ -1,6 +1,7 @@
 import { keys, one, prepare, rowsOf, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 
 /** A history to delete. */
 export interface ReclaimEntry {
@@ -16,11 +17,13 @@ interface PendingEntry extends ReclaimEntry {
   readonly fromEvent: number;
 }
 
-/** Deletes histories, immediately or later through `pending_reclaims`. */
+/** Deletes histories, immediately or later through `pending_reclaims`, and later the streams of deleted instances. */
 export class Reclaims {
+  readonly #streamRows: StreamRows;
   readonly #statements: ReturnType<typeof statements>;
 
-  constructor(schema: string) {
+  constructor(schema: string, streamRows: StreamRows) {
+    this.#streamRows = streamRows;
     this.#statements = statements(schema);
   }
 
@@ -46,19 +49,20 @@ export class Reclaims {
     return tx.execute(...this.#statements.deleteExecutions({ executions }));
   }
 
-  /** Deletes about `maxRows` queued events. Returns how many, and whether there are more. */
+  /** Deletes about `maxRows` queued events and chunks. Returns how many, and whether there are more. */
   async run(
     tx: Transaction,
     maxRows: number,
   ): Promise<{ readonly rows: number; readonly left: boolean }> {
     const max = Math.max(Math.floor(maxRows), 0);
     const entries = await tx.query<PendingEntry>(...this.#statements.first({ limit: max }));
-    const rows = await this.#runEntries(tx, entries, max);
+    const events = await this.#runEntries(tx, entries, max);
+    const chunks = await this.#streamRows.reclaim(tx, Math.max(max - events, 0));
     const more = await tx.query(...this.#statements.hasAny({}));
-    return { rows, left: more.length > 0 };
+    return { rows: events + chunks.rows, left: chunks.left || more.length > 0 };
   }
 
-  /** Whether there are histories or expired tombstones to delete. */
+  /** Whether there are histories, streams or expired tombstones to delete. */
   async isDue(tx: Transaction, nowParameter: number | null): Promise<boolean> {
     const [row] = await tx.query<{ isDue: boolean }>(
       ...this.#statements.isDue({ now: nowParameter }),
@@ -202,6 +206,7 @@ function statements(schema: string) {
       'perdure_is_reclaim_due',
       { now: one<number | null>('bigint') },
       () => `SELECT (SELECT TRUE FROM ${pending} LIMIT 1) IS TRUE
+        OR (SELECT TRUE FROM ${schema}.streams WHERE is_deleted LIMIT 1) IS TRUE
         OR (SELECT TRUE FROM ${schema}.tombstones WHERE locked_until <= ${nowSql} LIMIT 1) IS TRUE AS "isDue"`,
     ),
   };

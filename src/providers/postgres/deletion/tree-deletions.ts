@@ -19,6 +19,7 @@ import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -39,6 +40,7 @@ interface Row {
   readonly items: number;
   readonly isJob: boolean;
   readonly isTagged: boolean;
+  readonly hasStream: boolean;
   readonly hasState: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
@@ -72,6 +74,7 @@ interface Parts {
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
+  readonly streamRows: StreamRows;
   readonly instanceState: InstanceState;
 }
 
@@ -123,7 +126,7 @@ export class TreeDeletions {
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
-    const { instanceTags, instanceState } = this.#parts;
+    const { instanceTags, instanceState, streamRows } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -154,6 +157,11 @@ export class TreeDeletions {
       continued.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteExecutions({ keys: keysOf(continued) })),
+      streamRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasStream }) => hasStream)),
+        maxEventsPerCall,
+      ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
@@ -194,6 +202,8 @@ function statements(schema: string) {
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           tags IS NOT NULL AS "isTagged",
+          (SELECT 1 FROM ${schema}.streams AS stream
+            WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",

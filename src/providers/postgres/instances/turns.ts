@@ -18,9 +18,12 @@ import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
+import { commitEmitted } from './emitted-chunks.ts';
+import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -49,6 +52,8 @@ interface Parts {
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly chunkRows: ChunkRows;
+  readonly streamRows: StreamRows;
   readonly instanceState: InstanceState;
 }
 
@@ -84,6 +89,11 @@ export class Turns {
         tags === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
+    const emitting = commits.flatMap(
+      ({ target: { instanceKey, instanceId }, turn: { emitted } }) =>
+        emitted === undefined ? [] : [{ instanceKey, instanceId, emitted }],
+    );
+    await commitEmitted(this.#parts, batch.scope, emitting);
     await this.#parts.instanceState.apply(
       batch.scope.tx,
       commits.flatMap(({ target: { instanceKey }, turn: { state: changes } }) =>

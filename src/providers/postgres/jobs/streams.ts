@@ -1,21 +1,24 @@
-import type { Payload } from '../../../model/values/payload.ts';
 import type {
   AppendChunks,
   AppendResult,
   ChunkPage,
   ReadChunksParams,
   StreamStore,
-  StreamChunk,
 } from '../../contract/streams.ts';
-import { parseToken, formatToken, type LockToken } from '../../shared/lock-token.ts';
-import { keys, one, optional, prepare, rowsOf, rowIdOf } from '../driver/columns.ts';
+import { unstoredChunks } from '../../rules/streams.ts';
+import { parseToken } from '../../shared/lock-token.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { nowSql, type Scope } from '../driver/scope.ts';
+import type { Scope } from '../driver/scope.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
+import type { ChunkRow, ChunkRows, StreamRow } from '../tables/chunk-rows.ts';
+import type { NewChunks, StreamRows } from '../tables/stream-rows.ts';
 
-type StreamParts = StoreAccess & { readonly chunkRows: ChunkRows };
+type StreamParts = StoreAccess & {
+  readonly chunkRows: ChunkRows;
+  readonly streamRows: StreamRows;
+};
 
-/** Implements the streams of jobs. */
+/** Implements the streams of runs and of jobs. */
 export function createStreamStore(store: StreamParts): StreamStore {
   return {
     // One transaction at a time keeps the chunks of a handler in order.
@@ -38,6 +41,8 @@ export function createStreamStore(store: StreamParts): StreamStore {
       }
       return page;
     },
+
+    readStream: (params) => store.read('readStream', (tx) => store.streamRows.read(tx, params)),
   };
 }
 
@@ -48,15 +53,24 @@ async function append(
 ): Promise<readonly AppendResult[]> {
   const { tx, effects } = scope;
   const tokens = requests.map(({ lockToken }) => parseToken(lockToken));
-  const held = await store.chunkRows.held(tx, tokens, scope.nowParameter);
-  const rows = await store.chunkRows.lock(tx, [...new Set(held.values())]);
+  const [held] = await scope.begin(store.chunkRows.lockHeld(tx, tokens, scope.nowParameter));
+  const rows = await store.chunkRows.lock(tx, [
+    ...new Set([...held.values()].map(({ instanceKey }) => instanceKey)),
+  ]);
   const streams = new Map(rows.map((row) => [row.instanceKey, row]));
   const chunks: ChunkRow[] = [];
   const grown = new Set<number>();
+  const recorded: { readonly instanceKey: number; readonly request: AppendChunks }[] = [];
   const results = requests.map((request): AppendResult => {
-    const instanceKey = held.get(request.lockToken);
-    if (instanceKey === undefined) return 'lost';
+    const run = held.get(request.lockToken);
+    if (run === undefined) return 'lost';
+    const { instanceKey, instanceId } = run;
     const stream = streams.get(instanceKey);
+    if (stream === undefined && request.record !== undefined && !run.hasEnded) {
+      recorded.push({ instanceKey, request });
+      effects.emitted.add(instanceId);
+      return 'recorded';
+    }
     if (stream === undefined || stream.isUnread) return 'unread';
     const after = grow(stream, request);
     if (after === undefined) return 'full';
@@ -70,7 +84,26 @@ async function append(
   });
   const changed = [...grown].flatMap((key) => streams.get(key) ?? []);
   await store.chunkRows.append(tx, chunks, changed);
+  await record(store, scope, recorded);
   return results;
+}
+
+/** Appends chunks to recorded streams. Their runs are locked and have not ended. */
+async function record(
+  { streamRows }: StreamParts,
+  { tx, now }: Scope,
+  recorded: readonly { readonly instanceKey: number; readonly request: AppendChunks }[],
+): Promise<void> {
+  const appends: NewChunks[] = [];
+  for (const { instanceKey, request } of recorded) {
+    if (request.record === undefined) continue;
+    const { source, firstPlace, isRepeated, maxBytes } = request.record;
+    const stored = isRepeated ? await streamRows.lastPlaceOf(tx, instanceKey, source) : 0;
+    const chunks = unstoredChunks(request.chunks, { firstPlace }, stored);
+    const skipped = request.chunks.length - chunks.length;
+    appends.push({ instanceKey, chunks, source, firstPlace: firstPlace + skipped, maxBytes });
+  }
+  await streamRows.append(tx, appends, now);
 }
 
 /** The stream with more chunks, or `undefined` if they do not fit. An empty stream takes any chunks. */
@@ -101,187 +134,4 @@ async function readPage(
   const chunks = await store.chunkRows.select(tx, instanceKey, { after, limit: most + 1 });
   const page = { chunks: chunks.slice(0, most), over: isOver && chunks.length <= most };
   return { page, toDelete: hasRead ? instanceKey : undefined };
-}
-
-/** The unread part of a job's stream. */
-export interface StreamRow {
-  readonly instanceKey: number;
-  readonly instanceId: string;
-  readonly isUnread: boolean;
-  readonly lastSeq: number;
-  readonly waitingChunks: number;
-  readonly waitingBytes: number;
-}
-
-/** The state of a stream for its reader. */
-interface ReadStream {
-  readonly instanceKey: number;
-  readonly isOver: boolean;
-  readonly hasRead: boolean;
-}
-
-/** A chunk to insert. */
-export interface ChunkRow {
-  readonly instanceKey: number;
-  readonly seq: number;
-  readonly payload: Payload;
-}
-
-/** Reads and writes `chunks`, and the counters of their jobs. */
-export class ChunkRows {
-  readonly #statements: ReturnType<typeof statements>;
-
-  constructor(schema: string) {
-    this.#statements = statements(schema);
-  }
-
-  /** The instance keys of claims that are held, by lock token. */
-  async held(
-    tx: Transaction,
-    tokens: readonly LockToken[],
-    nowParameter: number | null,
-  ): Promise<ReadonlyMap<string, number>> {
-    const rows = await tx.query<LockToken & { readonly instanceKey: number }>(
-      ...this.#statements.held({ now: nowParameter, tokens }),
-    );
-    return new Map(rows.map((row) => [formatToken(row.key, row.secret), row.instanceKey]));
-  }
-
-  async lock(tx: Transaction, instanceKeys: readonly number[]): Promise<readonly StreamRow[]> {
-    if (instanceKeys.length === 0) return [];
-    return tx.query<StreamRow>(...this.#statements.lock({ instanceKeys }));
-  }
-
-  /** Inserts chunks, and updates the counters of their streams. */
-  async append(
-    tx: Transaction,
-    chunks: readonly ChunkRow[],
-    streams: readonly StreamRow[],
-  ): Promise<void> {
-    if (chunks.length === 0) return;
-    const { insert, count } = this.#statements;
-    await Promise.all([tx.execute(...insert({ chunks })), tx.execute(...count({ streams }))]);
-  }
-
-  async find(
-    tx: Transaction,
-    reader: Omit<ReadChunksParams, 'limit'>,
-  ): Promise<ReadStream | undefined> {
-    const { instanceId, incarnation, after, sessionId } = reader;
-    const [row] = await tx.query<ReadStream>(
-      ...this.#statements.find({ instanceId, incarnation, after, sessionId }),
-    );
-    return row;
-  }
-
-  select(
-    tx: Transaction,
-    instanceKey: number,
-    page: { readonly after: number; readonly limit: number },
-  ): Promise<readonly StreamChunk[]> {
-    return tx.query<StreamChunk>(...this.#statements.select({ instanceKey, ...page }));
-  }
-
-  /** Deletes the chunks up to and including a sequence number. */
-  async deleteUpTo(tx: Transaction, instanceKey: number, upTo: number): Promise<void> {
-    await tx.execute(...this.#statements.deleteUpTo({ instanceKey, upTo }));
-  }
-}
-
-const tokenRows = rowsOf<LockToken>()({
-  item_key: ['bigint', ({ key }) => key],
-  secret: ['text', ({ secret }) => secret],
-});
-const chunkRows = rowsOf<ChunkRow>()({
-  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
-  seq: ['bigint', ({ seq }) => seq],
-  bytes: ['bigint', ({ payload }) => Buffer.byteLength(payload)],
-  payload: ['text', ({ payload }) => payload],
-});
-const streamRows = rowsOf<StreamRow>()({
-  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
-  last_seq: ['bigint', ({ lastSeq }) => lastSeq],
-  waiting_chunks: ['bigint', ({ waitingChunks }) => waitingChunks],
-  waiting_bytes: ['bigint', ({ waitingBytes }) => waitingBytes],
-});
-
-function statements(schema: string) {
-  const chunks = `${schema}.chunks`;
-  const jobs = `${schema}.jobs`;
-  const instanceKey = one<number>('bigint');
-  return {
-    held: prepare(
-      'perdure_instances_of_claims',
-      { now: one<number | null>('bigint'), tokens: tokenRows },
-      ({ tokens }) =>
-        `SELECT item_key AS "key", lock_token AS "secret", item.instance_key AS "instanceKey"
-        FROM ${tokens.as('wanted')} CROSS JOIN LATERAL (
-          SELECT lock_token, instance_key FROM ${schema}.worker_queue AS one
-          WHERE one.item_key = wanted.item_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS item`,
-    ),
-    lock: prepare(
-      'perdure_lock_streams',
-      { instanceKeys: keys() },
-      ({ instanceKeys }) => `SELECT job.instance_key AS "instanceKey", instance_id AS "instanceId",
-          abandoned_at IS NOT NULL OR instance.ended_at IS NOT NULL AS "isUnread", last_seq AS "lastSeq",
-          waiting_chunks AS "waitingChunks", waiting_bytes AS "waitingBytes"
-        FROM ${jobs} AS job CROSS JOIN LATERAL (
-          SELECT instance_id, ended_at FROM ${schema}.instances AS one
-          WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
-        WHERE job.instance_key = ANY (${instanceKeys}) ORDER BY job.instance_key FOR UPDATE OF job`,
-    ),
-    insert: prepare(
-      'perdure_insert_chunks',
-      { chunks: chunkRows },
-      ({ chunks: rows }) =>
-        `INSERT INTO ${chunks} (${rows.names}) SELECT ${rows.names} FROM ${rows.as('new')}`,
-    ),
-    count: prepare(
-      'perdure_count_chunks',
-      { streams: streamRows },
-      ({ streams }) => `UPDATE ${jobs} AS job
-        SET last_seq = new.last_seq, waiting_chunks = new.waiting_chunks, waiting_bytes = new.waiting_bytes
-        FROM ${streams.as('new')}
-        ${rowIdOf(jobs, 'one.instance_key = new.instance_key')}
-        WHERE job.ctid = found.row_id`,
-    ),
-    find: prepare(
-      'perdure_find_stream',
-      {
-        instanceId: one<string>('text'),
-        incarnation: one<string>('text'),
-        after: one<number>('bigint'),
-        sessionId: optional(one<string>('text')),
-      },
-      ({ instanceId, incarnation, after, sessionId }) =>
-        `SELECT job.instance_key AS "instanceKey", instance.ended_at IS NOT NULL AS "isOver",
-          EXISTS (SELECT 1 FROM ${chunks} AS chunk
-                  WHERE chunk.instance_key = job.instance_key AND chunk.seq <= ${after}) AS "hasRead"
-        FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
-          SELECT instance_key FROM ${jobs} AS one WHERE one.instance_key = instance.instance_key
-            AND (${sessionId} IS NULL
-              OR session_key = (SELECT session_key FROM ${schema}.sessions WHERE session_id = ${sessionId}))
-          OFFSET 0) AS job
-        WHERE instance_id = ${instanceId} AND incarnation = ${incarnation}`,
-    ),
-    select: prepare(
-      'perdure_select_chunks',
-      { instanceKey, after: one<number>('bigint'), limit: one<number>('bigint') },
-      ({ instanceKey, after, limit }) =>
-        `SELECT seq, payload FROM ${chunks} WHERE instance_key = ${instanceKey} AND seq > ${after}
-        ORDER BY seq LIMIT ${limit}`,
-    ),
-    // Locks the job first, as every writer of chunks does.
-    deleteUpTo: prepare(
-      'perdure_delete_chunks',
-      { instanceKey, upTo: one<number>('bigint') },
-      ({ instanceKey, upTo }) =>
-        `WITH job AS MATERIALIZED (SELECT instance_key FROM ${jobs} WHERE instance_key = ${instanceKey} FOR UPDATE),
-        gone AS (DELETE FROM ${chunks}
-          WHERE instance_key = (SELECT instance_key FROM job) AND seq <= ${upTo} RETURNING bytes)
-        UPDATE ${jobs} SET waiting_chunks = waiting_chunks - (SELECT count(*) FROM gone),
-          waiting_bytes = waiting_bytes - (SELECT coalesce(sum(bytes), 0)::bigint FROM gone)
-        WHERE instance_key = ${instanceKey}`,
-    ),
-  };
 }

@@ -20,7 +20,8 @@ import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
-import { state } from './0013-state.ts';
+import { streams } from './0013-streams.ts';
+import { state } from './0014-state.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -39,6 +40,7 @@ export const migrations: readonly Migration[] = [
   series,
   ends,
   headers,
+  streams,
   state,
 ];
 

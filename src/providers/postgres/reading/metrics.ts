@@ -73,7 +73,8 @@ export class Metrics {
           (SELECT count(*) FROM ${schema}.instances WHERE paused_at IS NOT NULL) AS "pausedInstances",
           (SELECT count(*) FROM ${schema}.paused_definitions) AS "pausedDefinitions",
           (SELECT count(*) FROM ${schema}.executions) AS "finishedExecutions",
-          (SELECT coalesce(sum(events), 0)::bigint FROM ${schema}.pending_reclaims) AS "pendingReclaims",
+          (SELECT coalesce(sum(events), 0)::bigint FROM ${schema}.pending_reclaims)
+            + (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM ${schema}.streams WHERE is_deleted) AS "pendingReclaims",
           coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS "storageBytes",
           coalesce(sum(pg_total_relation_size(oid) * pg_stat_get_dead_tuples(oid)
             / greatest(pg_stat_get_live_tuples(oid) + pg_stat_get_dead_tuples(oid), 1)), 0)::bigint AS "reclaimableBytes"

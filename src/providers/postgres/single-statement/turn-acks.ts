@@ -41,6 +41,7 @@ export function isEligible(turn: Turn): turn is EligibleTurn {
     turn.activityCancels.length === 0 &&
     turn.customStatus === undefined &&
     turn.tags === undefined &&
+    turn.emitted === undefined &&
     turn.state === undefined &&
     turn.bufferedEvents === undefined
   );

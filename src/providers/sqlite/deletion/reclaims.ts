@@ -1,4 +1,5 @@
 import type Database from 'better-sqlite3';
+import type { StreamRows } from '../tables/stream-rows.ts';
 
 interface Entry {
   readonly instanceKey: number;
@@ -7,8 +8,9 @@ interface Entry {
   readonly events: number;
 }
 
-/** The rows of `pending_reclaims`, and the histories to delete for them. */
+/** The rows of `pending_reclaims`, and the histories to delete for them. Also deletes streams of deleted instances. */
 export class Reclaims {
+  readonly #streamRows: StreamRows;
   readonly #addInstances;
   readonly #addExecutions;
   readonly #first;
@@ -20,7 +22,8 @@ export class Reclaims {
   readonly #deleteUpTo;
   readonly #hasAny;
 
-  constructor(db: Database.Database) {
+  constructor(db: Database.Database, streamRows: StreamRows) {
+    this.#streamRows = streamRows;
     // Reads rows that are about to be deleted. An instance that never ran has no events.
     this.#addInstances = db.prepare<[string]>(
       `INSERT INTO pending_reclaims (instance_key, execution_id, events)
@@ -61,7 +64,12 @@ export class Reclaims {
       `DELETE FROM history
        WHERE instance_key = ? AND execution_id >= ? AND (execution_id, event_id) < (?, ?)`,
     );
-    this.#hasAny = db.prepare<[], 1>('SELECT 1 FROM pending_reclaims LIMIT 1').pluck();
+    this.#hasAny = db
+      .prepare<[], 0 | 1>(
+        `SELECT EXISTS (SELECT 1 FROM pending_reclaims LIMIT 1)
+           OR EXISTS (SELECT 1 FROM streams WHERE is_deleted = 1 AND instance_key > 0)`,
+      )
+      .pluck();
   }
 
   /** Schedules the histories of instances for deletion. Call it before their rows are deleted. */
@@ -84,16 +92,17 @@ export class Reclaims {
     this.#deleteExecutions.run(JSON.stringify(executionIds.map((id) => [instanceKey, id])));
   }
 
-  /** Deletes about `maxRows` scheduled events. Returns their number, and whether some are left. */
+  /** Deletes about `maxRows` scheduled events and chunks. Returns their number, and whether some are left. */
   run(maxRows: number): { readonly rows: number; readonly left: boolean } {
     const max = Math.max(Math.floor(maxRows), 0);
-    const rows = this.#runEntries(this.#first.all(max), max);
+    const events = this.#runEntries(this.#first.all(max), max);
+    const rows = events + this.#streamRows.reclaim(Math.max(max - events, 0));
     return { rows, left: this.hasAny() };
   }
 
-  /** Whether any history is scheduled for deletion. */
+  /** Whether any history or stream is scheduled for deletion. */
   hasAny(): boolean {
-    return this.#hasAny.get() !== undefined;
+    return this.#hasAny.get() === 1;
   }
 
   #runEntries(entries: readonly Entry[], max: number): number {

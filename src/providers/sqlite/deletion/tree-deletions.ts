@@ -11,6 +11,7 @@ import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
@@ -52,6 +53,7 @@ export class TreeDeletions {
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
+  readonly #streamRows: StreamRows;
   readonly #state: InstanceState;
   readonly #select;
   readonly #selectChildren;
@@ -72,6 +74,7 @@ export class TreeDeletions {
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
+      readonly streamRows: StreamRows;
       readonly instanceState: InstanceState;
     },
   ) {
@@ -80,6 +83,7 @@ export class TreeDeletions {
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
+    this.#streamRows = parts.streamRows;
     this.#state = parts.instanceState;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
@@ -175,6 +179,7 @@ export class TreeDeletions {
     else if (counts.eventsDeleted > 0) this.#reclaims.addInstances(instanceKeys);
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
+    this.#streamRows.deleteOfInstances(keys, maxEventsAtOnce);
     this.#tags.deleteOfInstances(keys);
     this.#state.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });

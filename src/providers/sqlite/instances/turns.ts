@@ -18,6 +18,7 @@ import {
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -25,8 +26,10 @@ import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions, PauseRows } from '../tables/pause-rows.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
+import { commitEmitted } from './emitted-chunks.ts';
 
 /** Commits turns, for acks, fast paths and starts. */
 export class Turns {
@@ -44,6 +47,7 @@ export class Turns {
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
+  readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
   readonly #state: InstanceState;
 
   constructor(parts: {
@@ -61,6 +65,8 @@ export class Turns {
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
     readonly instanceHeaders: InstanceHeaders;
+    readonly chunkRows: ChunkRows;
+    readonly streamRows: StreamRows;
     readonly instanceState: InstanceState;
   }) {
     this.#definitions = parts.definitions;
@@ -77,6 +83,7 @@ export class Turns {
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
+    this.#streams = parts;
     this.#state = parts.instanceState;
   }
 
@@ -162,6 +169,7 @@ export class Turns {
       this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
     }
     if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
+    if (turn.emitted !== undefined) commitEmitted(this.#streams, scope, target, turn.emitted);
     if (turn.state !== undefined) {
       this.#state.apply(instanceKey, turn.state);
       scope.effects.statusSet.add(target.instanceId);

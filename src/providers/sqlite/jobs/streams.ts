@@ -1,23 +1,29 @@
-import type Database from 'better-sqlite3';
+import { isTerminal } from '../../../model/status.ts';
 import type { Payload } from '../../../model/values/payload.ts';
 import type {
   AppendChunks,
   AppendResult,
   ChunkPage,
   ReadChunksParams,
+  StreamRecord,
   StreamStore,
-  StreamChunk,
 } from '../../contract/streams.ts';
+import { unstoredChunks } from '../../rules/streams.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { ChunkRows } from '../tables/chunk-rows.ts';
+import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { StreamRows } from '../tables/stream-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 
 /** The parts of the store that streams use. */
 interface StreamParts extends StoreAccess {
   readonly chunkRows: ChunkRows;
+  readonly instances: InstanceRows;
+  readonly streamRows: StreamRows;
   readonly workItems: WorkItems;
 }
 
-/** The streams of jobs. */
+/** The streams of runs and of jobs. */
 export function createStreamStore(store: StreamParts): StreamStore {
   return {
     appendChunks: (requests) =>
@@ -28,14 +34,20 @@ export function createStreamStore(store: StreamParts): StreamStore {
       if (page !== undefined) return page;
       return store.writeOnce('readChunks', (scope) => readAndDelete(store, scope, params));
     },
+
+    readStream: (params) => store.read('readStream', () => store.streamRows.read(params)),
   };
 }
 
-function append(store: StreamParts, { now, effects }: Scope, request: AppendChunks): AppendResult {
-  const { lockToken, chunks, maxChunks, maxBytes } = request;
+function append(store: StreamParts, scope: Scope, request: AppendChunks): AppendResult {
+  const { now, effects } = scope;
+  const { lockToken, chunks, maxChunks, maxBytes, record: how } = request;
   const item = store.workItems.heldBy(lockToken, now);
   if (item === undefined) return 'lost';
   const stream = store.chunkRows.streamOf(item.instanceKey);
+  if (stream === undefined && how !== undefined) {
+    return record(store, scope, { instanceKey: item.instanceKey, chunks, how });
+  }
   if (stream === undefined || stream.isAbandoned === 1 || stream.hasEnded === 1) return 'unread';
   const bytes = chunks.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0);
   const isFull =
@@ -45,6 +57,29 @@ function append(store: StreamParts, { now, effects }: Scope, request: AppendChun
   store.chunkRows.append(stream, chunks, bytes);
   effects.emitted.add(stream.instanceId);
   return 'appended';
+}
+
+/** Appends chunks to the recorded stream of a run that has not ended. */
+function record(
+  store: StreamParts,
+  { now, effects }: Scope,
+  request: {
+    readonly instanceKey: number;
+    readonly chunks: readonly Payload[];
+    readonly how: StreamRecord;
+  },
+): AppendResult {
+  const { instanceKey, how } = request;
+  const run = store.instances.getFull(instanceKey);
+  if (run === undefined || isTerminal(run.status)) return 'unread';
+  const { streamRows } = store;
+  const { source, maxBytes } = how;
+  const stored = how.isRepeated ? streamRows.lastPlaceOf(instanceKey, source) : 0;
+  const chunks = unstoredChunks(request.chunks, how, stored);
+  const firstPlace = how.firstPlace + request.chunks.length - chunks.length;
+  streamRows.append({ instanceKey, chunks, source, firstPlace, maxBytes, now });
+  effects.emitted.add(run.instanceId);
+  return 'recorded';
 }
 
 /** Reads without the write lock. Returns `undefined` if acknowledged chunks must be deleted. */
@@ -76,99 +111,4 @@ function readPage(store: StreamParts, params: ReadChunksParams): ChunkPage {
   const chunks = store.chunkRows.select(stream.instanceKey, after, Math.max(limit, 0) + 1);
   const isLast = chunks.length <= limit;
   return { chunks: chunks.slice(0, limit), over: isLast && stream.hasEnded === 1 };
-}
-
-/** The stream of a job, with the size of its unread part. */
-export interface StreamRow {
-  readonly instanceKey: number;
-  readonly instanceId: string;
-  readonly isAbandoned: 0 | 1;
-  readonly hasEnded: 0 | 1;
-  readonly lastSeq: number;
-  readonly waitingChunks: number;
-  readonly waitingBytes: number;
-}
-
-interface StreamKey {
-  readonly instanceId: string;
-  readonly incarnation: string;
-  readonly sessionId?: string | null;
-}
-
-const stream = `SELECT instance_key AS instanceKey, instance_id AS instanceId, abandoned_at IS NOT NULL AS isAbandoned,
-    ended_at IS NOT NULL AS hasEnded, last_seq AS lastSeq, waiting_chunks AS waitingChunks,
-    waiting_bytes AS waitingBytes
-  FROM instances JOIN jobs USING (instance_key)`;
-
-/** The rows of `chunks`, and their counters in `jobs`. */
-export class ChunkRows {
-  readonly #selectByKey;
-  readonly #selectById;
-  readonly #insert;
-  readonly #select;
-  readonly #measure;
-  readonly #delete;
-  readonly #count;
-
-  constructor(db: Database.Database) {
-    this.#selectByKey = db.prepare<[number], StreamRow>(`${stream} WHERE instance_key = ?`);
-    this.#selectById = db.prepare<
-      [{ instanceId: string; incarnation: string; sessionId: string | null }],
-      StreamRow
-    >(
-      `${stream} WHERE instance_id = :instanceId AND incarnation = :incarnation
-         AND (:sessionId IS NULL OR session_key = (SELECT session_key FROM sessions WHERE session_id = :sessionId))`,
-    );
-    this.#insert = db.prepare<[number, number, number, string]>(
-      'INSERT INTO chunks (instance_key, seq, bytes, payload) VALUES (?, ?, ?, ?)',
-    );
-    this.#select = db.prepare<[number, number, number], StreamChunk>(
-      'SELECT seq, payload FROM chunks WHERE instance_key = ? AND seq > ? ORDER BY seq LIMIT +?',
-    );
-    this.#measure = db.prepare<[number, number], { chunks: number; bytes: number }>(
-      `SELECT count(*) AS chunks, coalesce(sum(bytes), 0) AS bytes FROM chunks
-       WHERE instance_key = ? AND seq <= ?`,
-    );
-    this.#delete = db.prepare<[number, number]>(
-      'DELETE FROM chunks WHERE instance_key = ? AND seq <= ?',
-    );
-    this.#count = db.prepare<[number, number, number, number]>(
-      `UPDATE jobs SET last_seq = last_seq + ?, waiting_chunks = waiting_chunks + ?,
-         waiting_bytes = waiting_bytes + ?
-       WHERE instance_key = ?`,
-    );
-  }
-
-  streamOf(instanceKey: number): StreamRow | undefined {
-    return this.#selectByKey.get(instanceKey);
-  }
-
-  find({ instanceId, incarnation, sessionId = null }: StreamKey): StreamRow | undefined {
-    return this.#selectById.get({ instanceId, incarnation, sessionId });
-  }
-
-  append({ instanceKey, lastSeq }: StreamRow, chunks: readonly Payload[], bytes: number): void {
-    for (const [index, payload] of chunks.entries()) {
-      this.#insert.run(instanceKey, lastSeq + index + 1, Buffer.byteLength(payload), payload);
-    }
-    this.#count.run(chunks.length, chunks.length, bytes, instanceKey);
-  }
-
-  select(instanceKey: number, after: number, limit: number): readonly StreamChunk[] {
-    return this.#select.all(instanceKey, after, limit);
-  }
-
-  /** Whether there are chunks up to a sequence number. */
-  has(instanceKey: number, upTo: number): boolean {
-    return upTo > 0 && (this.#measure.get(instanceKey, upTo)?.chunks ?? 0) > 0;
-  }
-
-  /** Deletes chunks up to a sequence number. Returns whether there were any. */
-  deleteUpTo(instanceKey: number, upTo: number): boolean {
-    const { chunks, bytes } = this.#measure.get(instanceKey, upTo) ?? { chunks: 0, bytes: 0 };
-    if (chunks === 0) return false;
-    this.#delete.run(instanceKey, upTo);
-    this.#count.run(0, -chunks, -bytes, instanceKey);
-    return true;
-  }
 }

@@ -119,6 +119,7 @@ describe('migrate', () => {
       ['series', 'fa02fcb5b5b31e0f'],
       ['ends', '5a9b5cc7b4c8e551'],
       ['headers', 'd7ee79dc327d76c3'],
+      ['streams', '2cc50133ab78911e'],
       ['state', '2cdbf5e5481cb754'],
     ]);
   });

@@ -18,7 +18,8 @@ import { pause } from './0009-pause.ts';
 import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
-import { state } from './0013-state.ts';
+import { streams } from './0013-streams.ts';
+import { state } from './0014-state.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   series,
   ends,
   headers,
+  streams,
   state,
 ];
 

@@ -20,7 +20,8 @@ export class Metrics {
               (SELECT count(*) FROM instances WHERE paused_at IS NOT NULL) AS pausedInstances,
               (SELECT count(*) FROM paused_definitions) AS pausedDefinitions,
               (SELECT count(*) FROM executions) AS finishedExecutions,
-              (SELECT coalesce(sum(events), 0) FROM pending_reclaims) AS pendingReclaims,
+              (SELECT coalesce(sum(events), 0) FROM pending_reclaims)
+                + (SELECT coalesce(sum(last_seq - first_seq + 1), 0) FROM streams WHERE is_deleted = 1) AS pendingReclaims,
               page_count * page_size AS storageBytes, freelist_count * page_size AS reclaimableBytes
        FROM pragma_page_count, pragma_page_size, pragma_freelist_count`,
     );

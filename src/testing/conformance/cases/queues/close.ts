@@ -117,6 +117,8 @@ export const close: Capability = {
           putSchedule: () => provider.putSchedule({ name: 'a', definition: '', nextAt: null }),
           setSchedulePaused: () => provider.setSchedulePaused('a', true),
           deleteSchedule: () => provider.deleteSchedule('a'),
+          readStream: () =>
+            provider.readStream({ instanceId: 'a', after: 0, limit: 1, maxBytes: 1 }),
           listSchedules: () => provider.listSchedules({ limit: 1 }),
           dueSchedules: () => provider.dueSchedules(1),
           tickSchedules: () => provider.tickSchedules([]),
