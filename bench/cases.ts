@@ -15,7 +15,7 @@ import { massCancel } from './cases/mass-cancel.ts';
 import { rawPostgresHello, rawPostgresSteps } from './cases/raw-postgres.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
 import { startsAfterCancel } from './cases/starts-after-cancel.ts';
-import { sequentialSteps } from './cases/steps.ts';
+import { inlineStepRate, sequentialInlineSteps, sequentialSteps } from './cases/steps.ts';
 import { taskThroughput } from './cases/tasks.ts';
 import { telemetryOverhead } from './cases/telemetry.ts';
 import { timerLateness } from './cases/timers.ts';
@@ -88,6 +88,18 @@ export const cases = {
     title: '10,000 activities in sequence',
     run: sequentialSteps(10_000),
     slow: true,
+  },
+  inlineSteps100: { title: '100 steps of ctx.run() in sequence', run: sequentialInlineSteps(100) },
+  inlineSteps10000: {
+    title: '10,000 steps of ctx.run() in sequence',
+    run: sequentialInlineSteps(10_000),
+    slow: true,
+  },
+  inlineStepRate: { title: '64 orchestrations of 100 steps of ctx.run()', run: inlineStepRate },
+  dbosStepRate: {
+    title: '64 workflows of 100 steps, DBOS',
+    run: onDbos('stepRate', { better: 'more' }),
+    peer: true,
   },
   dbosSteps10000: {
     title: '10,000 steps in sequence, DBOS',

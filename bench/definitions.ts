@@ -26,6 +26,14 @@ export const steps = orchestration('steps', async (ctx, count: number) => {
   return value;
 });
 
+/** Sequential steps of `ctx.run()`. */
+export const inlineSteps = orchestration('inlineSteps', async (ctx, count: number) => {
+  let value = 0;
+  for (let step = 0; step < count; step++)
+    value = await ctx.run('increment', () => Promise.resolve(value + 1));
+  return value;
+});
+
 /** One timer. */
 export const sleeper = orchestration('sleeper', (ctx, ms: number) => ctx.sleep(ms));
 
@@ -46,6 +54,6 @@ export const family = orchestration('family', async (ctx, children: number) => {
 
 /** The definitions of a benchmark worker. */
 export const definitions = {
-  orchestrations: [hello, fanOut, steps, sleeper, waiter, family, leaf],
+  orchestrations: [hello, fanOut, steps, inlineSteps, sleeper, waiter, family, leaf],
   activities: [greet, tenMs, increment],
 };

@@ -35,7 +35,7 @@ const longRun = 10_000;
 
 /** DBOS with several pool sizes: the best of them, per figure. */
 export function onDbos(
-  what: 'hello' | 'latency' | 'steps',
+  what: 'hello' | 'latency' | 'steps' | 'stepRate',
   { better, count = 0 }: { readonly better: 'more' | 'less'; readonly count?: number },
 ): Benchmark {
   const best = better === 'more' ? Math.max : Math.min;

@@ -63,6 +63,13 @@ export const postgresGoals: readonly Goal[] = [
     atMost: 1,
   },
   {
+    what: 'steps of ctx.run(): rate against DBOS',
+    figure: ({ inlineStepRate, dbosStepRate }) =>
+      ratio(inlineStepRate?.['perSecond'], dbosStepRate?.['perSecond']),
+    unit: '×',
+    atLeast: 3,
+  },
+  {
     what: 'tasks: rate against pg-boss',
     figure: ({ tasks, pgBossTasks }) =>
       ratio(tasks?.['ranPerSecond'], pgBossTasks?.['ranPerSecond']),

@@ -52,6 +52,13 @@ export const sqliteGoals: readonly Goal[] = [
     target: 0.5,
   },
   {
+    what: 'steps of ctx.run(): time per step of 10,000 against activities',
+    figure: ({ inlineSteps10000, steps10000 }) =>
+      ratio(inlineSteps10000?.['msPerStep'], steps10000?.['msPerStep']),
+    unit: '×',
+    atMost: 0.6,
+  },
+  {
     what: 'timers: delay, p99',
     figure: ({ timers }) => timers?.['lateP99Ms'],
     unit: 'ms',

@@ -4,6 +4,7 @@ import './require-node.ts';
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
 export type { CallOptions } from './orchestration/call-options.ts';
+export type { StepContext, StepOptions } from './orchestration/steps.ts';
 export { isolatedActivity } from './orchestration/activity.ts';
 export type { IsolatedHandler } from './orchestration/activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
@@ -56,6 +57,7 @@ export type { Headers } from './model/work-item-options.ts';
 export { Perdure } from './perdure.ts';
 export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts';
 export type { Worker } from './runtime/worker.ts';
+export type { DrainOptions, DrainResult } from './runtime/maintenance/drain.ts';
 export type { WorkerOptions } from './runtime/options.ts';
 export type { StateLimits } from './model/values/state.ts';
 export type {

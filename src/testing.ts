@@ -3,6 +3,7 @@ import './require-node.ts';
 // Test environment that skips time
 export { createTestEnvironment } from './testing/test-environment.ts';
 export type { TestEnvironment, TestEnvironmentOptions } from './testing/test-environment.ts';
+export type { EveryPlaceOptions, PlaceRun } from './testing/every-place.ts';
 export { FakeClock } from './testing/fake-clock.ts';
 export type { FakeClockOptions } from './testing/fake-clock.ts';
 

@@ -1,5 +1,5 @@
 /**
- * `node dbos.mjs hello|latency|steps <setup as JSON>`: the same work on DBOS. `setup.poolSize` is the documented
+ * `node dbos.mjs hello|latency|steps|stepRate <setup as JSON>`: the same work on DBOS. `setup.poolSize` is the documented
  * setting for throughput; the caller tries several and takes the best.
  */
 import { DBOS } from '@dbos-inc/dbos-sdk';
@@ -62,7 +62,22 @@ async function measureSteps() {
   return { msPerStep: median(times) };
 }
 
-const measures = { hello: measureHello, latency: measureLatency, steps: measureSteps };
+const stepsPerRun = 100;
+
+async function measureStepRate() {
+  const { perSecond } = await measureRate(quick, 64, async () => {
+    const handle = await DBOS.startWorkflow(steps)(stepsPerRun);
+    check((await handle.getResult()) === stepsPerRun, 'steps');
+  });
+  return { perSecond: perSecond * stepsPerRun };
+}
+
+const measures = {
+  hello: measureHello,
+  latency: measureLatency,
+  steps: measureSteps,
+  stepRate: measureStepRate,
+};
 const measure = measures[what];
 if (measure === undefined) throw new Error(`Unknown measurement ${JSON.stringify(what)}.`);
 

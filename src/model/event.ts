@@ -160,11 +160,19 @@ interface TagsSet extends Operation {
   readonly tags: RecordedTagChanges;
 }
 
+/** The code asked for a patch that this execution has: see `ctx.patched()`. */
+interface PatchMarked extends Recorded {
+  readonly kind: 'patchMarked';
+  readonly id: string;
+}
+
 /** A pending operation was canceled: the loser of a race, a wait that timed out, or an operation of a canceled scope. */
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
-  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached';
+  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step';
+  /** The name of a step, which no earlier event records. */
+  readonly name?: string;
   readonly trigger: CancelTrigger;
   readonly reason: string;
   /** The id of a child to cancel. */
@@ -199,6 +207,31 @@ interface ActivityCanceled extends Recorded, Partial<Ran> {
   readonly reason: string;
   /** The handler still ran after its grace. */
   readonly leaked?: true;
+}
+
+/** The outcome of a step. A step is recorded only with its outcome or its failed attempts. */
+interface StepAnswer extends Recorded, Partial<Ran> {
+  readonly operation: number;
+  readonly name: string;
+}
+
+interface StepCompleted extends StepAnswer {
+  readonly kind: 'stepCompleted';
+  readonly payload: Payload | null;
+}
+
+interface StepFailed extends StepAnswer {
+  readonly kind: 'stepFailed';
+  readonly failure: Failure;
+}
+
+/** An attempt of a step failed. The next one begins at `retryAt`. */
+export interface StepRetried extends StepAnswer {
+  readonly kind: 'stepRetried';
+  /** The number of failed attempts. */
+  readonly attempts: number;
+  readonly failure: Failure;
+  readonly retryAt: number;
 }
 
 /** A cancel of the instance was requested. */
@@ -300,6 +333,7 @@ export type CommandEvent =
   | ChunkEmitted
   | StateSet
   | TagsSet
+  | PatchMarked
   | OperationWithdrawn;
 
 /** An event from outside. Applied to the code in order, one at a time. */
@@ -307,6 +341,9 @@ export type IncomingEvent =
   | ActivityCompleted
   | ActivityFailed
   | ActivityCanceled
+  | StepCompleted
+  | StepFailed
+  | StepRetried
   | TimerFired
   | EventReceived
   | ChildCompleted
@@ -353,12 +390,14 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   chunkEmitted: [operationField],
   stateSet: [operationField, ['key', isText]],
   tagsSet: [operationField, tagChangesField],
+  patchMarked: [['id', isText]],
   operationWithdrawn: [
     ['target', isCount],
     targetKindField,
     triggerField,
     reasonField,
     ['childId', isTextOrAbsent],
+    ['name', isTextOrAbsent],
   ],
 };
 
@@ -371,6 +410,16 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   activityCompleted: [operationField, ...ranFields],
   activityFailed: [operationField, failureField, ...ranFields],
   activityCanceled: [operationField, triggerField, reasonField, ...ranFields],
+  stepCompleted: [operationField, nameField, ...ranFields],
+  stepFailed: [operationField, nameField, failureField, ...ranFields],
+  stepRetried: [
+    operationField,
+    nameField,
+    failureField,
+    ['attempts', isCount],
+    ['retryAt', isTime],
+    ...ranFields,
+  ],
   timerFired: [operationField],
   eventReceived: [nameField],
   childCompleted: [operationField],
@@ -417,6 +466,8 @@ export function isEventKind(kind: string): kind is HistoryEvent['kind'] {
 export const finishedAnswers: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
   'activityCompleted',
   'activityFailed',
+  'stepCompleted',
+  'stepFailed',
   'timerFired',
   'childCompleted',
   'childFailed',

@@ -82,6 +82,8 @@ export function moveCut(events: readonly HistoryEvent[], count: number): number 
   if (!('operation' in answer) || !finishedAnswers.has(answer.kind)) {
     return count;
   }
+  // No event records when a step was issued, so that its turn cannot be told from earlier ones of the same time.
+  if (answer.kind === 'stepCompleted' || answer.kind === 'stepFailed') return count;
   // Two turns can have the same time. No turn answers an operation that it issued itself.
   let first = next;
   for (let index = next - 1; index > 0; index--) {
@@ -247,9 +249,12 @@ export function redeliver(
     }
     const isCompleted =
       event.kind === 'activityCompleted' ||
+      event.kind === 'stepCompleted' ||
       event.kind === 'childCompleted' ||
       event.kind === 'detachedConfirmed';
-    if (!isCompleted || !waiting.has(event.operation)) continue;
+    if (!isCompleted) continue;
+    // A step is open without an event. The code drops an answer that it does not wait for.
+    if (event.kind !== 'stepCompleted' && !waiting.has(event.operation)) continue;
     answered.add(event.operation);
     const { at: _, ...answer } = event;
     messages.push({ ...answer, executionId });
@@ -261,6 +266,8 @@ const inputs: ReadonlySet<HistoryEvent['kind']> = new Set([
   'activityCompleted',
   'activityFailed',
   'activityCanceled',
+  'stepCompleted',
+  'stepFailed',
   'timerFired',
   'eventReceived',
   'childCompleted',

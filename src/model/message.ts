@@ -14,6 +14,7 @@ import {
   failureField,
   isCount,
   isTextOrNull,
+  isTime,
   nameField,
   parentField,
   reasonField,
@@ -64,6 +65,28 @@ interface ActivityCanceledMessage extends Completion, Partial<Ran> {
   readonly trigger: CancelTrigger;
   readonly reason: string;
   readonly leaked?: true;
+}
+
+interface StepMessage extends Completion, Partial<Ran> {
+  readonly name: string;
+}
+
+/** The outcome of a step. Never stored: a turn in memory applies it. */
+interface StepCompletedMessage extends StepMessage {
+  readonly kind: 'stepCompleted';
+  readonly payload: Payload | null;
+}
+
+interface StepFailedMessage extends StepMessage {
+  readonly kind: 'stepFailed';
+  readonly failure: Failure;
+}
+
+interface StepRetriedMessage extends StepMessage {
+  readonly kind: 'stepRetried';
+  readonly attempts: number;
+  readonly failure: Failure;
+  readonly retryAt: number;
 }
 
 interface ChildCanceledMessage extends Completion {
@@ -129,6 +152,9 @@ export type Message =
   | ActivityCompletedMessage
   | ActivityFailedMessage
   | ActivityCanceledMessage
+  | StepCompletedMessage
+  | StepFailedMessage
+  | StepRetriedMessage
   | TimerFiredMessage
   | ChildCompletedMessage
   | ChildFailedMessage
@@ -144,6 +170,9 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
   'activityCompleted',
   'activityFailed',
   'activityCanceled',
+  'stepCompleted',
+  'stepFailed',
+  'stepRetried',
   'timerFired',
   'childCompleted',
   'childFailed',
@@ -166,6 +195,9 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   activityCompleted: [],
   activityFailed: [failureField],
   activityCanceled: [triggerField, reasonField],
+  stepCompleted: [nameField],
+  stepFailed: [nameField, failureField],
+  stepRetried: [nameField, failureField, ['attempts', isCount], ['retryAt', isTime]],
   timerFired: [],
   childCompleted: [],
   childFailed: [failureField],
@@ -193,6 +225,17 @@ export interface StoredMessage {
   readonly payload: Payload | null;
 }
 
+/**
+ * The operation of the timer that an instance has while a worker runs its steps. It is due immediately: when the worker
+ * dies, it makes the instance claimable at the end of the lease.
+ */
+export const stepGuardOperation = 0;
+
+/** Whether a message only asks for the steps of its instance to be run. */
+export function isStepGuard({ kind, operation }: StoredMessage): boolean {
+  return kind === 'timerFired' && operation === stepGuardOperation;
+}
+
 /** Encodes a message for a store. */
 export function encodeMessage(message: Message): StoredMessage {
   const {
@@ -207,6 +250,7 @@ export function encodeMessage(message: Message): StoredMessage {
 
 /** Decodes a stored message. Throws `UNDECODABLE` for an invalid one. */
 export function decodeMessage(stored: StoredMessage): Message {
+  if (isStepGuard(stored)) return { kind: 'wake' };
   const checks = checksByKind.get(stored.kind);
   const fields = checks && decodeFields(stored.data, checks);
   const addressed =

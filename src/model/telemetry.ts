@@ -51,7 +51,7 @@ export interface TracedInstance {
 
 /** An attempt whose handler is about to be called. */
 export interface TracedAttempt {
-  readonly kind: 'activity' | 'task' | 'onFail';
+  readonly kind: 'activity' | 'task' | 'onFail' | 'step';
   readonly name: string;
   readonly instanceId: string;
   readonly executionId: number;

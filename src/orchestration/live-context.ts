@@ -21,6 +21,7 @@ import {
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
 import { LiveState } from './state-context.ts';
+import { checkStep, type StepContext, type StepOptions } from './steps.ts';
 import type {
   ChildOptions,
   DetachedOptions,
@@ -121,6 +122,15 @@ export class LiveContext implements OrchestrationContext {
       // The history may record this message, and replay compares it: do not change its text.
       message: `Activity '${name}' did not finish within ${chosen.timeoutMs} ms, its timeout.`,
     });
+  }
+
+  run<Out>(
+    name: string,
+    body: (step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out> {
+    const step = checkStep(name, body, options);
+    return this.#code.commands.runStep(step) as DurablePromise<Out>;
   }
 
   sleep(duration: Duration): DurablePromise<void> {
@@ -261,6 +271,14 @@ export class LiveContext implements OrchestrationContext {
 
   setTags(tags: TagChanges): void {
     this.#code.commands.setTags(checkTagChanges(tags, 'ctx.setTags()'));
+  }
+
+  patched(id: string): boolean {
+    return this.#code.patches.has(checkName(id, 'Patch id'));
+  }
+
+  deprecatePatch(id: string): void {
+    this.#code.patches.has(checkName(id, 'Patch id'));
   }
 
   now(): number {

@@ -5,6 +5,7 @@ import type { TagChanges, Tags } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
+import type { StepContext, StepOptions } from './steps.ts';
 
 /** Options of `ctx.child`. */
 export interface ChildOptions {
@@ -111,6 +112,17 @@ export interface OrchestrationContext<Input = unknown> {
   ): DurablePromise<Out>;
   call(activity: string, input?: unknown, options?: CallOptions): DurablePromise<unknown>;
 
+  /**
+   * Runs a step: a closure in the worker that runs this turn. Its result is recorded. A closure whose result was not
+   * recorded, because its process died, runs again: at least once. Rejects with code `STEP_FAILED` if it fails, with its
+   * error as `cause`. The closure must not use `ctx`. Names may repeat: the order of the calls tells steps apart.
+   */
+  run<Out>(
+    name: string,
+    body: (step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out>;
+
   /** Waits for a duration. The timer is durable. */
   sleep(duration: Duration): DurablePromise<void>;
   /** Waits until a time: a Date, or milliseconds since the epoch. Resolves immediately if it has passed. */
@@ -205,6 +217,16 @@ export interface OrchestrationContext<Input = unknown> {
    * At most 16, names of 64 bytes, values of 256 bytes. Throws `INVALID_OPTION`.
    */
   setTags(tags: TagChanges): void;
+  /**
+   * Whether this execution has the patch `id`. True for executions that reach the call for the first time, and for replays
+   * of those; false for older ones. Records a marker.
+   */
+  patched(id: string): boolean;
+  /**
+   * Keeps replaying executions that recorded the patch `id`, after the code before it was removed. Remove the call once no
+   * such execution is left.
+   */
+  deprecatePatch(id: string): void;
   /** The deterministic time, in milliseconds since the epoch. It advances with recorded events. */
   now(): number;
   /** Like `Math.random()`, but deterministic in replay. */

@@ -75,7 +75,13 @@ const wait: Check = variants<Wait['kind']>('kind', {
     expiresAt: optional(number),
     dedupeKey: optional(text),
   }),
-  timer: fields<TimerWait>({ kind: text, operation: number, fireAt: number }),
+  timer: fields<TimerWait>({
+    kind: text,
+    operation: number,
+    fireAt: number,
+    step: optional(text),
+    lastFailure: optional(failureSummary),
+  }),
   event: fields<EventWait>({
     kind: text,
     operation: number,

@@ -11,6 +11,7 @@ import {
   type RecordedTagChanges,
   type Tags,
 } from '../model/values/tags.ts';
+import { StepCall, type StepBody, type StepSettings } from './step-call.ts';
 import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
 import { DurablePromise } from './durable-promise.ts';
 import {
@@ -110,6 +111,22 @@ export class Commands implements OperationOwner {
         ...(options !== undefined && { options }),
       }),
     );
+    this.#table.add(operation);
+    return operation.promise;
+  }
+
+  /** Issues a step. It is recorded with its outcome: its worker runs the closure after the turn. */
+  runStep(call: {
+    readonly name: string;
+    readonly body: StepBody;
+    readonly settings: StepSettings;
+  }): DurablePromise<unknown> {
+    const { name, body, settings } = call;
+    const scope = this.#host.enter('step', name);
+    const rejected = this.#rejectIfEnded(scope);
+    if (rejected !== undefined) return rejected;
+    const step = new StepCall(body, settings, this.#host.nowMs);
+    const operation = this.#open({ kind: 'step', name, scope, step });
     this.#table.add(operation);
     return operation.promise;
   }
@@ -276,6 +293,7 @@ export class Commands implements OperationOwner {
       target: operation.id,
       targetKind: operation.kind,
       ...withdrawal,
+      ...(operation.kind === 'step' && { name: operation.name }),
       ...(operation.kind === 'child' && childId !== undefined && { childId }),
       ...(operation.cancellation === 'abandon' && { abandoned: true }),
     });

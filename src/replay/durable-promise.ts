@@ -3,7 +3,8 @@ import type { Withdrawal } from './cancellation/cancel-scope.ts';
 
 /** The source of a durable promise: an operation, a group of them, or a scope. */
 export interface DurableSource {
-  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'group' | 'scope';
+  readonly kind:
+    'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'group' | 'scope';
   withdraw(withdrawal: Withdrawal): void;
 }
 

@@ -77,9 +77,13 @@ export interface TurnResult {
   readonly bufferedEvents?: number;
   /** Set if the last event is a failure such as a stray await, which a replay may not reproduce. */
   readonly isBreakage?: true;
+  /** Whether a step has no outcome and is not between two attempts. */
+  readonly dueSteps?: true;
   /** Operations that the code never awaited, if it returned or continued as new. Absent: none. */
   readonly neverAwaited?: readonly string[];
 }
+
+const none: ReadonlyMap<number, Operation> = new Map();
 
 // About 3 ms of replay.
 const eventsBetweenYields = 1_000;
@@ -101,8 +105,8 @@ export class Execution implements Recorder {
   constructor(options: LiveCodeOptions) {
     guardUnhandledRejections();
     this.#subject = options;
-    this.#check = new HistoryCheck(options);
     this.#code = new LiveCode(options, this);
+    this.#check = new HistoryCheck(options, (operation) => this.#code.pendingSteps.get(operation));
   }
 
   /** The worker's record of the execution, for code that runs in its scope. */
@@ -133,6 +137,11 @@ export class Execution implements Recorder {
   /** Whether a cancel was requested. */
   get isCanceling(): boolean {
     return this.#code.ending.cancel !== undefined;
+  }
+
+  /** The steps without an outcome, by operation, in call order. None after the end. */
+  get pendingSteps(): ReadonlyMap<number, Operation> {
+    return this.ended ? none : this.#code.pendingSteps;
   }
 
   get isReplaying(): boolean {
@@ -194,6 +203,7 @@ export class Execution implements Recorder {
         events,
         ...(bufferedEvents !== before && { bufferedEvents }),
         ...(isBreakage && { isBreakage }),
+        ...(this.#hasDueSteps(params.nowMs) && { dueSteps: true }),
         ...this.#neverAwaited(last),
       };
     } finally {
@@ -252,6 +262,13 @@ export class Execution implements Recorder {
     return this.#code.start(event);
   }
 
+  #hasDueSteps(nowMs: number): boolean {
+    for (const { step } of this.pendingSteps.values()) {
+      if (step?.retryAt === undefined || step.retryAt <= nowMs) return true;
+    }
+    return false;
+  }
+
   #neverAwaited(last: HistoryEvent | undefined): Pick<TurnResult, 'neverAwaited'> {
     if (last === undefined || !this.ended) return {};
     const neverAwaited = this.#code.neverAwaited(last as TerminalEvent);
@@ -288,7 +305,12 @@ export class Execution implements Recorder {
       if (breakage.isBroken && (await breakage.isConfirmed())) break;
       batch.advance();
       const event = batch.toEvent(message, at);
-      if (event === undefined || !this.#code.accepts(event)) continue;
+      if (event === undefined) continue;
+      if (!this.#code.accepts(event)) {
+        // The back-off of a step has ended. Its outcome is recorded, not the timer.
+        if (event.kind === 'timerFired') this.pendingSteps.get(event.operation)?.step?.due();
+        continue;
+      }
       this.#append(event);
       await this.#code.deliver(event);
     }

@@ -22,7 +22,7 @@ import {
 } from '../model/values/state.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
-import { Breakage, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
+import { Breakage, insideStep, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
 import {
   CancelScope,
   isCancellation,
@@ -38,8 +38,9 @@ import { DeterministicRandom } from './deterministic-random.ts';
 import { DurablePromise } from './durable-promise.ts';
 import { Ending, toThrown } from './ending.ts';
 import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
+import { Patches } from './patches.ts';
 import { OperationTable, neverAwaited, type Operation } from './operations.ts';
-import { currentScope, runInScope } from './cancellation/scope.ts';
+import { currentScope, currentStep, runInScope } from './cancellation/scope.ts';
 
 export interface LiveCodeOptions {
   readonly instanceId: string;
@@ -89,6 +90,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   /** The commands of the code; the author's context is built on them. */
   readonly commands: Commands;
   readonly scopes: Scopes;
+  readonly patches: Patches;
   readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
@@ -125,6 +127,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.breakage = new Breakage(options.onBroken);
     this.commands = new Commands(this, this.#table);
     this.scopes = new Scopes(this, this.commands);
+    this.patches = new Patches(this);
     this.ending = new Ending(this.#root, this.#table);
   }
 
@@ -174,6 +177,10 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     return this.#inherited.at(-1)?.events ?? 0;
   }
 
+  get isPastInherited(): boolean {
+    return this.#inherited.length > 0 && this.#recorder.nextEventId > this.inheritedEvents;
+  }
+
   get isInherited(): boolean {
     return this.#inherited.length > 0 && this.#recorder.nextEventId <= this.inheritedEvents;
   }
@@ -207,8 +214,15 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#window.open();
     if (event.kind === 'eventReceived') this.#table.receive(event.name, event.payload);
     else if (event.kind === 'cancelRequested') this.ending.requestCancel(event);
-    else this.#table.apply(event);
+    else this.#table.apply(event, this.#isCopied);
     return this.#window.drain();
+  }
+
+  /** Whether the event that is applied was copied by a retry or a fork. */
+  get #isCopied(): boolean {
+    return (
+      this.#inherited.length > 0 && this.#recorder.nextEventId - 1 <= this.inheritedEvents
+    );
   }
 
   /** Whether the event can be applied now (R4). */
@@ -216,6 +230,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     if (event.kind === 'eventReceived') return true;
     if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
     return this.#table.isAnswerable(event);
+  }
+
+  /** The steps without an outcome, by operation, in call order. */
+  get pendingSteps(): ReadonlyMap<number, Operation> {
+    return this.#table.steps;
   }
 
   /** The number of buffered external events. */
@@ -295,6 +314,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   enter(what: string, name = ''): CancelScope {
     const scope = currentScope();
     if (!this.#window.isOpen || scope?.execution !== this) {
+      const step = currentStep();
+      if (step !== undefined) throw insideStep(describe(what, name), step);
       throw this.#addStray(`${describe(what, name)} was called`);
     }
     return scope as CancelScope;

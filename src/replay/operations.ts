@@ -1,13 +1,15 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent } from '../model/event.ts';
-import { CanceledError, FailedError, PerdureError } from '../model/failures/errors.ts';
+import { CanceledError, FailedError, PerdureError, type ErrorCode } from '../model/failures/errors.ts';
 import { isEndedBy, toError, type Failure } from '../model/failures/failure.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
 import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
 import { Deferred, DurablePromise, type DurableSource } from './durable-promise.ts';
 import { EventInbox } from './event-inbox.ts';
 
-export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached';
+import type { StepCall } from './step-call.ts';
+
+export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step';
 
 /** Withdraws operations and records it. */
 export interface OperationOwner {
@@ -23,6 +25,8 @@ export interface OperationOptions {
   readonly owner: OperationOwner;
   readonly cancellation?: CancellationType | undefined;
   readonly childId?: string | undefined;
+  /** Of a step: its closure and its attempts. */
+  readonly step?: StepCall | undefined;
   /** Whether a retry or a fork copied the event that issued it. */
   readonly isInherited: boolean;
   /** Converts the payload of an event to the value of its wait. Throws if the payload is invalid. */
@@ -39,6 +43,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   readonly scope: CancelScope;
   readonly cancellation: CancellationType;
   readonly childId: string | undefined;
+  readonly step: StepCall | undefined;
   readonly isInherited: boolean;
   /** Why a `wait` operation was withdrawn, while its answer is outstanding. */
   withdrawal: Withdrawal | undefined;
@@ -55,6 +60,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
     this.scope = options.scope;
     this.cancellation = options.cancellation ?? 'request';
     this.childId = options.childId;
+    this.step = options.step;
     this.isInherited = options.isInherited;
     this.#owner = options.owner;
     this.#parse = options.parse;
@@ -87,6 +93,9 @@ const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   activityCompleted: 'activity',
   activityFailed: 'activity',
   activityCanceled: 'activity',
+  stepCompleted: 'step',
+  stepFailed: 'step',
+  stepRetried: 'step',
   timerFired: 'timer',
   childCompleted: 'child',
   childFailed: 'child',
@@ -109,6 +118,7 @@ const resultBytes = 128;
 export class OperationTable {
   readonly inbox = new EventInbox();
   readonly #pending = new Map<number, Operation>();
+  readonly #steps = new Map<number, Operation>();
   readonly #unawaited = new Unawaited();
   #mustAnswer = 0;
   #resultBytes = 0;
@@ -116,6 +126,11 @@ export class OperationTable {
   /** The number of outstanding operations. */
   get size(): number {
     return this.#pending.size;
+  }
+
+  /** The steps without an outcome, by operation, in call order. */
+  get steps(): ReadonlyMap<number, Operation> {
+    return this.#steps;
   }
 
   /** Whether a `wait` operation is outstanding, so that the execution cannot end yet (R17). */
@@ -145,11 +160,13 @@ export class OperationTable {
   /** Adds an operation that its scope neither withdraws nor waits for. */
   addUnscoped(operation: Operation): void {
     this.#pending.set(operation.id, operation);
+    if (operation.kind === 'step') this.#steps.set(operation.id, operation);
     if (operation.cancellation === 'wait') this.#mustAnswer += 1;
   }
 
   remove(operation: Operation): void {
     this.#pending.delete(operation.id);
+    if (operation.kind === 'step') this.#steps.delete(operation.id);
     if (operation.cancellation === 'wait') this.#mustAnswer -= 1;
     if (operation.kind === 'event') this.inbox.forget(operation);
     operation.scope.remove(operation);
@@ -169,17 +186,28 @@ export class OperationTable {
   }
 
   /** Whether an answer has an outstanding operation of its kind (R4). */
-  isAnswerable(answer: { readonly kind: string; readonly operation: number }): boolean {
+  isAnswerable(answer: {
+    readonly kind: string;
+    readonly operation: number;
+    readonly name?: string;
+  }): boolean {
     const operation = this.#pending.get(answer.operation);
-    return operation !== undefined && isAnswerTo(operation, answer);
+    if (operation === undefined || !isAnswerTo(operation, answer)) return false;
+    // No earlier event records the name of a step.
+    return operation.kind !== 'step' || operation.name === answer.name;
   }
 
-  /** Settles the operation of an answer. */
-  apply(event: AnswerEvent): void {
+  /** Settles the operation of an answer. `isCopied`: a retry or a fork copied the event. */
+  apply(event: AnswerEvent, isCopied = false): void {
     const operation = this.#pending.get(event.operation);
     if (operation === undefined) return;
     switch (event.kind) {
+      case 'stepRetried':
+        // A retry or a fork begins with fresh attempts.
+        if (!isCopied) operation.step?.retried(event.attempts, event.retryAt);
+        return;
       case 'activityCompleted':
+      case 'stepCompleted':
       case 'childCompleted':
         this.#count(event.payload);
         operation.resolve(decodePayload(event.payload));
@@ -188,6 +216,7 @@ export class OperationTable {
         operation.resolve(undefined);
         break;
       case 'activityFailed':
+      case 'stepFailed':
       case 'childFailed':
         operation.reject(toFailedError(operation, event.failure));
         break;
@@ -231,13 +260,18 @@ function toCanceled(operation: Operation, canceled: Withdrawal): CanceledError {
     : toCanceledError({ trigger, reason });
 }
 
+const failures = {
+  activity: { what: 'Activity', general: 'ACTIVITY_FAILED' },
+  child: { what: 'Child orchestration', general: 'CHILD_FAILED' },
+  step: { what: 'Step', general: 'STEP_FAILED' },
+} as const satisfies Partial<Record<OperationKind, { what: string; general: ErrorCode }>>;
+
 // Histories record the message of an error that the code rethrows, and a replay compares it: do not change the text.
 function toFailedError(operation: Operation, failure: Failure): FailedError {
-  const isActivity = operation.kind === 'activity';
-  const general = isActivity ? 'ACTIVITY_FAILED' : 'CHILD_FAILED';
+  const { what, general } = failures[operation.kind as keyof typeof failures];
   return new FailedError({
     code: isEndedBy(failure, 'TIMEOUT', 'POISON') ? failure.code : general,
-    message: `${isActivity ? 'Activity' : 'Child orchestration'} '${operation.name}' failed: ${failure.message}`,
+    message: `${what} '${operation.name}' failed: ${failure.message}`,
     subject: operation.name,
     failure,
     cause: toError(failure),

@@ -28,6 +28,8 @@ export interface WorkerOptions {
   readonly name?: string;
   /** Maximum concurrent activities and tasks. Default: 100. */
   readonly activityConcurrency?: number;
+  /** Maximum concurrent steps of `ctx.run()`. Default: 100. */
+  readonly stepConcurrency?: number;
   /** Maximum instances claimed in one fetch. Default: 256. */
   readonly orchestrationBatch?: number;
   /** Lease of a claimed activity or task. Default: 30 s; at least 50 ms. */
@@ -93,6 +95,7 @@ export interface WorkerOptions {
 export interface ResolvedOptions {
   readonly name: string;
   readonly activityConcurrency: number;
+  readonly stepConcurrency: number;
   readonly orchestrationBatch: number;
   readonly activityLeaseMs: number;
   readonly orchestrationLeaseMs: number;
@@ -143,6 +146,7 @@ export function resolveOptions(
   return {
     name: checkName(options.name ?? `${hostname()}-${process.pid}`, 'Worker name'),
     activityConcurrency: whole('activityConcurrency', options.activityConcurrency ?? 100, 1),
+    stepConcurrency: whole('stepConcurrency', options.stepConcurrency ?? 100, 1),
     orchestrationBatch: whole('orchestrationBatch', options.orchestrationBatch ?? 256, 1),
     activityLeaseMs,
     orchestrationLeaseMs,

@@ -4,6 +4,7 @@
  * - turns/orchestration-dispatcher, turns/turn-runner: claim instances and run their turns (slow path)
  * - activities/work-fetcher, activities/activity-dispatcher, activities/activity-run: claim work and run handlers
  * - turns/completions: commits outcomes, with the next turn of a warm instance (fast path)
+ * - steps/step-holder, steps/step-run: keep the claim on an instance and run its steps
  * - leases/leases: renews the claims
  * - leases/worker-registration: lists the worker, and takes over the claims of dead processes
  * A task run passes only work-fetcher, activity-dispatcher, activity-run and completions.
@@ -38,7 +39,14 @@ import { LateResults } from './activities/late-results.ts';
 import { Leases } from './leases/leases.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './turns/orchestration-dispatcher.ts';
+import { StepHolder } from './steps/step-holder.ts';
 import { WorkerRegistration } from './leases/worker-registration.ts';
+import {
+  readDrainOptions,
+  untilDrained,
+  type DrainOptions,
+  type DrainResult,
+} from './maintenance/drain.ts';
 import { Reclaimer } from './maintenance/reclaimer.ts';
 import { SeriesCounters } from './maintenance/series-counters.ts';
 import { SeriesWriter } from './maintenance/series-writer.ts';
@@ -86,6 +94,7 @@ export class Worker {
   readonly #context: WorkerContext;
   readonly #options: ResolvedOptions;
   readonly #cache: WarmCache;
+  readonly #slots: Slots;
   readonly #backpressure: StreamBackpressure;
   readonly #watchdog: WatchdogRegistration;
   readonly #activityLeases: Leases<ActivityRun>;
@@ -93,6 +102,7 @@ export class Worker {
   readonly #completions: Completions;
   readonly #activities: ActivityDispatcher;
   readonly #orchestrations: OrchestrationDispatcher;
+  readonly #steps: StepHolder;
   readonly #firstTurns: FirstTurns;
   readonly #reclaimer: Reclaimer;
   readonly #unclaimedWork: UnclaimedWorkWatch;
@@ -119,12 +129,14 @@ export class Worker {
     this.#backpressure = new StreamBackpressure(clock);
     this.#watchdog = new WatchdogRegistration(this.#context);
     const slots = new Slots(options.activityConcurrency);
+    this.#slots = slots;
     const leaked = new LeakedHandlers();
     const turnParts = this.#createTurnParts(slots);
     this.#activityLeases = this.#createActivityLeases();
     this.#orchestrationLeases = this.#createOrchestrationLeases();
     this.#completions = this.#createCompletions(turnParts);
     this.#activities = this.#createActivityDispatcher(slots, leaked);
+    this.#steps = new StepHolder({ ...turnParts, leaked });
     this.#orchestrations = this.#createOrchestrationDispatcher(turnParts);
     this.#firstTurns = new FirstTurns(turnParts);
     this.#reclaimer = new Reclaimer(this.#context);
@@ -233,6 +245,7 @@ export class Worker {
       ...turnParts,
       leases: this.#orchestrationLeases,
       runner: new TurnRunner(turnParts),
+      hold: (...claim) => this.#steps.hold(...claim),
       timerTurns: new TimerTurns(turnParts),
       onPoll: () => {
         this.#reclaimer.runIfDue();
@@ -278,6 +291,33 @@ export class Worker {
     return this.#stopping;
   }
 
+  /**
+   * Works until no due work is left for this worker, at most `maxMs`; then stops it. For functions that a platform ends after a
+   * time. Timers and retries that are not due stay in the store.
+   */
+  async drain(options: DrainOptions): Promise<DrainResult> {
+    const { maxMs } = readDrainOptions(options);
+    const { provider, clock } = this.#context;
+    const { orchestrations, activities, tasks } = definitionsOf(this.#context);
+    const names = {
+      orchestration: new Set(orchestrations.map(({ name }) => name)),
+      activity: new Set(activities),
+      task: new Set(tasks),
+    };
+    const ended = new AbortController();
+    void this.stopped.then(() => ended.abort());
+    const isDrained = await untilDrained({
+      provider,
+      clock,
+      maxMs,
+      signal: ended.signal,
+      isOwn: ({ kind, name }) => names[kind].has(name),
+      isWorking: () => this.#slots.taken > 0,
+    });
+    await this.stop();
+    return { isDrained };
+  }
+
   async #stop(): Promise<void> {
     // Producers stop before their consumers, so that no part claims work for one that has stopped.
     const swept = this.#sweeper?.stop();
@@ -285,6 +325,7 @@ export class Worker {
     await this.#sessions.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
+    await this.#steps.stop();
     await this.#activities.stop();
     await this.#completions.drained();
     await this.#activities.released();
@@ -333,6 +374,7 @@ export class Worker {
       this.#registration.changedElsewhere();
     }
     this.#scheduler.onHint(hint);
+    this.#steps.onHint(hint);
     this.#backpressure.onHint(hint);
     // Otherwise an instance that another process ended would stay cached until it is evicted for space.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);

@@ -7,6 +7,16 @@ import { toMs, type Duration } from '../model/values/duration.ts';
 import { Perdure, type StartWorkerOptions } from '../perdure.ts';
 import { openSqlite } from '../providers/sqlite/provider.ts';
 import { testOptions, type TestOptions } from '../runtime/test-options.ts';
+import type { OrchestrationRef } from '../model/definition.ts';
+import type { StartArguments } from '../client/starting/start-request.ts';
+import { isTerminal } from '../model/status.ts';
+import {
+  runAtEveryPlace,
+  type EveryPlaceOptions,
+  type Fault,
+  type FaultyRun,
+} from './every-place.ts';
+import { CrashingWorker } from './crashing-worker.ts';
 import { FakeClock } from './fake-clock.ts';
 import { watchClaims, type WatchedProvider } from './watch-claims.ts';
 
@@ -34,13 +44,16 @@ export class TestEnvironment {
   readonly clock: FakeClock;
   readonly #perdure: Perdure;
   readonly #watched: WatchedProvider;
+  readonly #options: TestEnvironmentOptions;
   #lastSkip: Promise<unknown> = Promise.resolve();
 
   constructor(parts: {
     readonly clock: FakeClock;
     readonly perdure: Perdure;
     readonly watched: WatchedProvider;
+    readonly options: TestEnvironmentOptions;
   }) {
+    this.#options = parts.options;
     this.clock = parts.clock;
     this.#perdure = parts.perdure;
     this.#watched = parts.watched;
@@ -81,6 +94,48 @@ export class TestEnvironment {
     while (skipped);
     if (until > this.clock.now()) await this.clock.advanceTo(until);
     await this.settle();
+  }
+
+  /**
+   * Runs an orchestration once per commit of its worker, each time on a new store, and cancels the instance there. Checks
+   * `expect` after each run. Returns the number of runs.
+   */
+  cancelAtEveryAwait<Input>(
+    orchestration: OrchestrationRef<Input>,
+    input: NoInfer<Input>,
+    options: EveryPlaceOptions<TestEnvironment, Handle>,
+  ): Promise<number> {
+    const run = { start: startOf(orchestration, input), drive: options.drive };
+    return runAtEveryPlace({
+      method: 'cancelAtEveryAwait()',
+      what: 'a cancel',
+      moments: ['afterCommit'],
+      options,
+      run: (fault) =>
+        runWithFault(this.#options, { ...run, fault }, (env) =>
+          env.client.cancel(faultyId, { reason: 'cancelAtEveryAwait()' }),
+        ),
+    });
+  }
+
+  /**
+   * Runs an orchestration twice per commit of its worker, each time on a new store: the worker dies before the commit, and
+   * after it. Another worker then takes over. Checks `expect` after each run. Returns the number of runs. Handlers that run at
+   * the crash run to their end, and run again: as after a crash right before their ack.
+   */
+  crashAtEveryEvent<Input>(
+    orchestration: OrchestrationRef<Input>,
+    input: NoInfer<Input>,
+    options: EveryPlaceOptions<TestEnvironment, Handle>,
+  ): Promise<number> {
+    const run = { start: startOf(orchestration, input), drive: options.drive };
+    return runAtEveryPlace({
+      method: 'crashAtEveryEvent()',
+      what: 'a crash',
+      moments: ['beforeCommit', 'afterCommit'],
+      options,
+      run: (fault) => runWithFault(this.#options, { ...run, fault }, (_env, crash) => crash()),
+    });
   }
 
   /** Stops the worker and closes the store. */
@@ -127,26 +182,107 @@ export class TestEnvironment {
 export async function createTestEnvironment(
   options: TestEnvironmentOptions,
 ): Promise<TestEnvironment> {
-  const { startAt, alwaysReplay = true, fastPaths, ...workerOptions } = options;
-  const clock = new FakeClock(startAt === undefined ? {} : { startAt: Number(startAt) });
+  const clock = newClock(options);
   const watched = watchClaims(await openSqlite({ path: ':memory:', clock }));
   const perdure = await Perdure.open(watched.provider, { clock });
   try {
-    await perdure.startWorker({
-      // Fails the test if the code is nondeterministic.
-      onNondeterminism: 'fail',
-      onUnawaited: 'fail',
-      // The clock does not advance during `close`, so a grace would never end.
-      shutdownGrace: 0,
-      ...workerOptions,
-      ...testOptions({ alwaysReplay, fastPaths }),
-      pollInterval: pollIntervalMs,
-    });
+    await perdure.startWorker(toWorkerOptions(options));
   } catch (error) {
     await perdure.close();
     throw error;
   }
-  return new TestEnvironment({ clock, perdure, watched });
+  return new TestEnvironment({ clock, perdure, watched, options });
+}
+
+function newClock({ startAt }: TestEnvironmentOptions): FakeClock {
+  return new FakeClock(startAt === undefined ? {} : { startAt: Number(startAt) });
+}
+
+function toWorkerOptions(options: TestEnvironmentOptions): StartWorkerOptions {
+  const { startAt: _startAt, alwaysReplay = true, fastPaths, ...workerOptions } = options;
+  return {
+    // Fails the test if the code is nondeterministic.
+    onNondeterminism: 'fail',
+    onUnawaited: 'fail',
+    // The clock does not advance during `close`, so a grace would never end.
+    shutdownGrace: 0,
+    ...workerOptions,
+    ...testOptions({ alwaysReplay, fastPaths }),
+    pollInterval: pollIntervalMs,
+  };
+}
+
+const faultyId = 'instance';
+
+function startOf<Input>(orchestration: OrchestrationRef<Input>, input: NoInfer<Input>) {
+  const args = [input, { id: faultyId }] as unknown as StartArguments<Input>;
+  return (client: LocalClient): Promise<Handle> => client.start(orchestration, ...args);
+}
+
+interface FaultyStart {
+  readonly start: (client: LocalClient) => Promise<Handle>;
+  readonly drive: EveryPlaceOptions<TestEnvironment, Handle>['drive'];
+  readonly fault: Fault;
+}
+
+/** Starts an instance on a new store, applies the fault at its place, and waits until the instance has ended. */
+async function runWithFault(
+  options: TestEnvironmentOptions,
+  { start, drive, fault }: FaultyStart,
+  apply: (env: TestEnvironment, crash: () => void) => unknown,
+): Promise<FaultyRun> {
+  const clock = newClock(options);
+  const store = await openSqlite({ path: ':memory:', clock });
+  const worker = new CrashingWorker(store, clock, toWorkerOptions(options));
+  const outside = watchClaims(store);
+  // The client is another process, which survives the fault.
+  const perdure = await Perdure.open(outside.provider, { clock });
+  const watched = bothOf(outside, worker);
+  const env = new TestEnvironment({ clock, perdure, watched, options });
+  let [writes, reached] = [0, false];
+  worker.onWrite = async (moment) => {
+    if (moment === 'beforeCommit') writes += 1;
+    if (reached || moment !== fault.moment || writes !== fault.write) return;
+    const [record] = await store.getInstances([faultyId]);
+    if (record === undefined || isTerminal(record.status)) return;
+    reached = true;
+    await apply(env, () => worker.crash());
+  };
+  try {
+    await worker.start();
+    const handle = await start(env.client);
+    await drive?.(env, handle).catch((error: unknown) => {
+      if (!reached) throw error;
+    });
+    const output = await env.result(handle).catch((error: unknown) => {
+      if (!hasEnded(error)) throw error;
+      return undefined;
+    });
+    // Children may still clean up after their parent has ended.
+    const { allIds } = await env.client.getInstanceTree(faultyId);
+    for (const id of allIds) await env.result(env.client.handle(id)).catch(() => undefined);
+    const { status } = await handle.status();
+    return { id: faultyId, status, reached, ...(status === 'completed' && { output }) };
+  } finally {
+    await worker.stop();
+    await perdure.close();
+  }
+}
+
+/** Whether `result()` rejected because the instance ended as failed, canceled or terminated. */
+function hasEnded(error: unknown): boolean {
+  return !(error instanceof PerdureError) || error.code !== 'TIMEOUT';
+}
+
+function bothOf(client: WatchedProvider, worker: CrashingWorker): WatchedProvider {
+  return {
+    provider: client.provider,
+    isBusy: () => client.isBusy() || worker.isBusy(),
+    whenQuiet: async () => {
+      await client.whenQuiet();
+      await worker.whenQuiet();
+    },
+  };
 }
 
 /** Describes the pending operations of a history, for error messages. */
@@ -162,6 +298,8 @@ function describe({ kind, name = '', childId = '', fireAt = 0 }: OpenOperation):
   switch (kind) {
     case 'activity':
       return `activity ${JSON.stringify(name)}`;
+    case 'step':
+      return `step ${JSON.stringify(name)}`;
     case 'timer':
       return `a timer for ${new Date(fireAt).toISOString()}`;
     case 'child':

@@ -62,8 +62,16 @@ export function watchClaims(store: Provider): WatchedProvider {
       return items;
     },
     readHistory: (params) => follow(store.readHistory(params)),
-    ackOrchestrationItems: (acks) =>
-      follow(store.ackOrchestrationItems(acks), tokensOf(acks), claimedBy),
+    async ackOrchestrationItems(acks) {
+      const results = await follow(store.ackOrchestrationItems(acks), [], claimedBy);
+      const isKept = (index: number): boolean => {
+        const result = results[index];
+        return result?.ok === true && result.kept === true;
+      };
+      release(tokensOf(acks.filter((_, index) => !isKept(index))));
+      return results;
+    },
+    readHeldMessages: (lockTokens) => follow(store.readHeldMessages(lockTokens)),
     abandonOrchestrationItems: (abandons) =>
       follow(store.abandonOrchestrationItems(abandons), tokensOf(abandons)),
     holdInstances: (holds) => follow(store.holdInstances(holds)),

@@ -16,6 +16,7 @@ import { brokenDeletedInstances } from './broken/deleted-instances.ts';
 import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
+import { brokenKeptClaims } from './broken/kept-claims.ts';
 import { brokenLeases } from './broken/leases.ts';
 import { brokenOperatorAudits } from './broken/operator-audits.ts';
 import { brokenPauses } from './broken/pauses.ts';
@@ -47,6 +48,7 @@ import { SqliteFiles } from './sqlite-files.ts';
 const brokenProviders: readonly BrokenProvider[] = [
   ...brokenFences,
   ...brokenClaims,
+  ...brokenKeptClaims,
   ...brokenTurns,
   ...brokenTurnAcks,
   ...brokenTimerTurns,

@@ -38,6 +38,7 @@ it('examples/ contains exactly the expected programs', () => {
       'race',
       'retention',
       'retries',
+      'saga-with-steps',
       'saga',
       'schedules',
       'start-in-a-transaction',

@@ -115,6 +115,8 @@ const cases: readonly string[] = [
   'continue/old-completions-are-dropped',
   'retry/counts-a-failure-and-resets-the-claims',
   'renew/an-expired-lease-is-lost',
+  'keep/resets-the-claims',
+  'held/returns-the-time-of-the-next-timer',
   'stop/another-life-is-not-found',
   'stop/a-pending-instance-ends-at-once',
   'stop/what-is-over-stays-as-it-is',

@@ -124,7 +124,7 @@ function isScheduled(event: HistoryEvent): event is Scheduled {
 }
 
 function isAnswer(event: HistoryEvent): event is Extract<HistoryEvent, { kind: 'timerFired' }> {
-  return /^(?:activity|child|detached)(?:Completed|Confirmed|Failed|Canceled)$|^timerFired$/.test(
+  return /^(?:activity|step|child|detached)(?:Completed|Confirmed|Failed|Canceled)$|^timerFired$/.test(
     event.kind,
   );
 }

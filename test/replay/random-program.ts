@@ -17,6 +17,7 @@ export type Leaf =
       readonly timeoutMs?: number | undefined;
       readonly cancellation?: CancellationType | undefined;
     }
+  | { readonly kind: 'run'; readonly name: string }
   | { readonly kind: 'sleep'; readonly ms: number }
   | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
   | {
@@ -38,6 +39,7 @@ export type Step =
   | Bracket
   | { readonly kind: 'status' | 'emit' | 'detached' | 'random' | 'microtasks' }
   | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
+  | { readonly kind: 'patch'; readonly id: string; readonly step: Step }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
   | { readonly kind: 'attempt'; readonly step: Step; readonly otherwise: Step }
@@ -85,6 +87,7 @@ export function toOrchestration(program: Program): OrchestrationDefinition {
 async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
+    case 'run':
     case 'sleep':
     case 'wait':
     case 'child':
@@ -92,6 +95,8 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
     case 'scope':
     case 'shield':
       return open(ctx, step, seen);
+    case 'patch':
+      return ctx.patched(step.id) ? runStep(ctx, step.step, seen) : seen.push('old');
     case 'status':
       return ctx.setCustomStatus(seen.length);
     case 'emit':
@@ -182,6 +187,7 @@ function contextJoins(ctx: Context, keepLosers: boolean): Joins {
 function start(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
+    case 'run':
     case 'sleep':
     case 'wait':
     case 'child':
@@ -200,6 +206,8 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
       const { cancellation } = leaf;
       return ctx.call(leaf.name, seen.length, { ...withTimeout(leaf.timeoutMs), cancellation });
     }
+    case 'run':
+      return ctx.run(leaf.name, () => 'the world answers');
     case 'sleep':
       return ctx.sleep(leaf.ms);
     case 'wait':

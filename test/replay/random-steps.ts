@@ -13,6 +13,7 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
     timeoutMs: timeouts,
     cancellation: cancellations,
   }),
+  fc.record({ kind: fc.constant('run'), name: names }),
   fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }),
   fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
   fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
@@ -40,6 +41,10 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
         key: names,
       }),
       weight: 2,
+    },
+    {
+      arbitrary: fc.record({ kind: fc.constant('patch'), id: names, step: tie('step') }),
+      weight: 1,
     },
     { arbitrary: tie('bracket'), weight: 3 },
     {

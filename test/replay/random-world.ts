@@ -10,6 +10,13 @@ type Scheduled = Extract<
   }
 >;
 
+/** A step, which only its outcome records. */
+interface PendingStep {
+  readonly kind: 'step';
+  readonly name: string;
+  readonly attempts: number;
+}
+
 /** Whether and when the instance is canceled. */
 export interface CancelPlan {
   /** The turn that gets the cancel, 0 with the start; `undefined`: never. */
@@ -23,7 +30,7 @@ export class RandomWorld {
   readonly #random: DeterministicRandom;
   readonly #executionId: number;
   readonly #plan: CancelPlan;
-  readonly #outstanding = new Map<number, Scheduled>();
+  readonly #outstanding = new Map<number, Scheduled | PendingStep>();
   /** Withdrawn operations in wait mode. */
   readonly #stopping = new Set<number>();
   readonly #answered: Message[] = [];
@@ -37,7 +44,14 @@ export class RandomWorld {
   }
 
   /** Tracks the operations that a turn recorded. */
-  observe(events: readonly HistoryEvent[]): void {
+  observe(
+    events: readonly HistoryEvent[],
+    steps: ReadonlyMap<number, { readonly name: string }>,
+  ): void {
+    for (const [operation, { name }] of steps) {
+      if (!this.#outstanding.has(operation))
+        this.#outstanding.set(operation, { kind: 'step', name, attempts: 0 });
+    }
     for (const event of events) {
       switch (event.kind) {
         case 'activityScheduled':
@@ -153,6 +167,19 @@ export class RandomWorld {
         return fails
           ? { kind: 'detachedFailed', executionId, operation, failure }
           : { kind: 'detachedConfirmed', executionId, operation };
+      case 'step': {
+        const { name, attempts } = event;
+        const answer = { executionId, operation, name };
+        if (fails && attempts < 2 && this.#random.next() < 0.5) {
+          const next = { kind: 'step', name, attempts: attempts + 1 } as const;
+          this.#outstanding.set(operation, next);
+          const retryAt = this.nowMs + 5;
+          return { kind: 'stepRetried', ...answer, attempts: attempts + 1, failure, retryAt };
+        }
+        return fails
+          ? { kind: 'stepFailed', ...answer, failure }
+          : { kind: 'stepCompleted', ...answer, payload };
+      }
       case 'eventAwaited':
         return this.#event(event.name);
       default:

@@ -277,6 +277,17 @@ async function operationWaits(
     switch (kind) {
       case 'timer':
         return [{ kind, operation, fireAt }];
+      case 'step':
+        if (one.retried === undefined) return [];
+        return [
+          {
+            kind: 'timer',
+            operation,
+            fireAt: one.retried.retryAt,
+            step: name,
+            lastFailure: summarizeFailure(one.retried.failure),
+          },
+        ];
       case 'event':
         return [{ kind, operation, name, ...(isFlow(record) && flowEventOf(name)) }];
       case 'detached':

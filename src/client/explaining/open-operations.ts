@@ -1,9 +1,9 @@
-import type { HistoryEvent } from '../../model/event.ts';
+import type { HistoryEvent, StepRetried } from '../../model/event.ts';
 import { EventWaits } from '../reading/event-waits.ts';
 
 /** An operation of an execution without an outcome. */
 export interface OpenOperation {
-  readonly kind: 'activity' | 'timer' | 'child' | 'detached' | 'event';
+  readonly kind: 'activity' | 'step' | 'timer' | 'child' | 'detached' | 'event';
   readonly operation: number;
   /** The name of the activity, child or event. */
   readonly name?: string;
@@ -11,6 +11,8 @@ export interface OpenOperation {
   /** The id of the event that started a child. */
   readonly issuedAt?: number;
   readonly fireAt?: number;
+  /** Of a step: its last failed attempt. Steps without one are not in the history. */
+  readonly retried?: StepRetried;
   /** It was canceled but has not stopped. */
   readonly isStopping?: true;
 }
@@ -41,6 +43,9 @@ export class OpenOperations {
         break;
       case 'activityScheduled':
         this.#set({ kind: 'activity', operation: event.operation, name: event.name });
+        break;
+      case 'stepRetried':
+        this.#set({ kind: 'step', operation: event.operation, name: event.name, retried: event });
         break;
       case 'timerCreated':
         this.#set({ kind: 'timer', operation: event.operation, fireAt: event.fireAt });
@@ -73,6 +78,8 @@ export class OpenOperations {
       case 'activityCompleted':
       case 'activityFailed':
       case 'activityCanceled':
+      case 'stepCompleted':
+      case 'stepFailed':
       case 'timerFired':
       case 'childCompleted':
       case 'childFailed':

@@ -103,6 +103,8 @@ function operationSummary(operations: readonly Operation[], options: SummaryOpti
 function summaryOf(wait: Operation, nowMs: number): string {
   switch (wait.kind) {
     case 'timer':
+      if (wait.step !== undefined)
+        return `Step ${code(wait.step)} failed: next attempt ${inTime(wait.fireAt, nowMs)}`;
       return wait.fireAt > nowMs
         ? `Sleeps for another ${formatMs(wait.fireAt - nowMs)}`
         : `Waits for a turn: its timer was due ${formatMs(nowMs - wait.fireAt)} ago`;

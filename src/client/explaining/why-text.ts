@@ -100,7 +100,11 @@ function clauseOf(
   switch (wait.kind) {
     case 'timer':
       return {
-        subject: 'a timer',
+        subject:
+          wait.step === undefined ? 'a timer' : `the next attempt of step ${code(wait.step)}`,
+        ...(wait.lastFailure !== undefined && {
+          more: sentencesOf(`Last error: ${end(failureText(wait.lastFailure))}`),
+        }),
         state:
           wait.fireAt > nowMs
             ? `fires ${inTime(wait.fireAt, nowMs)}`

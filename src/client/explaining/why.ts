@@ -109,11 +109,15 @@ export interface TaskWait extends PendingWork {
   readonly dedupeKey?: string;
 }
 
-/** A timer: a sleep, or the timeout of a scope or a wait. */
+/** A timer: a sleep, the timeout of a scope or a wait, or the back-off of a step. */
 export interface TimerWait {
   readonly kind: 'timer';
   readonly operation: number;
   readonly fireAt: number;
+  /** The name of a step whose next attempt begins then. */
+  readonly step?: string;
+  /** Of a step: the error of its last attempt. */
+  readonly lastFailure?: FailureSummary;
 }
 
 /** An external event. */

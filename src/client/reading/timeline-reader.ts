@@ -107,6 +107,9 @@ const kinds: Readonly<Partial<Record<HistoryEvent['kind'], TimelineItem['kind']>
   activityCompleted: 'activity',
   activityFailed: 'activity',
   activityCanceled: 'activity',
+  stepCompleted: 'step',
+  stepFailed: 'step',
+  stepRetried: 'step',
   timerCreated: 'timer',
   timerFired: 'timer',
   eventAwaited: 'event',
@@ -153,7 +156,7 @@ class TimelineBuilder {
     if (kind === undefined) return;
     const known = this.#items.get(operation);
     if (known === undefined) this.#items.set(operation, { operation, kind, ...partOf(event) });
-    else Object.assign(known, partOf(event));
+    else Object.assign(known, partOf(event), startOf(known));
     if (event.kind === 'childScheduled') {
       this.#children.push({ operation, childId: event.childId, issuedAt: id });
     }
@@ -185,8 +188,16 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
       return { name: event.key, startedAt: at, endedAt: at, outcome: 'completed' };
     case 'customStatusSet':
       return { startedAt: at, endedAt: at, outcome: 'completed' };
-    case 'operationWithdrawn':
-      return { withdrawnAt: at, reason: event.reason };
+    case 'operationWithdrawn': {
+      const { reason, name } = event;
+      return { withdrawnAt: at, reason, ...(name !== undefined && { name }) };
+    }
+    case 'stepCompleted':
+      return { ...stepOf(event), endedAt: at, outcome: 'completed' };
+    case 'stepRetried': {
+      const { name, message } = event.failure;
+      return { ...stepOf(event), reason: `${name}: ${message}`, attempts: event.attempts };
+    }
     case 'activityCompleted':
       return { ...ranBy(event), endedAt: at, outcome: 'completed' };
     case 'timerFired':
@@ -194,11 +205,13 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
     case 'detachedConfirmed':
       return { endedAt: at, outcome: 'completed' };
     case 'activityFailed':
+    case 'stepFailed':
     case 'childFailed':
     case 'detachedFailed': {
       const { name, message, attempts } = event.failure;
       return {
         ...(event.kind === 'activityFailed' && ranBy(event)),
+        ...(event.kind === 'stepFailed' && stepOf(event)),
         endedAt: at,
         outcome: 'failed',
         reason: `${name}: ${message}`,
@@ -212,6 +225,20 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
     default:
       return {};
   }
+}
+
+/** The first start that is known. No event records when a step was issued. */
+function startOf({ startedAt }: TimelineItem): Partial<TimelineItem> {
+  return startedAt === undefined ? {} : { startedAt };
+}
+
+function stepOf(event: {
+  readonly name: string;
+  readonly at: number;
+  readonly worker?: string;
+  readonly startedAt?: number;
+}): Partial<TimelineItem> {
+  return { name: event.name, startedAt: event.startedAt ?? event.at, ...ranBy(event) };
 }
 
 function ranBy({

@@ -15,7 +15,8 @@ export interface TimelineOptions {
 /** An operation of an execution, without payloads. All times are milliseconds since the epoch. */
 export interface TimelineItem {
   readonly operation: number;
-  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'status' | 'state';
+  readonly kind:
+    'activity' | 'step' | 'timer' | 'event' | 'child' | 'detached' | 'status' | 'state';
   readonly name?: string;
   readonly childId?: string;
   /** When the code issued it. Absent if that event is before the page. */

@@ -23,6 +23,7 @@ export type ErrorCode =
   | 'CANNOT_DELETE_SUB_ORCHESTRATION'
   | 'NONDETERMINISM'
   | 'STRAY_AWAIT'
+  | 'INSIDE_STEP'
   | 'CANCEL_IGNORED'
   | 'NEVER_AWAITED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
@@ -212,7 +213,8 @@ export class FailedError extends PerdureError {
   readonly failure: Failure;
 
   constructor(options: {
-    readonly code: 'ACTIVITY_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED' | 'TIMEOUT' | 'POISON';
+    readonly code:
+      'ACTIVITY_FAILED' | 'STEP_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED' | 'TIMEOUT' | 'POISON';
     readonly message: string;
     readonly subject: string;
     readonly failure: Failure;

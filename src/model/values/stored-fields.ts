@@ -73,6 +73,7 @@ const targetKinds: ReadonlySet<unknown> = new Set([
   'event',
   'child',
   'detached',
+  'step',
 ]);
 export const targetKindField = ['targetKind', (value: unknown) => targetKinds.has(value)] as const;
 export const cancellationField = [

@@ -69,6 +69,18 @@ export interface OrchestrationAck {
   readonly lockToken: string;
   readonly messageKeys: readonly number[];
   readonly turn: Turn;
+  /** Keep the claim, because this worker runs steps of the instance. Absent: release it. */
+  readonly keep?: boolean;
+}
+
+/** The messages of an instance that a worker holds. */
+export interface HeldMessages {
+  /** The visible messages, without the timer of operation 0. */
+  readonly messages: readonly FetchedMessage[];
+  /** Milliseconds until the next message becomes visible. `null`: none waits. */
+  readonly nextInMs: number | null;
+  /** The store's clock. */
+  readonly nowMs: number;
 }
 
 /** Why an instance is blocked. Shown to operators, and cleared by the next committed turn. */
@@ -250,12 +262,26 @@ export interface OrchestrationQueue {
    * - never change a terminal state (terminal/never-changes-again, fence/a-late-turn-cannot-reopen-an-instance)
    * - reset the claim count and the hold-back, and release the lock (lock/an-ack-releases-the-instance,
    *   claims/are-reset-by-a-turn, claims/are-reset-by-a-turn-that-leaves-messages, blocked/is-cleared-by-a-good-turn)
+   * - with `keep` and a `running` outcome keep the lock, its token and its lease, reset the claim count, and return
+   *   `kept`, with `paused` if the instance or its definition is paused (keep/an-ack-keeps-the-claim,
+   *   keep/resets-the-claims, keep/ends-with-the-next-ack, keep/an-end-releases-it, keep/tells-of-a-paused-instance,
+   *   keep/tells-of-a-paused-definition)
    * - never insert the instance itself, so that a deleted one does not reappear
    *   (fence/a-refused-ack-inserts-no-instance)
    * - isolate errors: one bad item does not affect the others (batch/a-lost-ack-spares-its-neighbours,
    *   batch/a-bad-turn-spares-its-neighbours, batch/calls-at-once-do-not-spoil-each-other)
    */
   ackOrchestrationItems(acks: readonly OrchestrationAck[]): Promise<readonly CommitResult[]>;
+
+  /**
+   * Reads the messages of instances that the caller holds.
+   *
+   * A provider must, per token:
+   * - return the visible messages in the order of a claim, without timers of operation 0, and the time until the next
+   *   one (held/returns-new-messages, held/excludes-the-guard, held/returns-the-time-of-the-next-timer)
+   * - return `undefined` for a token that is not held (held/needs-a-held-claim)
+   */
+  readHeldMessages(lockTokens: readonly string[]): Promise<readonly (HeldMessages | undefined)[]>;
 
   /**
    * Releases claims without a turn.

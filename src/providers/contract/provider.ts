@@ -81,6 +81,8 @@ export type Hint =
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
   /** The custom status or the state of these instances was set, in this or another process. */
   | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
+  /** Claimed instances got messages, in this process or a notifying one. */
+  | { readonly kind: 'messages'; readonly instanceKeys: readonly number[] }
   /** Another process committed a change. */
   | { readonly kind: 'changed' }
   /** This process, or a notifying one, committed a change. Sent with every commit: throttle what follows from it. */
@@ -141,6 +143,7 @@ export interface Provider
    *   (hint/brings-the-requests-of-canceled-items)
    * - report a set custom status and a changed state, after the commit (hint/tells-of-custom-status,
    *   state/emits-a-hint)
+   * - report messages to claimed instances, after the commit (hint/tells-of-messages-to-claimed-instances)
    * - also report ends, custom status and state of other processes, or that some were missed
    *   (shared/an-end-elsewhere-is-told, shared/custom-status-elsewhere-is-told, shared/state-elsewhere-is-told)
    * - send `committed` after every commit of this process that changes an instance (hint/tells-of-commits)

@@ -157,6 +157,10 @@ export type CommitResult =
   | {
       readonly ok: true;
       readonly claimed: readonly ClaimedAtInsert[];
+      /** Whether the claim on the instance is kept, as the ack asked. */
+      readonly kept?: true;
+      /** With `kept`: the instance or its definition is paused, so no work should start. */
+      readonly paused?: true;
       /** The status of a task run that this ack ended. `canceled` if its outcome came too late. */
       readonly ended?: TerminalStatus;
     }

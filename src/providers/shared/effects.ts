@@ -24,6 +24,8 @@ export class Effects {
   readonly cancelRequested: string[] = [];
   /** The requests of the items that were not deleted. */
   readonly cancels = new Map<string, CancelInfo>();
+  /** Keys of claimed instances that got messages. A superset is harmless. */
+  readonly messages = new Set<number>();
   /** Ids of runs whose streams were appended to or read. A superset is harmless. */
   readonly emitted = new Set<string>();
 

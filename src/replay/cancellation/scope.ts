@@ -47,6 +47,18 @@ export function runInInnerScope<T>(scope: Scope, body: () => T): T {
   return storage.run(scope, body);
 }
 
+const steps = new AsyncLocalStorage<string | undefined>();
+
+/** Returns the name of the step whose closure is running, if any. */
+export function currentStep(): string | undefined {
+  return steps.getStore();
+}
+
+/** Runs the closure of a step. `body` runs outside of the scopes of orchestrations. */
+export function runInStep<T>(name: string, body: () => T): T {
+  return steps.run(name, body);
+}
+
 /** Runs code that an orchestration triggers but that is not part of it, such as loggers and callbacks. */
 export function runOutsideScope<T>(body: () => T): T {
   return storage.run(undefined, body);

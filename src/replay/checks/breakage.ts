@@ -82,6 +82,14 @@ export function strayCall(where: Where & { readonly what: string }): PerdureErro
   );
 }
 
+/** The error of a durable operation in the closure of a step. It fails the step, not the instance. */
+export function insideStep(what: string, step: string): PerdureError {
+  return new PerdureError(
+    'INSIDE_STEP',
+    `${what} was called inside step ${JSON.stringify(step)}. A step is one unit of work: call \`ctx\` before or after \`ctx.run()\`, and return from the closure what the orchestration needs.`,
+  );
+}
+
 /** The error of code that waits for nothing durable, and so forever. */
 export function strayWait(where: Where): PerdureError {
   return new PerdureError(

@@ -33,6 +33,8 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
         issued.key === recorded.key &&
         isSamePayload(recorded.payload, issued.payload)
       );
+    case 'patchMarked':
+      return issued.kind === recorded.kind && issued.id === recorded.id;
     case 'eventAwaited':
       return (
         issued.kind === recorded.kind &&
@@ -127,6 +129,12 @@ export function describeEvent(event: HistoryEvent): string {
         : `state ${JSON.stringify(event.key)} set to ${clip(event.payload)}`;
     case 'tagsSet':
       return 'a change of tags';
+    case 'patchMarked':
+      return `patch ${JSON.stringify(event.id)}`;
+    case 'stepCompleted':
+    case 'stepFailed':
+    case 'stepRetried':
+      return `step ${JSON.stringify(event.name)} as operation ${event.operation}`;
     case 'operationWithdrawn':
       return `the withdrawal of operation ${event.target} (${event.trigger}${event.abandoned === true ? ', abandoned' : ''})`;
     case 'activityCompleted':
@@ -184,6 +192,12 @@ export function labelEvent(event: HistoryEvent): string {
       return `state ${JSON.stringify(event.key)}`;
     case 'tagsSet':
       return 'change of tags';
+    case 'patchMarked':
+      return `patch ${JSON.stringify(event.id)}`;
+    case 'stepCompleted':
+    case 'stepFailed':
+    case 'stepRetried':
+      return `step ${JSON.stringify(event.name)}`;
     case 'operationWithdrawn':
       return `withdrawal of operation ${event.target}`;
     case 'activityCompleted':

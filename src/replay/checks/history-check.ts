@@ -23,6 +23,8 @@ interface Position {
   readonly outcome: TerminalEvent | undefined;
 }
 
+type StepStub = Extract<HistoryEvent, { kind: 'stepCompleted' }>;
+
 /** The execution that is checked, and the advice for a disagreement. */
 interface Subject {
   readonly instanceId: string;
@@ -36,6 +38,8 @@ const changedCode =
 /** Compares the commands of the code with the recorded history during a replay (R3). */
 export class HistoryCheck {
   readonly #subject: Subject;
+  /** Finds an issued step without an outcome. Steps are not among the issued commands. */
+  readonly #findStep: (operation: number) => Operation | undefined;
   /** Issued commands and taken answers that history must record next. Those before `#head` are confirmed. */
   #issued: (CommandEvent | AnswerEvent)[] = [];
   #head = 0;
@@ -43,8 +47,9 @@ export class HistoryCheck {
   #replayed: readonly HistoryEvent[] = [];
   #index = 0;
 
-  constructor(subject: Subject) {
+  constructor(subject: Subject, findStep: (operation: number) => Operation | undefined) {
     this.#subject = subject;
+    this.#findStep = findStep;
   }
 
   /** Sets the event that is applied next. */
@@ -101,7 +106,7 @@ export class HistoryCheck {
   }
 
   confirmCommand(recorded: CommandEvent, position: Position): void {
-    const issued = this.#issued[this.#head];
+    const issued = this.#issued[this.#head] ?? this.#stepAt(recorded);
     if (issued === undefined || !isSameCommand(recorded, issued)) {
       const did = issued === undefined ? undefined : `issued ${describeEvent(issued)}`;
       throw this.#disagreement(
@@ -117,9 +122,11 @@ export class HistoryCheck {
   /** Throws unless the code can take the event now. */
   confirmIncoming(recorded: IncomingEvent, position: Position, isAnswerable: boolean): void {
     this.#confirmNothingIssued(recorded, position);
-    const obstacle =
-      ended(position) ?? (isAnswerable ? undefined : 'has no such operation outposition');
-    if (obstacle !== undefined) throw this.#disagreement(recorded, position, obstacle);
+    const end = ended(position);
+    if (end === undefined && isAnswerable) return;
+    const step = this.#stepAt(recorded);
+    const did = step === undefined ? 'has no such pending operation' : `issued ${describeEvent(step)}`;
+    throw this.#disagreement(recorded, position, end ?? did, step);
   }
 
   confirmOutcome(recorded: TerminalEvent, position: Position): void {
@@ -140,6 +147,14 @@ export class HistoryCheck {
     this.#confirmNothingIssued(undefined, position);
     const end = ended(position);
     if (end !== undefined) throw this.#disagreement(undefined, position, end);
+  }
+
+  /** The step that the code issued at the place of a recorded operation, as its outcome would record it. */
+  #stepAt(recorded: HistoryEvent): StepStub | undefined {
+    const operation = 'operation' in recorded ? recorded.operation : undefined;
+    const step = operation === undefined ? undefined : this.#findStep(operation);
+    if (operation === undefined || step === undefined) return undefined;
+    return { kind: 'stepCompleted', at: recorded.at, operation, name: step.name, payload: null };
   }
 
   #advance(): void {

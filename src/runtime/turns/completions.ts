@@ -78,6 +78,7 @@ export class Completions {
     const instance = options.fastPaths ? cache.get(instanceKey) : undefined;
     const fits =
       instance !== undefined &&
+      instance.hold === undefined &&
       settled.outcome.kind !== 'canceled' &&
       instance.executionId === executionId &&
       instance.incarnation === incarnation;
@@ -135,7 +136,7 @@ export class Completions {
     while (instance.settled.length > 0) {
       const batch = instance.settled.splice(0);
       const isHeld = batch.every(({ item }) => this.#params.isHeld(item.lockToken));
-      if (instance.isEvicted || !isHeld) await this.#ack(batch);
+      if (instance.isEvicted || instance.hold !== undefined || !isHeld) await this.#ack(batch);
       else await this.#runTurn(instance, batch);
     }
     instance.release();

@@ -13,7 +13,8 @@ import type { WarmInstance } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import type { TimerTurns } from './timer-turns.ts';
-import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
+import type { WarmCache } from './warm-cache.ts';
+import type { ClaimedTurn, KeptClaim, TurnRunner } from './turn-runner.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 
 export interface OrchestrationDispatcherParams {
@@ -23,8 +24,11 @@ export interface OrchestrationDispatcherParams {
   readonly options: ResolvedOptions;
   readonly leases: Leases<ClaimedInstance>;
   readonly runner: TurnRunner;
+  readonly cache: WarmCache;
   readonly turns: TurnLifecycle;
   readonly timerTurns: TimerTurns;
+  /** Keeps the claim on an instance and runs its steps. */
+  readonly hold: (instance: WarmInstance, lockToken: string, claimedAt: number) => void;
   /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
   readonly release: (instance: WarmInstance) => void;
   /** Called before each fetch, so at every poll of an idle worker. */
@@ -174,8 +178,14 @@ export class OrchestrationDispatcher {
     });
     try {
       const ran = await runner.run(items, (lockToken) => leases.isHeld(lockToken));
+      for (const one of ran) {
+        if (one.kind === 'hold') this.#hold(one, claimedSince(clock, one.item.nowMs, askedAt));
+      }
       await Promise.all([
-        this.#ack(ran.flatMap((one) => (one.kind === 'turn' ? [one] : []))),
+        this.#ack(
+          ran.flatMap((one) => (one.kind === 'turn' ? [one] : [])),
+          ({ nowMs }) => claimedSince(clock, nowMs, askedAt),
+        ),
         this.#abandon(ran.flatMap((one) => (one.kind === 'abandon' ? [one.abandon] : []))),
       ]);
     } finally {
@@ -183,13 +193,17 @@ export class OrchestrationDispatcher {
     }
   }
 
-  async #ack(claimed: readonly ClaimedTurn[]): Promise<void> {
+  async #ack(
+    claimed: readonly ClaimedTurn[],
+    claimedAt: (item: OrchestrationItem) => number,
+  ): Promise<void> {
     if (claimed.length === 0) return;
     const { provider, clock, options, turns, release } = this.#params;
-    const acks = claimed.map(({ item, turn }) => ({
+    const acks = claimed.map(({ item, turn, keep = false }) => ({
       lockToken: item.lockToken,
       messageKeys: item.messages.map(({ messageKey }) => messageKey),
       turn,
+      ...(keep && !this.#stopping.signal.aborted && { keep }),
     }));
     const sentAt = clock.monotonic();
     const deadline = sentAt + options.orchestrationLeaseMs;
@@ -209,8 +223,10 @@ export class OrchestrationDispatcher {
           sentAt,
           beganAt,
           causes,
+          kept: result.kept === true,
         } as const;
         turns.committed(instance, turn, commit);
+        if (result.kept === true) this.#params.hold(instance, item.lockToken, claimedAt(item));
         for (const ms of lateMs ?? []) options.metrics.timerFired(ms);
       } else {
         turns.rejected(instance, turn);
@@ -219,6 +235,16 @@ export class OrchestrationDispatcher {
       release(instance);
     }
     if (rejected.length > 0) await this.#report(rejected);
+  }
+
+  /** Keeps a claim whose turn has nothing to commit. */
+  #hold({ item, instance }: KeptClaim, claimedAt: number): void {
+    const { release, hold, cache } = this.#params;
+    // A claim of a stopping worker expires, or its steps are released at once.
+    instance.lastTurn = item.lastTurn;
+    cache.put(instance);
+    hold(instance, item.lockToken, claimedAt);
+    release(instance);
   }
 
   /** Logs why turns were rejected. Often the instance was ended or deleted while its turn ran. */

@@ -63,7 +63,7 @@ export class TimerTurns {
     const ran: RanTurn[] = [];
     for (const instance of due) {
       const one =
-        instance.isEvicted || !instance.tryAcquire()
+        instance.isEvicted || instance.hold !== undefined || !instance.tryAcquire()
           ? undefined
           : await this.#runOne(instance, nowMs);
       if (one !== undefined) ran.push(one);
@@ -252,6 +252,7 @@ export class WarmTimers {
 function isPending({ handle: { instance }, operation, fireAt }: Entry): boolean {
   return (
     instance !== undefined &&
+    instance.hold === undefined &&
     !instance.execution.isCanceling &&
     instance.timers.get(operation) === fireAt
   );

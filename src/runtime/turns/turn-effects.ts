@@ -7,7 +7,7 @@ import {
   type TerminalEvent,
   type TimerCreated,
 } from '../../model/event.ts';
-import { encodeMessage, type Message } from '../../model/message.ts';
+import { encodeMessage, stepGuardOperation, type Message } from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { encodeChunkSource } from '../../model/values/chunk-source.ts';
 import type { Payload } from '../../model/values/payload.ts';
@@ -45,6 +45,8 @@ export interface TurnEffectsParams {
   readonly storeNowMs?: number | undefined;
   /** Number of buffered external events, if it changed. */
   readonly bufferedEvents?: number | undefined;
+  /** Whether to add or withdraw the timer that an instance has while its steps run. */
+  readonly stepGuard?: 'add' | 'withdraw' | undefined;
   /** Returns the lease of a work item that this process claims, or `undefined` to queue it. */
   readonly claimMs: (activity: string) => number | undefined;
   /** Name of the worker that claims the items. */
@@ -75,6 +77,8 @@ export function toTurn(params: TurnEffectsParams): Turn {
   // The end of an execution cancels its pending work, so do not insert the work of this turn.
   const over = terminal !== undefined;
   const { activityCancels, childCancels, timerWithdrawals } = toWithdrawals(effects.withdrawn);
+  if (params.stepGuard === 'add') effects.timers.push(stepGuard);
+  if (params.stepGuard === 'withdraw') timerWithdrawals.push(stepGuardOperation);
   // Assigned below: spreading optional fields here takes longer than the rest.
   const turn: { -readonly [Field in keyof Turn]: Turn[Field] } = {
     turnId: randomToken(),
@@ -102,6 +106,9 @@ export function toTurn(params: TurnEffectsParams): Turn {
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
   return turn;
 }
+
+// Due immediately, by any clock.
+const stepGuard: NewTimer = { operation: stepGuardOperation, fireAt: 0 };
 
 function isAbandoned(work: { readonly cancellation: CancellationType }): boolean {
   return work.cancellation === 'abandon';
@@ -142,6 +149,11 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       if (effects.withdrawn.delete(event.operation)) break;
       effects.timers.push(toTimer(event, params.storeNowMs));
       break;
+    case 'stepRetried': {
+      const { operation, at, retryAt: fireAt } = event;
+      effects.timers.push(toTimer({ operation, at, fireAt }, params.storeNowMs));
+      break;
+    }
     case 'childScheduled':
       if (neverNeeded(effects, event)) break;
       effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
@@ -196,7 +208,10 @@ function neverNeeded(
 }
 
 // History time never goes back, so it may be ahead of the store's. A delay must not grow by the difference.
-function toTimer(event: TimerCreated, storeNowMs: number | undefined): NewTimer {
+function toTimer(
+  event: Pick<TimerCreated, 'operation' | 'fireAt' | 'at' | 'absolute'>,
+  storeNowMs: number | undefined,
+): NewTimer {
   const { operation, fireAt, at, absolute } = event;
   const isExact = absolute === true || at === storeNowMs;
   return isExact ? { operation, fireAt } : { operation, fireAt, delayMs: fireAt - at };
@@ -209,7 +224,8 @@ function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   for (const { target, targetKind, trigger, reason, childId, abandoned } of withdrawn.values()) {
     if (abandoned === true) continue;
     if (targetKind === 'activity') activityCancels.push({ operation: target, reason, trigger });
-    if (targetKind === 'timer') timerWithdrawals.push(target);
+    // A step between two attempts has a timer.
+    if (targetKind === 'timer' || targetKind === 'step') timerWithdrawals.push(target);
     if (targetKind === 'child' && childId !== undefined)
       childCancels.push({ instanceId: childId, reason });
   }

@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import { isIncoming, type HistoryEvent } from '../../model/event.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import { decodeFailure, toError } from '../../model/failures/failure.ts';
-import { decodeMessage } from '../../model/message.ts';
+import { decodeMessage, stepGuardOperation } from '../../model/message.ts';
 import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../../providers/contract/instances.ts';
@@ -70,6 +70,7 @@ export class TurnLifecycle {
       storeNowMs:
         time.path === 'slow' || provider.clockIsEstimate !== true ? time.nowMs : undefined,
       bufferedEvents: result.bufferedEvents,
+      stepGuard: guardOf(instance, result),
       cleanupMs: options.cleanupTimeoutMs,
       streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
@@ -95,6 +96,8 @@ export class TurnLifecycle {
       readonly sentAt: number;
       /** When the turn began, by `performance.now()`. */
       readonly beganAt: number;
+      /** Whether the claim on the instance is kept. */
+      readonly kept?: boolean;
       /** The contexts of the events that the turn received. */
       readonly causes?: readonly TraceContext[] | undefined;
     },
@@ -104,8 +107,13 @@ export class TurnLifecycle {
     for (const { operation, claimMs } of turn.workItems) {
       if (claimMs === undefined) instance.queued.add(operation);
     }
-    for (const { operation, fireAt } of turn.timers)
-      instance.timers.set(operation, Math.ceil(fireAt));
+    for (const { operation, fireAt } of turn.timers) {
+      if (operation === stepGuardOperation) instance.isGuarded = true;
+      // The end of a back-off is fetched, so that the same claim runs the step.
+      else if (!instance.execution.pendingSteps.has(operation))
+        instance.timers.set(operation, Math.ceil(fireAt));
+    }
+    if (turn.timerWithdrawals.includes(stepGuardOperation)) instance.isGuarded = false;
     instance.code.faults.committed(turn.turnId);
     this.#count(instance, turn, commit.nowMs);
     this.#measure(instance, turn, commit);
@@ -114,8 +122,11 @@ export class TurnLifecycle {
       reportFailedInstance(options.logger, instance, turn.outcome.failure);
     if (turn.outcome.status !== 'running') this.#warnUnawaited(instance, turn);
     if (turn.outcome.status !== 'running') cache.evict(instance);
-    else if (options.warmCacheBytes === 0) cache.evict(instance);
-    else if (!instance.isEvicted) this.#keep(instance, turn);
+    else if (options.warmCacheBytes === 0) {
+      if (commit.kept !== true) cache.evict(instance);
+    }
+    else if (!instance.isEvicted && !(commit.kept === true && turn.timers.length === 0))
+      this.#keep(instance, turn);
     this.#startClaimed(instance, turn, commit);
   }
 
@@ -125,7 +136,7 @@ export class TurnLifecycle {
     // A store with its own clock may reject a timer that is due by ours.
     if (instance.isEvicted || !options.fastPaths || provider.clockIsEstimate === true) return;
     for (const { operation, fireAt, delayMs } of set) {
-      if (delayMs === undefined) timers.add(instance, operation, Math.ceil(fireAt));
+      if (delayMs === undefined && instance.timers.has(operation)) timers.add(instance, operation, Math.ceil(fireAt));
     }
   }
 
@@ -334,6 +345,17 @@ function forgetResolved({ queued, timers }: WarmInstance, events: readonly Histo
     queued.delete(resolved);
     timers.delete(resolved);
   }
+}
+
+/** Whether a turn adds or withdraws the timer that its instance has while its steps run. */
+function guardOf(
+  instance: WarmInstance | undefined,
+  result: TurnResult,
+): 'add' | 'withdraw' | undefined {
+  const isGuarded = instance?.isGuarded ?? false;
+  const isDue = result.dueSteps === true;
+  if (isDue === isGuarded) return undefined;
+  return isDue ? 'add' : 'withdraw';
 }
 
 function claimCount(turn: Turn): number {

@@ -1,7 +1,7 @@
 import { isPerdureError, NondeterminismError } from '../../model/failures/errors.ts';
 import { decodeEvent, type StoredEvent, type TerminalEvent } from '../../model/event.ts';
 import { platformFailure, type Failure } from '../../model/failures/failure.ts';
-import { decodeMessage, type Message, type StoredMessage } from '../../model/message.ts';
+import { decodeMessage, isStepGuard, type Message, type StoredMessage } from '../../model/message.ts';
 import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type {
@@ -26,6 +26,8 @@ export interface ClaimedTurn {
   readonly item: OrchestrationItem;
   readonly instance: WarmInstance;
   readonly turn: Turn;
+  /** Whether to keep the claim, because steps are due. */
+  readonly keep?: boolean;
   /** When the turn began, by `performance.now()`. */
   readonly beganAt: number;
   /** The contexts of the events that the turn received. */
@@ -40,13 +42,20 @@ export interface ReleasedClaim {
   readonly abandon: OrchestrationAbandon;
 }
 
+/** A claim to keep without a turn: only its steps are to be run. */
+export interface KeptClaim {
+  readonly kind: 'hold';
+  readonly item: OrchestrationItem;
+  readonly instance: WarmInstance;
+}
+
 /** The instance was deleted during the claim: there is no ack and no release. */
 interface DeletedInstance {
   readonly kind: 'deleted';
 }
 
 /** The result of a claim. */
-export type ClaimResult = ClaimedTurn | ReleasedClaim | DeletedInstance;
+export type ClaimResult = ClaimedTurn | KeptClaim | ReleasedClaim | DeletedInstance;
 
 export interface TurnRunnerParams {
   readonly provider: Provider;
@@ -163,7 +172,9 @@ export class TurnRunner {
     try {
       const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
       if (disagreement !== undefined) throw disagreement;
-      if (item.claims > options.maxClaims) {
+      const isResumed = item.messages.every(isStepGuard);
+      const isPoisoned = item.claims > options.maxClaims;
+      if (isPoisoned && !isResumed) {
         return this.#end(item, instance, {
           kind: 'executionFailed',
           at: item.nowMs,
@@ -172,6 +183,17 @@ export class TurnRunner {
       }
       const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
       instance ??= await this.#rebuild(item, messages, stored);
+      instance.isGuarded = isResumed;
+      if (isResumed) {
+        const { pendingSteps } = instance.execution;
+        if (pendingSteps.size > 0 && !isPoisoned) return { kind: 'hold', item, instance };
+        // The steps, not the turn, probably crashed the workers.
+        const { executionId } = item;
+        const failure = poison(item, 'step');
+        for (const [operation, { name }] of pendingSteps)
+          messages.push({ kind: 'stepFailed', executionId, operation, name, failure });
+        instance.isGuarded = false;
+      }
       const lateMs = latenessOf(messages, instance.timers, { ...stored, nowMs: item.nowMs });
       instance.claim = item.lockToken;
       const { version } = instance;
@@ -184,6 +206,7 @@ export class TurnRunner {
         item,
         instance,
         beganAt,
+        ...(result.dueSteps === true && { keep: true }),
         ...(options.telemetry !== undefined && { causes: causesOf(messages) }),
         ...(lateMs.length > 0 && { lateMs }),
         turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
@@ -378,9 +401,9 @@ function releaseExpired(lockToken: string): ReleasedClaim {
   };
 }
 
-function poison(item: OrchestrationItem): Failure {
+function poison(item: OrchestrationItem, what: 'turn' | 'step' = 'turn'): Failure {
   return platformFailure(
     'POISON',
-    `The turn was claimed ${item.claims - 1} times without a commit. Its workers probably crashed, or its data cannot be decoded: check their logs.`,
+    `The ${what} was claimed ${item.claims - 1} times without a commit. Its workers probably crashed, or its data cannot be decoded: check their logs.`,
   );
 }

@@ -28,6 +28,10 @@ export class WarmInstance implements TurnSubject, LoopHolder {
   readonly queued = new Set<number>();
   /** Pending timers set by this process: operation to due time, in whole milliseconds of the store's clock. */
   readonly timers = new Map<number, number>();
+  /** The claim that this worker keeps while it runs steps of the instance. */
+  hold: object | undefined;
+  /** Whether the store has the timer that an instance has while its steps run. */
+  isGuarded = false;
   /** The last committed turn. `null` before the first. */
   lastTurn: string | null;
   /** The claim under which its turn runs. Absent for a turn in memory. */
@@ -108,8 +112,9 @@ export class WarmInstance implements TurnSubject, LoopHolder {
     return this.code.execution;
   }
 
+  /** Whether a turn or a step of it runs. */
   get isBusy(): boolean {
-    return this.#busy;
+    return this.#busy || this.hold !== undefined;
   }
 }
 

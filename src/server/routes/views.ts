@@ -21,7 +21,16 @@ const timeline: z.ZodType<Timeline> = z
     items: z.array(
       z.strictObject({
         operation: z.number(),
-        kind: z.enum(['activity', 'timer', 'event', 'child', 'detached', 'status', 'state']),
+        kind: z.enum([
+          'activity',
+          'step',
+          'timer',
+          'event',
+          'child',
+          'detached',
+          'status',
+          'state',
+        ]),
         name: z.string().exactOptional(),
         childId: z.string().exactOptional(),
         startedAt: time.exactOptional(),

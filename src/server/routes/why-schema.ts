@@ -54,7 +54,13 @@ const wait: z.ZodType<Wait> = z
       expiresAt: time.exactOptional(),
       dedupeKey: text,
     }),
-    z.strictObject({ kind: z.literal('timer'), operation, fireAt: time }),
+    z.strictObject({
+      kind: z.literal('timer'),
+      operation,
+      fireAt: time,
+      step: text,
+      lastFailure: failureSummary.exactOptional(),
+    }),
     z.strictObject({
       kind: z.literal('event'),
       operation,

@@ -36,6 +36,7 @@ import { jobEnds } from './cases/jobs/job-ends.ts';
 import { jobs } from './cases/jobs/jobs.ts';
 import { largeBatches } from './cases/queues/large-batches.ts';
 import { leases } from './cases/queues/leases.ts';
+import { keptClaims } from './cases/queues/kept-claims.ts';
 import { locks } from './cases/queues/locks.ts';
 import { messages } from './cases/queues/messages.ts';
 import { onFail } from './cases/tasks/on-fail.ts';
@@ -87,6 +88,7 @@ export const capabilities: readonly Capability[] = [
   atomicity,
   fencing,
   locks,
+  keptClaims,
   queueOrder,
   claims,
   batches,

@@ -59,7 +59,8 @@ export function recordClaims(inner: Provider, book: ClaimRegistry, ledger: Ledge
       for (const [index, { lockToken }] of acks.entries()) {
         const result = results[index];
         const instance = book.instance(lockToken);
-        settled(lockToken, result?.ok === true ? 'acked' : 'refused');
+        const isKept = result?.ok === true && result.kept === true;
+        if (!isKept) settled(lockToken, result?.ok === true ? 'acked' : 'refused');
         if (result?.ok === true && instance !== undefined) {
           claimedAtInsert(instance, result.claimed, since);
         }

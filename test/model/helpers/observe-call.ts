@@ -154,7 +154,9 @@ function observeInstanceCall(
       for (const [{ lockToken, turn }, result] of pairs(call.args[0], call.result)) {
         if (!result.ok) continue;
         const instance = holderOf(lockToken, 'a turn was acked');
+        const lock = instance?.lock ?? null;
         if (instance) model.commitTurn(instance, turn, result.claimed);
+        if (instance && result.kept === true) instance.lock = lock;
       }
       return;
     case 'abandonOrchestrationItems':

@@ -28,6 +28,13 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation}`;
     case 'activityCompleted':
       return `#${event.operation}${event.worker === undefined ? '' : ` on ${event.worker}`}`;
+    case 'stepCompleted':
+      return `#${event.operation} ${event.name}${event.worker === undefined ? '' : ` on ${event.worker}`}`;
+    case 'stepFailed':
+    case 'stepRetried':
+      return `#${event.operation} ${event.name}: ${event.failure.name}: ${event.failure.message}`;
+    case 'patchMarked':
+      return event.id;
     case 'activityFailed':
       return `#${event.operation} ${event.failure.name}: ${event.failure.message}${event.worker === undefined ? '' : `, on ${event.worker}`}`;
     case 'childFailed':
@@ -79,12 +86,15 @@ const commandKinds: Readonly<Record<string, string>> = {
   customStatusSet: 'status',
   stateSet: 'state',
   tagsSet: 'tags',
+  stepCompleted: 'run',
+  patchMarked: 'patch',
   operationWithdrawn: 'withdraw',
 };
 
 /** What a command is about: the name that the code gave, or the time of a timer. */
 export function commandName(event: HistoryEvent): string {
-  if ('name' in event) return event.name;
+  if ('name' in event && event.name !== undefined) return event.name;
+  if (event.kind === 'patchMarked') return event.id;
   if (event.kind === 'timerCreated') return formatDateTime(event.fireAt);
   if (event.kind === 'customStatusSet') return 'setCustomStatus';
   if (event.kind === 'stateSet') return event.key;

@@ -201,6 +201,8 @@ export class Changes {
   readonly tasks = new TaskChanges();
   readonly #touched = new Map<number, { definitionKey: number; visibleAt: number }>();
   readonly #released = new Map<number, { definitionKey: number; isPaused: boolean }>();
+  /** Claims that are kept after a turn. */
+  readonly kept: { readonly instanceKey: number; readonly definitionKey: number }[] = [];
   readonly #forgotten = new Set<number>();
 
   /** Sends a message to an instance and makes it claimable. */
@@ -270,13 +272,24 @@ export class Changes {
       stopRows.cancelPending(tx, this.pendingCancels, now),
       stopRows.requestCancel(tx, this.cancelRequests, now),
       stopRows.terminate(tx, this.terminations, now),
-      locks.touch(tx, touched),
+      locks.keep(tx, this.kept),
+    ];
+    const touching = locks.touch(tx, touched);
+    const later = [
       this.tasks.write(scope, tables),
       tables.pauseRows.pause(tx, pauses, now),
     ];
     const releasing = locks.release(tx, released);
     const limitingCleanup = locks.limitCleanup(tx, this.cleanups, now);
-    const [releases] = await Promise.all([releasing, limitingCleanup, ...writes]);
+    const [releases, claimed] = await Promise.all([
+      releasing,
+      touching,
+      limitingCleanup,
+      ...writes,
+      ...later,
+    ]);
+    for (const instanceKey of claimed) effects.messages.add(instanceKey);
+    for (const { instanceKey } of this.cleanups) effects.messages.add(instanceKey);
     for (const { nextAt } of releases) effects.due('orchestrations', nextAt);
   }
 }

@@ -1,3 +1,4 @@
+import { queueKey } from '../../rules/pauses.ts';
 import { customStatusVersions, mayHaveMessages } from '../../rules/turns.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { Batch } from '../batches/batch.ts';
@@ -35,7 +36,10 @@ export function applyOutcome(
   instances.update(instanceKey, { status, definitionKey, historyLength, lastTurn, hasChildren });
   switch (outcome.status) {
     case 'running':
-      if (hasMessages) changes.release(target, definitionKey);
+      if (commit.keep === 'reset') {
+        changes.kept.push({ instanceKey, definitionKey: queueKey(definitionKey, target.isPaused) });
+      }
+      if (commit.keep === undefined && hasMessages) changes.release(target, definitionKey);
       return undefined;
     case 'completed':
     case 'failed':

@@ -35,6 +35,8 @@ export interface TurnCommit {
   /** Whether the instance has a row in `instance_locks`. Without one it has no messages. */
   readonly hasLockRow: boolean;
   readonly turn: Turn;
+  /** Keep the claim on the instance. `reset`: also reset its claim count. */
+  readonly keep?: 'keep' | 'reset' | undefined;
 }
 
 interface Parts {

@@ -1,8 +1,10 @@
 import { LockLostError } from '../../../model/failures/errors.ts';
+import { isStepGuard } from '../../../model/message.ts';
 import { isTerminal } from '../../../model/status.ts';
 import type {
   FetchedMessage,
   FetchOrchestrationItemsParams,
+  HeldMessages,
   InstanceHold,
   OrchestrationAbandon,
   OrchestrationAck,
@@ -14,6 +16,8 @@ import { chooseDue, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims
 import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
+import type { Batch } from '../batches/batch.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -21,6 +25,7 @@ import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
 import type { MessageOf, Messages } from '../tables/messages.ts';
+import type { PauseRows } from '../tables/pause-rows.ts';
 import {
   blockedBy,
   cancelingOfPaused,
@@ -40,6 +45,7 @@ interface OrchestrationQueueParts extends QueueAccess {
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly pauseRows: PauseRows;
   readonly secrets: Secrets;
   readonly turns: Turns;
 }
@@ -70,6 +76,9 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
+
+    readHeldMessages: (lockTokens) =>
+      store.read('readHeldMessages', (tx) => readHeld(store, tx, lockTokens)),
 
     abandonOrchestrationItems: store.batching({
       operation: 'abandonOrchestrationItems',
@@ -127,9 +136,12 @@ async function ack(
     batch.instances.lock({ keys, ids, ...(endsCanceled && { parents: 'all' }) }),
     store.locks.lock(scope.tx, keys, scope.nowParameter),
   );
+  const isPausedNow = await pausedAmong(store, batch, acks, keys);
   const committed = new Set<number>();
+  /** The acks that keep their claims, with whether they are paused. */
+  const kept = new Map<number, boolean>();
   const commits: TurnCommit[] = [];
-  const results = acks.map(({ messageKeys, turn }, index): CommitResult | undefined => {
+  const results = acks.map(({ messageKeys, turn, keep }, index): CommitResult | undefined => {
     const { key, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(key);
     const target = batch.instances.get(key);
@@ -140,7 +152,14 @@ async function ack(
     const error = turnError(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
     committed.add(key);
-    commits.push({ target, hasLockRow: true, turn });
+    const isKept = keep === true && turn.outcome.status === 'running';
+    if (isKept) kept.set(index, isPausedNow(target));
+    commits.push({
+      target,
+      hasLockRow: true,
+      turn,
+      keep: isKept ? (lock.claims > 0 ? 'reset' : 'keep') : undefined,
+    });
     // The end of an instance deletes all its messages.
     if (!isTerminal(turn.outcome.status)) {
       for (const messageKey of messageKeys) {
@@ -150,7 +169,56 @@ async function ack(
     return undefined;
   });
   const claimed = (await store.turns.commit(batch, commits)).values();
-  return results.map((result) => result ?? { ok: true, claimed: claimed.next().value ?? [] });
+  return results.map((result, index) => {
+    if (result !== undefined) return result;
+    const ofTurn = claimed.next().value ?? [];
+    const isPaused = kept.get(index);
+    if (isPaused === undefined) return { ok: true, claimed: ofTurn };
+    return { ok: true, claimed: ofTurn, kept: true, ...(isPaused && { paused: true }) };
+  });
+}
+
+/** Returns whether an instance is paused, or its definition. Reads the definitions only if a claim is to be kept. */
+async function pausedAmong(
+  store: OrchestrationQueueParts,
+  { scope, instances }: Batch,
+  acks: readonly OrchestrationAck[],
+  keys: readonly number[],
+): Promise<(target: InstanceRow) => boolean> {
+  const rows = keys.flatMap((key) => instances.get(key) ?? []);
+  const mayBePaused =
+    acks.some(({ keep }) => keep === true) && rows.some((row) => row.hasPausedDefinitions);
+  if (!mayBePaused) return ({ isPaused }) => isPaused;
+  const names = await store.pauseRows.selectPausedNames(scope.tx, 'orchestration');
+  await store.definitions.load(
+    scope.tx,
+    rows.map(({ definitionKey }) => definitionKey),
+  );
+  return ({ isPaused, definitionKey }) =>
+    isPaused || names.has(store.definitions.get(definitionKey).name);
+}
+
+async function readHeld(
+  store: OrchestrationQueueParts,
+  tx: Transaction,
+  lockTokens: readonly string[],
+): Promise<readonly (HeldMessages | undefined)[]> {
+  const tokens = lockTokens.map(parseToken);
+  const { now: nowMs, held } = await store.locks.readHeld(tx, tokens, store.nowParameter);
+  const keys = [...held.keys()];
+  if (keys.length === 0) return tokens.map(() => undefined);
+  const [messages, next] = await Promise.all([
+    store.messages.readVisible(tx, keys, nowMs, defaultMaxMessages + 1),
+    store.messages.nextVisible(tx, keys, nowMs),
+  ]);
+  const byInstance = Map.groupBy(messages, ({ instanceKey }) => instanceKey);
+  const nextAt = new Map(next.map((one) => [one.instanceKey, one.nextAt]));
+  return tokens.map(({ key, secret }) => {
+    if (held.get(key) !== secret) return undefined;
+    const own = (byInstance.get(key) ?? []).filter((message) => !isStepGuard(message));
+    const at = nextAt.get(key);
+    return { messages: own.map(toMessage), nextInMs: at === undefined ? null : at - nowMs, nowMs };
+  });
 }
 
 async function abandon(

@@ -74,6 +74,21 @@ export class InstanceLocks {
     return new Map(rows.map((row) => [row.instanceKey, row]));
   }
 
+  /** Reads the secrets of live claims, and the clock. */
+  async readHeld(
+    tx: Transaction,
+    tokens: readonly { readonly key: number; readonly secret: string }[],
+    nowParameter: number | null,
+  ): Promise<{ readonly now: number; readonly held: ReadonlyMap<number, string> }> {
+    const instanceKeys = tokens.map(({ key }) => key);
+    const rows = await tx.query<{ now: number; instanceKey: number; secret: string | null }>(
+      ...this.#sql.readHeld({ now: nowParameter, instanceKeys }),
+    );
+    const held = new Map<number, string>();
+    for (const { instanceKey, secret } of rows) if (secret !== null) held.set(instanceKey, secret);
+    return { now: rows[0]?.now ?? 0, held };
+  }
+
   /** Locks the rows of instances by id. Waits for claims that are being committed. */
   async lockOf(tx: Transaction, instanceIds: readonly string[]): Promise<void> {
     await tx.execute(...this.#sql.lockById({ instanceIds }));
@@ -84,9 +99,21 @@ export class InstanceLocks {
     if (instanceKeys.length > 0) await tx.execute(...this.#sql.refresh({ instanceKeys }));
   }
 
-  /** Makes instances claimable from `visibleAt` of a new message, unless they are held back or locked. */
-  async touch(tx: Transaction, rows: readonly Touch[]): Promise<void> {
-    if (rows.length > 0) await tx.execute(...this.#sql.touch({ rows }));
+  /**
+   * Makes instances claimable from `visibleAt` of a new message, unless they are held back or locked. Returns the keys of
+   * the locked ones.
+   */
+  async touch(tx: Transaction, rows: readonly Touch[]): Promise<readonly number[]> {
+    if (rows.length === 0) return [];
+    const touched = await tx.query<{ instanceKey: number }>(...this.#sql.touch({ rows }));
+    if (touched.length === rows.length) return [];
+    const keys = new Set(touched.map(({ instanceKey }) => instanceKey));
+    return rows.flatMap(({ instanceKey }) => (keys.has(instanceKey) ? [] : [instanceKey]));
+  }
+
+  /** Keeps claims after committed turns, as if they had just begun. */
+  async keep(tx: Transaction, rows: readonly Release[]): Promise<void> {
+    if (rows.length > 0) await tx.execute(...this.#sql.keep({ rows }));
   }
 
   /** Claims instances whose rows this transaction has locked, and counts the claims. */
@@ -189,6 +216,16 @@ function statements(schema: string) {
           coalesce(${firstVisibleAt('lock.instance_key')} <= ${nowSql}, FALSE) AS "hasVisible"
         FROM ${table} AS lock WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key FOR UPDATE`,
     ),
+    readHeld: prepare(
+      'perdure_read_held_claims',
+      { now: clock, instanceKeys },
+      ({
+        instanceKeys,
+      }) => `SELECT ${nowSql} AS now, wanted.instance_key AS "instanceKey", found.lock_token AS secret
+        FROM unnest(${instanceKeys}) AS wanted (instance_key) LEFT JOIN LATERAL (
+          SELECT lock_token FROM ${table} AS lock
+          WHERE lock.instance_key = wanted.instance_key AND locked_until > ${nowSql} LIMIT 1) AS found ON TRUE`,
+    ),
     lockById: prepare(
       'perdure_lock_instance_locks_by_id',
       { instanceIds: strings() },
@@ -210,7 +247,23 @@ function statements(schema: string) {
         ORDER BY instance_key
         ON CONFLICT (instance_key) DO UPDATE
         SET next_at = least(coalesce(lock.next_at, excluded.next_at), greatest(excluded.next_at, lock.held_until))
-        WHERE lock.lock_token IS NULL`,
+        WHERE lock.lock_token IS NULL
+        RETURNING instance_key AS "instanceKey"`,
+    ),
+    keep: prepare(
+      'perdure_keep_claims',
+      {
+        rows: rowsOf<Release>()({
+          instance_key: ['bigint', (row) => row.instanceKey],
+          definition_key: ['int', (row) => row.definitionKey],
+        }),
+      },
+      ({ rows }) => `UPDATE ${table} AS lock
+        SET definition_key = kept.definition_key, claims = 0,
+            blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL, blocked_details = NULL
+        FROM ${rows.as('kept')}
+        ${rowIdOf(table, 'one.instance_key = kept.instance_key')}
+        WHERE lock.ctid = found.row_id`,
     ),
     claim: prepare(
       'perdure_claim_instances',

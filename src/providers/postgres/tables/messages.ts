@@ -61,6 +61,15 @@ export class Messages {
     return tx.query<VisibleMessage>(...this.#sql.selectVisible({ instanceKeys, now, max }));
   }
 
+  /** Returns when the next hidden messages of instances become visible. */
+  nextVisible(
+    tx: Transaction,
+    instanceKeys: readonly number[],
+    now: number,
+  ): Promise<readonly { readonly instanceKey: number; readonly nextAt: number }[]> {
+    return tx.query(...this.#sql.nextVisible({ instanceKeys, now }));
+  }
+
   /** Reads due `cleanupExpired` messages, which thousands of other messages may precede. */
   async readCleanupExpired(
     tx: Transaction,
@@ -154,6 +163,15 @@ function statements(table: string) {
           WHERE message.instance_key = wanted.instance_key AND visible_at <= ${now}
           ORDER BY visible_at, message_key LIMIT ${max}) AS found
         ORDER BY place, "visibleAt", "messageKey"`,
+    ),
+    nextVisible: prepare(
+      'perdure_next_visible_messages',
+      { instanceKeys: keys(), now: one<number>('bigint') },
+      ({ instanceKeys, now }) => `SELECT wanted.instance_key AS "instanceKey", found.visible_at AS "nextAt"
+        FROM unnest(${instanceKeys}) AS wanted (instance_key) CROSS JOIN LATERAL (
+          SELECT visible_at FROM ${table} AS message
+          WHERE message.instance_key = wanted.instance_key AND visible_at > ${now}
+          ORDER BY visible_at LIMIT 1) AS found`,
     ),
     selectCleanupExpired: prepare(
       'perdure_select_cleanup_expired',

@@ -7,6 +7,7 @@ const quiet: CommitNotice = {
   cancelRequested: [],
   emitted: [],
   statusSet: [],
+  messages: [],
   more: false,
 };
 const encode = (notice: Partial<CommitNotice>) =>

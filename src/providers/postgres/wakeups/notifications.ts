@@ -217,10 +217,20 @@ interface MergedNotice extends CommitNotice {
   readonly cancelRequested: string[];
   readonly emitted: string[];
   readonly statusSet: string[];
+  readonly messages: string[];
 }
 
-function emptyNotice(): MergedNotice {
-  return { dueAt: {}, finished: [], cancelRequested: [], emitted: [], statusSet: [], more: false };
+/** A notice of nothing. */
+export function emptyNotice(): MergedNotice {
+  return {
+    dueAt: {},
+    finished: [],
+    cancelRequested: [],
+    emitted: [],
+    statusSet: [],
+    messages: [],
+    more: false,
+  };
 }
 
 function merge(pending: MergedNotice | undefined, notice: CommitNotice): MergedNotice {
@@ -233,6 +243,7 @@ function merge(pending: MergedNotice | undefined, notice: CommitNotice): MergedN
   for (const id of notice.finished) sum.finished.push(id);
   for (const token of notice.cancelRequested) sum.cancelRequested.push(token);
   for (const id of notice.statusSet) if (!sum.statusSet.includes(id)) sum.statusSet.push(id);
+  for (const key of notice.messages) if (!sum.messages.includes(key)) sum.messages.push(key);
   for (const id of notice.emitted) if (!sum.emitted.includes(id)) sum.emitted.push(id);
   return {
     ...sum,
@@ -251,6 +262,8 @@ export interface CommitNotice {
   readonly emitted: readonly string[];
   /** Instances whose custom status was set. */
   readonly statusSet: readonly string[];
+  /** Keys of claimed instances that got messages. */
+  readonly messages: readonly string[];
   /** The lists are incomplete: receivers have to query. */
   readonly more: boolean;
   /** The sender has registered as a process that claims work. */
@@ -272,20 +285,22 @@ const maxPayloads = 20;
 /** Encodes a notification as payloads for NOTIFY. */
 export function encodePayloads(notification: Notification): readonly string[] {
   if (notification.kind !== 'news') return [JSON.stringify(notification)];
-  const { from, dueAt, finished, cancelRequested, emitted, statusSet } = notification;
+  const { from, dueAt, finished, cancelRequested, emitted, statusSet, messages } = notification;
   const ends = split(finished);
   const requests = split(cancelRequested);
   const streams = split(emitted);
   const statuses = split(statusSet);
+  const keys = split(messages);
   const parts = [
     ...ends.parts.map((ids) => ({ finished: ids })),
     ...requests.parts.map((tokens) => ({ cancelRequested: tokens })),
     ...streams.parts.map((ids) => ({ emitted: ids })),
     ...statuses.parts.map((ids) => ({ statusSet: ids })),
+    ...keys.parts.map((part) => ({ messages: part })),
   ];
   const isCut =
     parts.length > maxPayloads ||
-    [ends, requests, streams, statuses].some(({ leftOut }) => leftOut);
+    [ends, requests, streams, statuses, keys].some(({ leftOut }) => leftOut);
   const head = {
     from,
     kind: 'news',
@@ -312,7 +327,8 @@ export function decodePayload(payload: string): Notification | undefined {
   if (typeof from !== 'string') return undefined;
   if (kind === 'hello' || kind === 'here') return { from, kind };
   if (kind !== 'news') return undefined;
-  const { finished = [], cancelRequested = [], emitted = [], statusSet = [], more = false } = lists;
+  const { finished = [], cancelRequested = [], emitted = [], statusSet = [] } = lists;
+  const { messages = [], more = false } = lists;
   return {
     from,
     kind,
@@ -321,6 +337,7 @@ export function decodePayload(payload: string): Notification | undefined {
     cancelRequested,
     emitted,
     statusSet,
+    messages,
     more,
     ...(lists.registered === true && { registered: true }),
   };

@@ -2,7 +2,12 @@ import { setTimeout } from 'node:timers';
 import type { Clock } from '../../../model/clock.ts';
 import type { Hint } from '../../contract/provider.ts';
 import type { Effects, Topic } from '../../shared/effects.ts';
-import { Notifications, type CommitNotice, type NotificationsOptions } from './notifications.ts';
+import {
+  emptyNotice,
+  Notifications,
+  type CommitNotice,
+  type NotificationsOptions,
+} from './notifications.ts';
 import type { Transaction } from '../driver/transaction.ts';
 import type { DueTimes } from './due-query.ts';
 
@@ -157,13 +162,14 @@ export class WakeUps {
 
   /** Publishes the effects of a commit: wakes fetches, sends hints, notifies other processes. */
   announce(effects: Effects): void {
-    const { dueAt, finished: instanceIds, outputs, cancels, emitted, statusSet } = effects;
+    const { dueAt, finished: instanceIds, outputs, cancels, emitted, statusSet, messages } = effects;
     this.#wake(dueAt);
     if (instanceIds.length > 0) this.#hint({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
       this.#hint({ kind: 'cancelRequested', lockTokens: effects.cancelRequested, cancels });
     }
     if (statusSet.size > 0) this.#hint({ kind: 'statusSet', instanceIds: [...statusSet] });
+    if (messages.size > 0) this.#hint({ kind: 'messages', instanceKeys: [...messages] });
     if (emitted.size > 0) this.#hint({ kind: 'emitted', instanceIds: [...emitted] });
     this.#hint({ kind: 'committed' });
     const notice = this.#noticeOf(effects);
@@ -178,8 +184,7 @@ export class WakeUps {
 
   /** Notifies other processes that this one has registered, so that those of its host check it from now on. */
   announceProcess(): void {
-    const nothing = { dueAt: {}, finished: [], cancelRequested: [], emitted: [], statusSet: [] };
-    this.#notifications?.notify({ ...nothing, more: false, registered: true });
+    this.#notifications?.notify({ ...emptyNotice(), more: false, registered: true });
   }
 
   /** Checks the listening connection after another connection timed out. */
@@ -199,7 +204,7 @@ export class WakeUps {
 
   /** The part of the effects that other processes need. */
   #noticeOf(effects: Effects): CommitNotice | undefined {
-    const { dueAt, finished, cancelRequested, emitted, statusSet } = effects;
+    const { dueAt, finished, cancelRequested, emitted, statusSet, messages } = effects;
     // The next poll of each process reads what is due later.
     const horizon = this.#clock.now() + this.#pollMs;
     const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
@@ -208,7 +213,8 @@ export class WakeUps {
       finished.length > 0 ||
       cancelRequested.length > 0 ||
       emitted.size > 0 ||
-      statusSet.size > 0;
+      statusSet.size > 0 ||
+      messages.size > 0;
     if (!isNeeded) return undefined;
     return {
       dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
@@ -216,12 +222,13 @@ export class WakeUps {
       cancelRequested,
       emitted: [...emitted],
       statusSet: [...statusSet],
+      messages: Array.from(messages, String),
       more: false,
     };
   }
 
   #onCommit(notice: CommitNotice): void {
-    const { dueAt, finished, cancelRequested, emitted, statusSet, more } = notice;
+    const { dueAt, finished, cancelRequested, emitted, statusSet, messages, more } = notice;
     this.#wake(dueAt);
     if (finished.length > 0) this.#hint({ kind: 'finished', instanceIds: finished });
     if (cancelRequested.length > 0) {
@@ -229,6 +236,7 @@ export class WakeUps {
     }
     if (emitted.length > 0) this.#hint({ kind: 'emitted', instanceIds: emitted });
     if (statusSet.length > 0) this.#hint({ kind: 'statusSet', instanceIds: statusSet });
+    if (messages.length > 0) this.#hint({ kind: 'messages', instanceKeys: messages.map(Number) });
     this.#hint({ kind: 'committed' });
     if (notice.registered === true) this.#hint({ kind: 'changed' });
     if (more) this.#onGap();

@@ -202,7 +202,8 @@ function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): Enqueue
     }
   }
   store.messages.insert(instanceKey, message, scope.now);
-  store.locks.touch(instanceKey, definitionKey, scope.now);
+  if (store.locks.touch(instanceKey, definitionKey, scope.now))
+    scope.effects.messages.add(instanceKey);
   scope.effects.due('orchestrations', scope.now);
   if (bulk !== undefined) {
     const step = { entry: bulk.audit, counts: oneInstance, progressKey: instanceKey };

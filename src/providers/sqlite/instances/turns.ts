@@ -31,6 +31,15 @@ import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 import { commitEmitted } from './emitted-chunks.ts';
 
+/** The claims after a turn. */
+interface CommittedTurn {
+  readonly claimed: readonly ClaimedAtInsert[];
+  /** Whether the claim on the instance is kept. */
+  readonly kept?: true;
+  /** With `kept`: whether the instance or its definition is paused. */
+  readonly paused?: true;
+}
+
 /** Commits turns, for acks, fast paths and starts. */
 export class Turns {
   readonly #definitions: Definitions;
@@ -87,8 +96,8 @@ export class Turns {
     this.#state = parts.instanceState;
   }
 
-  /** Writes a turn and releases the instance. */
-  commit(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
+  /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
+  commit(scope: Scope, target: TurnTarget, turn: Turn, keep = false): CommittedTurn {
     const { name, version } = this.#definitions.get(target.definitionKey);
     const definitionKey =
       version === turn.version
@@ -100,6 +109,11 @@ export class Turns {
     switch (outcome.status) {
       case 'running':
         this.#outcomes.run({ target, turn, outcome, definitionKey, now });
+        if (keep) {
+          const isPaused = this.#isPaused(scope, target, name);
+          this.#locks.keep(target.instanceKey, queueKey(definitionKey, target.isPaused));
+          return { claimed, kept: true, ...(isPaused && { paused: true }) };
+        }
         if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
         break;
       case 'completed':
@@ -129,12 +143,16 @@ export class Turns {
         break;
       }
     }
-    return claimed;
+    return { claimed };
+  }
+
+  #isPaused(scope: Scope, { isPaused }: TurnTarget, name: string): boolean {
+    return isPaused === 1 || this.#pausedDefinitions.has(scope, 'orchestration', name);
   }
 
   /** Writes the first turn of an instance whose row was inserted in the state after this turn. */
   commitFirst(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
-    if (turn.outcome.status !== 'running') return this.commit(scope, target, turn);
+    if (turn.outcome.status !== 'running') return this.commit(scope, target, turn).claimed;
     const claimed = this.#commitDecisions(scope, target, turn);
     if (mayHaveMessages(target, turn)) this.#release(scope, target, target.definitionKey);
     return claimed;
@@ -288,8 +306,10 @@ export class Turns {
   #send(scope: Scope, instanceId: string, message: StoredMessage): void {
     const receiver = this.#instances.findReceiver(instanceId);
     if (receiver === undefined || receiver.isClosed === 1) return;
-    this.#messages.insert(receiver.instanceKey, message, scope.now);
-    this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
+    const { instanceKey, definitionKey } = receiver;
+    this.#messages.insert(instanceKey, message, scope.now);
+    if (this.#locks.touch(instanceKey, definitionKey, scope.now))
+      scope.effects.messages.add(instanceKey);
     scope.effects.due('orchestrations', scope.now);
   }
 

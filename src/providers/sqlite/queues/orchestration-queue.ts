@@ -1,8 +1,10 @@
 import { LockLostError } from '../../../model/failures/errors.ts';
+import { isStepGuard } from '../../../model/message.ts';
 import { isTerminal } from '../../../model/status.ts';
 import type {
   FetchedMessage,
   FetchOrchestrationItemsParams,
+  HeldMessages,
   InstanceHold,
   OrchestrationAbandon,
   OrchestrationAck,
@@ -56,6 +58,12 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
     ackOrchestrationItems: (acks) =>
       store.write('ackOrchestrationItems', acks, (scope, one) => ack(store, scope, one)),
 
+    readHeldMessages: (lockTokens) =>
+      store.read('readHeldMessages', () => {
+        const now = store.now();
+        return lockTokens.map((token) => readHeld(store, token, now));
+      }),
+
     abandonOrchestrationItems: (abandons) =>
       store.write('abandonOrchestrationItems', abandons, (scope, one) =>
         abandon(store, scope, one),
@@ -74,7 +82,7 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
 function ack(
   store: OrchestrationQueueParts,
   scope: Scope,
-  { lockToken, messageKeys, turn }: OrchestrationAck,
+  { lockToken, messageKeys, turn, keep }: OrchestrationAck,
 ) {
   const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
     const row = store.instances.getHeld(lockToken, scope.now);
@@ -86,9 +94,25 @@ function ack(
     if (error !== undefined) return { ok: false, error };
     // The end of an instance deletes all of its messages.
     if (!isTerminal(turn.outcome.status)) store.messages.delete(target.instanceKey, messageKeys);
-    return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+    return { ok: true, ...store.turns.commit(scope, target, turn, keep) };
   });
   return result.ok ? result.value : result;
+}
+
+function readHeld(
+  { locks, messages }: OrchestrationQueueParts,
+  token: string,
+  nowMs: number,
+): HeldMessages | undefined {
+  const key = locks.heldBy(token, nowMs);
+  if (key === undefined) return undefined;
+  const visible = messages.readVisible(key, nowMs, defaultMaxMessages + 1);
+  const nextAt = messages.nextVisibleAt(key, nowMs);
+  return {
+    messages: visible.filter((message) => !isStepGuard(message)),
+    nextInMs: nextAt === null ? null : nextAt - nowMs,
+    nowMs,
+  };
 }
 
 function abandon(

@@ -127,7 +127,7 @@ function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResul
         visible.map(({ messageKey }) => messageKey),
       );
     }
-    return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+    return { ok: true, ...store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
 }
@@ -183,7 +183,8 @@ function settle(
   const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
   if (!goesOn) return undefined;
   store.messages.insert(instance.instanceKey, message, scope.now);
-  store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
+  if (store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now))
+    scope.effects.messages.add(instance.instanceKey);
   scope.effects.due('orchestrations', scope.now);
   return undefined;
 }

@@ -149,6 +149,7 @@ export class InstanceStops {
     const expired = encodeMessage({ kind: 'cleanupExpired', reason });
     this.#messages.insert(instanceKey, expired, cleanupAt);
     this.#locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
+    effects.messages.add(instanceKey);
     effects.due('orchestrations', now);
   }
 
@@ -231,7 +232,8 @@ export class InstanceStops {
     const waits = receiver?.isClosed === 0 && receiver.executionId === parent.executionId;
     if (!waits) return;
     this.#messages.insert(receiver.instanceKey, encodeMessage(message(parent)), scope.now);
-    this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
+    if (this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now))
+      scope.effects.messages.add(receiver.instanceKey);
     scope.effects.due('orchestrations', scope.now);
   }
 }

@@ -44,6 +44,7 @@ export class InstanceLocks {
   readonly #setNextAt;
   readonly #refresh;
   readonly #release;
+  readonly #keep;
   readonly #hold;
   readonly #holdFree;
   readonly #renew;
@@ -139,6 +140,13 @@ export class InstanceLocks {
            lock_token = NULL, locked_until = NULL, claims = 0, ${cleanupAt},
            blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL, blocked_details = NULL`,
     );
+    // The turns after the first of a claim change nothing here.
+    this.#keep = db.prepare<[number, number]>(
+      `UPDATE instance_locks
+       SET definition_key = ?, claims = 0,
+           blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL, blocked_details = NULL
+       WHERE instance_key = ? AND claims > 0`,
+    );
     this.#hold = db.prepare<
       [
         {
@@ -216,9 +224,17 @@ export class InstanceLocks {
     return isHeldBy(this.#select.get(key), secret, now, options) ? key : undefined;
   }
 
-  /** Makes the instance claimable when a message becomes visible, unless it is held back or locked. */
-  touch(instanceKey: number, definitionKey: number, visibleAt: number): void {
-    this.#touch.run(instanceKey, definitionKey, visibleAt);
+  /**
+   * Makes the instance claimable when a message becomes visible, unless it is held back or locked. Returns whether it is
+   * locked.
+   */
+  touch(instanceKey: number, definitionKey: number, visibleAt: number): boolean {
+    return this.#touch.run(instanceKey, definitionKey, visibleAt).changes === 0;
+  }
+
+  /** Keeps the claim after a committed turn, as if it had just begun. */
+  keep(instanceKey: number, definitionKey: number): void {
+    this.#keep.run(definitionKey, instanceKey);
   }
 
   /** Due instances of a definition, longest due first. `suspect`: claimed twice without a turn. */

@@ -12,6 +12,7 @@ export class Messages {
   readonly #selectVisible;
   readonly #selectVisibleOfAll;
   readonly #firstVisibleAt;
+  readonly #nextVisibleAt;
   readonly #count;
   readonly #countOfKind;
   readonly #deleteOne;
@@ -46,6 +47,11 @@ export class Messages {
     this.#firstVisibleAt = db
       .prepare<[number], number | null>(
         'SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?',
+      )
+      .pluck();
+    this.#nextVisibleAt = db
+      .prepare<[number, number], number | null>(
+        'SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ? AND visible_at > ?',
       )
       .pluck();
     this.#count = db
@@ -144,6 +150,11 @@ export class Messages {
   /** The earliest `visible_at` of an instance's messages, or `null`. */
   firstVisibleAt(instanceKey: number): number | null {
     return this.#firstVisibleAt.get(instanceKey) ?? null;
+  }
+
+  /** When the next hidden message of an instance becomes visible, or `null`. */
+  nextVisibleAt(instanceKey: number, now: number): number | null {
+    return this.#nextVisibleAt.get(instanceKey, now) ?? null;
   }
 
   /** Whether at least `max` messages of a kind are queued. */

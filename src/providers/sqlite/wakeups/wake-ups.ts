@@ -106,6 +106,9 @@ export class WakeUps {
     if (effects.statusSet.size > 0) {
       this.#notify({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
     }
+    if (effects.messages.size > 0) {
+      this.#notify({ kind: 'messages', instanceKeys: [...effects.messages] });
+    }
     if (effects.emitted.size > 0) {
       this.#notify({ kind: 'emitted', instanceIds: [...effects.emitted] });
     }

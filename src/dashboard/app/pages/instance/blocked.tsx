@@ -24,6 +24,9 @@ const commandKinds: readonly HistoryEvent['kind'][] = [
   'detachedStarted',
   'customStatusSet',
   'tagsSet',
+  'stepCompleted',
+  'stepFailed',
+  'patchMarked',
   'operationWithdrawn',
 ];
 const shownBefore = 4;

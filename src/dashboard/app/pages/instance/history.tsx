@@ -12,12 +12,20 @@ import type { InstanceState } from './instance-data.ts';
 
 const kindGroups: readonly (readonly [value: string, title: string, kinds: readonly string[]])[] = [
   ['all', 'All events', []],
-  ['failures', 'Failures', ['activityFailed', 'childFailed', 'detachedFailed', 'executionFailed']],
+  ['failures', 'Failures', [
+      'activityFailed',
+      'stepFailed',
+      'stepRetried',
+      'childFailed',
+      'detachedFailed',
+      'executionFailed',
+    ]],
   [
     'activities',
     'Activities',
     ['activityScheduled', 'activityCompleted', 'activityFailed', 'activityCanceled'],
   ],
+  ['steps', 'Steps', ['stepCompleted', 'stepFailed', 'stepRetried']],
   [
     'children',
     'Children',

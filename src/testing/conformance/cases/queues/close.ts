@@ -40,6 +40,7 @@ export const close: Capability = {
           readHistory: () => provider.readHistory([{ instanceKey: 1, executionId: 1, after: 0 }]),
           ackOrchestrationItems: () =>
             provider.ackOrchestrationItems([{ lockToken, messageKeys: [], turn }]),
+          readHeldMessages: () => provider.readHeldMessages([lockToken]),
           abandonOrchestrationItems: () =>
             provider.abandonOrchestrationItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
           renewOrchestrationLocks: () => provider.renewOrchestrationLocks([lockToken], 1),

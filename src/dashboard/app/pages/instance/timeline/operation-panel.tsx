@@ -15,6 +15,7 @@ import { nameOf, toneOfRow, type TimelineRow } from './timeline-row.ts';
 
 const kinds = {
   activity: 'Activity',
+  step: 'Step',
   timer: 'Timer',
   event: 'External event',
   child: 'Child',

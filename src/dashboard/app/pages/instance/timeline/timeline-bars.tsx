@@ -12,6 +12,7 @@ import { nameOf, toneOfRow, type TimelineRow } from './timeline-row.ts';
 
 const icons: Readonly<Record<Item['kind'], IconName>> = {
   activity: 'activity',
+  step: 'code',
   timer: 'clock',
   event: 'event',
   child: 'child',

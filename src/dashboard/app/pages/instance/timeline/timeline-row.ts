@@ -22,6 +22,7 @@ export function toneOfRow({ item, pending }: TimelineRow): Tone {
 
 const kindNames: Readonly<Record<Item['kind'], string>> = {
   activity: 'activity',
+  step: 'step',
   timer: 'timer',
   event: 'event',
   child: 'child',

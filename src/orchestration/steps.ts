@@ -1,0 +1,58 @@
+import { PerdureError } from '../model/failures/errors.ts';
+import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { checkName } from '../model/values/names.ts';
+import type { StepBody, StepSettings } from '../replay/step-call.ts';
+import { checkOptions } from './definition-checks.ts';
+
+/** The context of one attempt of a step. */
+export interface StepContext {
+  /** 1 for the first attempt. An attempt that a crash ended is not counted. */
+  readonly attempt: number;
+  /** Unique per call of `ctx.run()`, and stable across attempts and crashes. Pass it to services that can deduplicate. */
+  readonly idempotencyKey: string;
+  /** Aborted when the closure should stop. Its `reason` is a `CanceledError` with the `trigger`. */
+  readonly signal: AbortSignal;
+}
+
+/** Options of `ctx.run()`. */
+export interface StepOptions {
+  /** Default: one attempt. */
+  readonly retry?: RetryPolicy | undefined;
+  /** Timeout of one attempt. */
+  readonly attemptTimeout?: Duration | undefined;
+  /** Timeout of all attempts together, including the waits between them. */
+  readonly timeout?: Duration | undefined;
+}
+
+const stepOptionNames = ['retry', 'attemptTimeout', 'timeout'] as const;
+const noSettings: StepSettings = {};
+
+/** The checked arguments of `ctx.run()`. */
+interface CheckedStep {
+  readonly name: string;
+  readonly body: StepBody;
+  readonly settings: StepSettings;
+}
+
+/** Checks the arguments of `ctx.run()`. Throws `INVALID_NAME`, `INVALID_INPUT`, `INVALID_OPTION` or `INVALID_DURATION`. */
+export function checkStep(name: string, body: unknown, options: StepOptions | undefined): CheckedStep {
+  checkName(name, 'Step name');
+  if (typeof body !== 'function') {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `The second argument of ctx.run(${JSON.stringify(name)}) must be a function, such as async (step) => …: it is ${body === null ? 'null' : typeof body}. Call an activity with ctx.call().`,
+    );
+  }
+  if (options === undefined) return { name, body: body as StepBody, settings: noSettings };
+  checkOptions('ctx.run()', options, stepOptionNames);
+  const { retry, attemptTimeout, timeout } = options;
+  const settings = {
+    ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
+    ...(attemptTimeout !== undefined && {
+      attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
+    }),
+    ...(timeout !== undefined && { timeoutMs: toMs(timeout, 'timeout') }),
+  };
+  return { name, body: body as StepBody, settings };
+}

@@ -1,0 +1,278 @@
+import type { Clock } from '../../model/clock.ts';
+import { CanceledError, type CancelTrigger } from '../../model/failures/errors.ts';
+import {
+  errorClasses,
+  platformFailure,
+  toFailure,
+  type Failure,
+} from '../../model/failures/failure.ts';
+import type { Message } from '../../model/message.ts';
+import { nextRetryDelayMs } from '../../model/retry-policy.ts';
+import type { AttemptSpan } from '../../model/telemetry.ts';
+import { encodePayload } from '../../model/values/payload.ts';
+import type { StepContext } from '../../orchestration/steps.ts';
+import { runInStep } from '../../replay/cancellation/scope.ts';
+import type { Operation } from '../../replay/operations.ts';
+import type { StepCall } from '../../replay/step-call.ts';
+import type { LeakedHandlers } from '../activities/concurrency.ts';
+import { reportSafely } from '../maintenance/reports.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { WarmInstance } from '../turns/warm-instance.ts';
+
+/** The message with the outcome of an attempt. */
+export type StepMessage = Extract<
+  Message,
+  { readonly kind: 'stepCompleted' | 'stepFailed' | 'stepRetried' }
+>;
+
+export interface StepRunParams {
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  readonly leaked: LeakedHandlers;
+  /** The attempt has ended. Without a message it has no outcome: it was canceled, or its worker stops. */
+  readonly onEnd: (run: StepRun, message: StepMessage | undefined) => void;
+}
+
+/** One attempt of a step. Calls the closure, applies its timeouts, and delivers a cancel. */
+export class StepRun implements StepContext {
+  readonly operation: number;
+  readonly name: string;
+  readonly #step: StepCall;
+  readonly #instance: WarmInstance;
+  readonly #params: StepRunParams;
+  // Created on demand: most closures never use the signal.
+  #controller: AbortController | undefined;
+  #stopping: CanceledError | undefined;
+  /** The timeout that aborted the attempt, with whether it is that of all attempts. */
+  #timeout: { readonly ms: number; readonly isFinal: boolean } | undefined;
+  #cancelTimers: (() => void)[] | undefined;
+  #startedAt = 0;
+  #ended = false;
+  #isLeaked = false;
+  #span: AttemptSpan | undefined;
+
+  constructor(operation: Operation, instance: WarmInstance, params: StepRunParams) {
+    this.operation = operation.id;
+    this.name = operation.name;
+    this.#step = operation.step as StepCall;
+    this.#instance = instance;
+    this.#params = params;
+  }
+
+  get attempt(): number {
+    return this.#step.attempts + 1;
+  }
+
+  /** In the format of activities. */
+  get idempotencyKey(): string {
+    const { instanceId, incarnation, executionId } = this.#instance;
+    return `${instanceId}/${incarnation}/${executionId}.${this.operation}`;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#stopping !== undefined) this.#controller.abort(this.#stopping);
+    return this.#controller.signal;
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
+  /** Calls the closure. Ends without a call if the timeout of the step has passed. */
+  start(): void {
+    const { clock } = this.#params;
+    const { timeoutMs, attemptTimeoutMs } = this.#step.settings;
+    this.#startedAt = Math.floor(clock.now());
+    if (timeoutMs !== undefined) {
+      const leftMs = this.#step.calledAt + timeoutMs - this.#startedAt;
+      // The first attempt always begins: it cannot be late by more than the commit of its turn.
+      if (leftMs <= 0 && this.#step.attempts > 0) {
+        this.#timeout = { ms: timeoutMs, isFinal: true };
+        this.#end(this.#toTimeout());
+        return;
+      }
+      this.#limit(Math.max(leftMs, 1), { ms: timeoutMs, isFinal: true });
+    }
+    if (attemptTimeoutMs !== undefined)
+      this.#limit(attemptTimeoutMs, { ms: attemptTimeoutMs, isFinal: false });
+    this.#beginSpan();
+    void this.#run();
+  }
+
+  /** Aborts the signal and starts the grace. */
+  abort(trigger: CancelTrigger, reason: string): void {
+    if (this.#ended || this.#stopping !== undefined) return;
+    const { clock, options } = this.#params;
+    this.#stopping = new CanceledError(reason, trigger);
+    this.#clearTimers();
+    this.#cancelTimers = [clock.setTimer(options.cancelGraceMs, () => this.#leak())];
+    this.#controller?.abort(this.#stopping);
+  }
+
+  async #run(): Promise<void> {
+    try {
+      const body = this.#step.body as (step: StepContext) => unknown;
+      const output = await runInStep(this.name, () => this.#inSpan(() => body(this)));
+      this.#end(this.#stopping === undefined ? this.#completed(output) : this.#toLate());
+    } catch (error) {
+      this.#end(this.#toFailed(error));
+    } finally {
+      if (this.#isLeaked) this.#params.leaked.remove();
+    }
+  }
+
+  #completed(output: unknown): StepMessage {
+    const what = `The result of step ${JSON.stringify(this.name)}`;
+    try {
+      const payload = encodePayload(output, what, this.#params.options.payloadLimitBytes);
+      return { kind: 'stepCompleted', ...this.#answer(), payload };
+    } catch (error) {
+      return this.#failed({ ...toFailure(error), nonRetryable: true });
+    }
+  }
+
+  /** A result after the abort counts only if the timeout of an attempt was the reason: then the attempt failed. */
+  #toLate(): StepMessage | undefined {
+    return this.#timeout === undefined ? undefined : this.#toTimeout();
+  }
+
+  #toFailed(error: unknown): StepMessage | undefined {
+    const stopping = this.#stopping;
+    if (this.#timeout !== undefined) return this.#toTimeout();
+    if (stopping !== undefined) return undefined;
+    return this.#retryOrFail(toFailure(error), errorClasses(error));
+  }
+
+  #toTimeout(): StepMessage {
+    const { ms = 0, isFinal = true } = this.#timeout ?? {};
+    const what = `step ${JSON.stringify(this.name)}`;
+    const message = isFinal
+      ? `Step ${JSON.stringify(this.name)} did not finish within ${ms} ms, its timeout.`
+      : `Attempt ${this.attempt} of ${what} took longer than ${ms} ms.`;
+    const failure = platformFailure('TIMEOUT', message);
+    return isFinal
+      ? this.#failed(failure)
+      : this.#retryOrFail({ ...failure, nonRetryable: false }, []);
+  }
+
+  #retryOrFail(failure: Failure, classes: readonly string[]): StepMessage {
+    const { retry, timeoutMs } = this.#step.settings;
+    const attempts = this.attempt;
+    const delayMs =
+      retry === undefined
+        ? undefined
+        : nextRetryDelayMs(retry, attempts, { failure, classes }, Math.random);
+    if (delayMs === undefined) return this.#failed(failure);
+    const at = this.#params.clock.now() + delayMs;
+    const deadline = timeoutMs === undefined ? Infinity : this.#step.calledAt + timeoutMs;
+    const retryAt = Math.ceil(Math.min(at, deadline));
+    return { kind: 'stepRetried', ...this.#answer(), attempts, failure, retryAt };
+  }
+
+  #failed(failure: Failure): StepMessage {
+    const attempts = this.attempt;
+    const counted = attempts > 1 ? { ...failure, attempts } : failure;
+    return { kind: 'stepFailed', ...this.#answer(), failure: counted };
+  }
+
+  #answer() {
+    return {
+      executionId: this.#instance.executionId,
+      operation: this.operation,
+      name: this.name,
+      worker: this.#params.options.name,
+      startedAt: this.#startedAt,
+    };
+  }
+
+  #limit(ms: number, timeout: { readonly ms: number; readonly isFinal: boolean }): void {
+    const cancel = this.#params.clock.setTimer(ms, () => {
+      if (this.#stopping !== undefined) return;
+      this.#timeout = timeout;
+      this.abort('timeout', `the step took longer than ${timeout.ms} ms`);
+    });
+    (this.#cancelTimers ??= []).push(cancel);
+  }
+
+  #clearTimers(): void {
+    for (const cancel of this.#cancelTimers ?? []) cancel();
+    this.#cancelTimers = undefined;
+  }
+
+  // JavaScript cannot be stopped from outside: free the slot and ignore the result.
+  #leak(): void {
+    if (this.#ended) return;
+    const { options, leaked } = this.#params;
+    const { instanceId } = this.#instance;
+    this.#isLeaked = true;
+    options.metrics.leaked();
+    leaked.add();
+    this.#end(this.#toLate());
+    reportSafely(options.logger, () => {
+      options.logger.warn(
+        { instanceId, step: this.name, graceMs: options.cancelGraceMs },
+        'step still runs after its grace, its slot is freed and its result will be ignored',
+      );
+    });
+    reportSafely(options.logger, () => {
+      options.hooks.handlerLeaked?.({ instanceId, activity: this.name });
+    });
+  }
+
+  #beginSpan(): void {
+    const { telemetry, logger, name: worker } = this.#params.options;
+    if (telemetry === undefined) return;
+    const { instanceId, executionId, name: orchestration, trace } = this.#instance;
+    const { operation, name, attempt } = this;
+    reportSafely(logger, () => {
+      this.#span = telemetry.attempt({
+        kind: 'step',
+        name,
+        instanceId,
+        executionId,
+        operation,
+        orchestration,
+        attempt,
+        isRetry: attempt > 1,
+        waitedMs: 0,
+        worker,
+        trace,
+      });
+    });
+  }
+
+  #inSpan<Result>(call: () => Result): Result {
+    if (this.#span === undefined) return call();
+    let isCalled = false;
+    try {
+      return this.#span.run(() => {
+        isCalled = true;
+        return call();
+      });
+    } catch (error) {
+      if (isCalled) throw error;
+      // The telemetry has failed, not the closure.
+      return call();
+    }
+  }
+
+  #end(message: StepMessage | undefined): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#clearTimers();
+    const span = this.#span;
+    if (span !== undefined) {
+      const failure = message !== undefined && 'failure' in message ? message.failure : undefined;
+      const outcome = message === undefined ? 'canceled' : outcomes[message.kind];
+      reportSafely(this.#params.options.logger, () => span.end(outcome, failure));
+    }
+    this.#params.onEnd(this, message);
+  }
+}
+
+const outcomes = {
+  stepCompleted: 'completed',
+  stepFailed: 'failed',
+  stepRetried: 'retry',
+} as const;
