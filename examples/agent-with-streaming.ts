@@ -12,14 +12,17 @@ type Chunk = { readonly token: string } | { readonly status: string };
 const approval = event<{ readonly approved: boolean }>('approval');
 
 // Stands in for a model: the first turn asks for a tool, the second one answers.
-const askModel = activity('askModel', async (ctx, call: { question: string; turn: number }) => {
-  const text = call.turn === 1 ? 'Let me look.' : 'It is 21 °C.';
-  for (const token of text.split(/(?= )/)) {
-    // Resolves once the token is stored. A repeated attempt emits again, with another `source.handler.runId`.
-    await ctx.emit({ token } satisfies Chunk);
-  }
-  return { text, ...(call.turn === 1 && { tool: 'weather' }) } satisfies Answer as Answer;
-});
+const askModel = activity(
+  'askModel',
+  async (ctx, { turn }: { question: string; turn: number }): Promise<Answer> => {
+    const text = turn === 1 ? 'Let me look.' : 'It is 21 °C.';
+    for (const token of text.split(/(?= )/)) {
+      // Resolves once the token is stored. A repeated attempt emits again, with another `source.handler.runId`.
+      await ctx.emit({ token } satisfies Chunk);
+    }
+    return { text, ...(turn === 1 && { tool: 'weather' }) };
+  },
+);
 
 const runTool = activity('runTool', (_ctx, tool: string) => `${tool}: 21 °C`);
 

@@ -11,6 +11,7 @@ import {
   instancePage,
 } from '../server/routes/response-schemas.ts';
 import { routes } from '../server/routes/table.ts';
+import { streamEntry } from '../server/routes/views.ts';
 import { startSchemas } from './schemas-start.ts';
 
 /** The error of a call, and of an instance among several. */
@@ -71,7 +72,7 @@ const watched = z.union([
 ]);
 const { report } = routes.runRetention.response.shape;
 
-/** The JSON of each command: one document, or with `watch` one line per event. */
+/** The JSON of each command: one document, or with `watch` and `stream` one line per entry. */
 export const schemas: Readonly<Record<string, z.ZodType>> = {
   ...startSchemas,
   list: z.union([instancePage, instanceCount]),
@@ -81,6 +82,7 @@ export const schemas: Readonly<Record<string, z.ZodType>> = {
   history: historyPage,
   tree: routes.readTree.response,
   watch: watched,
+  stream: streamEntry,
   result: ended,
   queues: routes.listQueues.response,
   workers: z.strictObject({

@@ -111,6 +111,8 @@ export interface Telemetry {
   ended(instance: TracedInstance): void;
   /** Absent: no metrics. */
   readonly metrics?: MetricSink;
+  /** `turn` and `ended` ignore work of unsampled callers, so that they need not be called. Default: false. */
+  readonly dropsUnsampled?: boolean;
 }
 
 /** Whether a value of the user has the methods of `Telemetry`. */

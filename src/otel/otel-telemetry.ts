@@ -47,6 +47,7 @@ const noSpan: CallSpan = { trace: undefined, end: () => undefined };
 
 /** Turns what happens once into spans. No span stays open across turns. */
 export class OtelTelemetry implements Telemetry {
+  readonly dropsUnsampled = true;
   readonly #tracer: Tracer | undefined;
   readonly #relation: Relation | undefined;
   readonly #instanceSpans: boolean;
@@ -120,7 +121,7 @@ export class OtelTelemetry implements Telemetry {
       { ...turn, failure },
       {
         ...placement,
-        links: [...placement.links, ...causes.flatMap(toLink)],
+        links: [...placement.links, ...causes.map(toLink)],
         attributes: {
           'perdure.instance.id': turn.instanceId,
           'perdure.execution.id': turn.executionId,
@@ -193,9 +194,8 @@ function withoutSpan(parent: Context, trace: TraceContext | undefined): AttemptS
   };
 }
 
-function toLink(trace: TraceContext): readonly Link[] {
-  const context = toSpanContext(trace);
-  return context === undefined ? [] : [{ context }];
+function toLink(trace: TraceContext): Link {
+  return { context: toSpanContext(trace) };
 }
 
 function attemptAttributes(attempt: TracedAttempt): Attributes {

@@ -8,7 +8,7 @@ import {
   type Link,
   type SpanContext,
 } from '@opentelemetry/api';
-import { isSampled, parseTraceparent, type TraceContext } from '../model/trace-context.ts';
+import { isSampled, traceIdsOf, type TraceContext } from '../model/trace-context.ts';
 
 /** How spans of later work relate to the span of the start. */
 export type Relation = 'link' | 'parent';
@@ -30,14 +30,10 @@ export function toTraceContext(context: SpanContext, at: number): TraceContext |
 }
 
 /** Returns the span context of a stored trace context. */
-export function toSpanContext(trace: TraceContext): SpanContext | undefined {
-  const parsed = parseTraceparent(trace.traceparent);
-  if (parsed === undefined) return undefined;
-  const { traceId, spanId, flags } = parsed;
+export function toSpanContext(trace: TraceContext): SpanContext {
   return {
-    traceId,
-    spanId,
-    traceFlags: flags & TraceFlags.SAMPLED,
+    ...traceIdsOf(trace),
+    traceFlags: isSampled(trace) ? TraceFlags.SAMPLED : TraceFlags.NONE,
     isRemote: true,
     ...(trace.tracestate !== undefined && { traceState: createTraceState(trace.tracestate) }),
   };
@@ -70,10 +66,8 @@ export function place(
     readonly nowMs: number;
   },
 ): Placement {
-  const context = cause && toSpanContext(cause);
-  if (cause === undefined || context === undefined) {
-    return { parent: ROOT_CONTEXT, links: [], isDropped: false };
-  }
+  if (cause === undefined) return { parent: ROOT_CONTEXT, links: [], isDropped: false };
+  const context = toSpanContext(cause);
   const below = traceApi.setSpanContext(ROOT_CONTEXT, context);
   if ((context.traceFlags & TraceFlags.SAMPLED) === 0) {
     return { parent: below, links: [], isDropped: true };

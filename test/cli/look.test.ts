@@ -10,6 +10,7 @@ import {
   parent,
   pipeline,
   sync,
+  talk,
   waiting,
   type CliStore,
 } from './helpers/cli-store.ts';
@@ -111,6 +112,7 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
       'history',
       'tree',
       'watch',
+      'stream',
       'result',
       'export',
     ]) {
@@ -186,6 +188,29 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     for (const line of failed.stdout.trim().split('\n')) {
       expectSchema(['watch'], JSON.parse(line));
     }
+  });
+
+  it('stream prints the chunks of a run, continues after a cursor, and --raw prints values', async () => {
+    const { client } = opened.perdure;
+    const id = `talk-${kind}`;
+    const run = await client.runTask(talk, ['Hello, ', 'Wor\u001Bld!\n', { n: 1 }], { id });
+    const live = cli.run(['stream', id]);
+    await run.result();
+    const { code, stdout } = await live;
+    expect(code).toBe(0);
+    const lines = stdout.trim().split('\n');
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatch(/^1\.[0-9a-z]+ {2}.* {2}talk #1 {2}"Hello, "$/);
+    const [cursor = ''] = (lines[1] ?? '').split(' ');
+    const rest = await cli.run(['stream', id, '--after', cursor, '--json']);
+    expect(rest.stdout.trim().split('\n')).toHaveLength(1);
+    expectSchema(['stream'], JSON.parse(rest.stdout));
+    expect(JSON.parse(rest.stdout)).toMatchObject({ kind: 'chunk', value: { n: 1 } });
+    const raw = await cli.run(['stream', id, '--raw']);
+    expect(raw.stdout).toBe('Hello, Wor\u001Bld!\n{"n":1}\n');
+    expect((await cli.run(['stream', id, '--after', 'x'])).code).toBe(2);
+    expect((await cli.run(['stream', id, '--after', '9.zz'])).code).toBe(4);
+    await client.deleteInstance(id);
   });
 
   it('watch of several ids prints their states until all have ended', async () => {

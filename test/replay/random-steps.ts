@@ -17,6 +17,8 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }),
   fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
   fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
+  // Twice, so that canceled children occur often enough.
+  fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
 );
 
 const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
@@ -40,7 +42,7 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
         action: fc.constantFrom('set', 'set', 'get', 'delete'),
         key: names,
       }),
-      weight: 2,
+      weight: 1,
     },
     {
       arbitrary: fc.record({ kind: fc.constant('patch'), id: names, step: tie('step') }),

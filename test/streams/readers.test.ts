@@ -115,9 +115,9 @@ describe.each([
       const run = await client.runTask(count, total);
       const stream = (options: StreamOptions) => client.stream(run.id, options);
       let largest = 0;
-      let isOver = false;
+      const over = new AbortController();
       const watching = (async () => {
-        while (!isOver) {
+        while (!over.signal.aborted) {
           const page = await provider.readStream({
             instanceId: run.id,
             after: 0,
@@ -132,7 +132,7 @@ describe.each([
       const reads = await Promise.all(
         [1, 100, 500].map((place) => readWithReload(stream, place, isFull ? 1_000 : 100)),
       );
-      isOver = true;
+      over.abort();
       await watching;
       for (const entries of reads) expectSequence(entries, total);
       const late: StreamEntry[] = [];

@@ -2,7 +2,12 @@ import { toEpochMs } from '../../model/epoch-time.ts';
 import { decodeFailure } from '../../model/failures/failure.ts';
 import type { Message } from '../../model/message.ts';
 import type { Telemetry } from '../../model/telemetry.ts';
-import { toTrace, traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
+import {
+  isSampled,
+  toTrace,
+  traceOfExecution,
+  type TraceContext,
+} from '../../model/trace-context.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { WarmInstance } from './warm-instance.ts';
 
@@ -22,6 +27,7 @@ export function traceTurn(
   const { outcome } = turn;
   const { status } = outcome;
   const trace = traceOfExecution(instance.trace, executionId);
+  if (telemetry.dropsUnsampled === true && trace !== undefined && !isSampled(trace)) return;
   const failure = status === 'failed' && { failure: decodeFailure(outcome.failure).message };
   const endedAt = toEpochMs(commit.endedAt);
   telemetry.turn({

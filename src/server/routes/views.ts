@@ -136,6 +136,9 @@ const streamedChunk = z.strictObject({
 
 const droppedChunks = z.strictObject({ kind: z.literal('dropped'), cursor, count: z.number() });
 
+/** An entry of a stream. */
+export const streamEntry = z.union([streamedChunk, droppedChunks]);
+
 export const viewRoutes = {
   watchHistory: route({
     method: 'GET',
@@ -156,7 +159,7 @@ export const viewRoutes = {
       'Streams the chunks that handlers and the orchestration emit with `ctx.emit`. Ends with `kind: end` when the instance has ended and all were read. `kind: dropped` marks chunks that exceeded the limit of the stream. `after` or `Last-Event-ID` is the `cursor` of the last known message.',
     params: byId,
     query: z.strictObject({ after: z.string().max(30).optional() }),
-    response: z.union([streamedChunk, droppedChunks, z.strictObject({ kind: z.literal('end') })]),
+    response: z.union([...streamEntry.options, z.strictObject({ kind: z.literal('end') })]),
     as: 'events',
   }),
   getTimeline: route({

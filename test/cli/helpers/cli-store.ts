@@ -42,6 +42,10 @@ export const counting = orchestration('counting', async (ctx, count: number) => 
 });
 /** Completes with its input. */
 export const sync = task('sync', async (_, input: unknown) => input);
+/** Emits the items of its input. */
+export const talk = task('talk', async (ctx, chunks: readonly unknown[]) => {
+  for (const chunk of chunks) await ctx.emit(chunk);
+});
 /** Completes with 1. */
 export const pipeline = flow('pipeline')
   .step('first', () => 1)
@@ -57,7 +61,7 @@ export async function openCliStore(kind: 'sqlite' | 'postgres' = 'sqlite'): Prom
     name: 'cli-worker',
     orchestrations: [hello, failing, waiting, parent, counting],
     activities: [echo, fail],
-    tasks: [sync],
+    tasks: [sync, talk],
     flows: [pipeline],
   });
   const roles = ['read', 'operate', 'admin'] as const;

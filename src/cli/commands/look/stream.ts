@@ -12,7 +12,7 @@ export async function run(call: Call): Promise<ExitCode> {
   const isRaw = options.flag('raw');
   for await (const entry of client.stream(id, { after: options.text('after'), signal })) {
     if (json) writeJsonLine(stdout, entry);
-    else if (isRaw) stdout.write(toRaw(entry));
+    else if (isRaw) stdout.write(stdout.isTTY ? cleanLines(toRaw(entry)) : toRaw(entry));
     else stdout.write(`${cut(describe(entry), stdout.columns)}\n`);
   }
   return 0;
@@ -23,6 +23,11 @@ function toRaw(entry: StreamEntry): string {
   if (entry.kind === 'dropped') return '';
   const { value } = entry;
   return typeof value === 'string' ? value : `${JSON.stringify(value)}\n`;
+}
+
+// Line breaks stay, and other control characters must not reach a terminal.
+function cleanLines(text: string): string {
+  return text.split('\n').map(clean).join('\n');
 }
 
 function describe(entry: StreamEntry): string {

@@ -52,6 +52,7 @@ test('commands have a kind in one word and the name that the code gave', () => {
   expect(commandKind('activityScheduled')).toBe('call');
   expect(commandName(scheduled)).toBe('chargeCard');
   expect(commandName(event({ kind: 'customStatusSet', operation: 7 }))).toBe('setCustomStatus');
+  expect(commandName(event({ kind: 'chunkEmitted', operation: 7 }))).toBe('emit');
 });
 
 test('a timer of a wrong clock does not throw', () => {

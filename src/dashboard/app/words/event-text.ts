@@ -18,6 +18,8 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} until ${formatDateTime(event.fireAt)}`;
     case 'customStatusSet':
       return `#${event.operation} custom status`;
+    case 'chunkEmitted':
+      return `#${event.operation} chunk`;
     case 'stateSet':
       return `#${event.operation} ${event.key}`;
     case 'tagsSet':
@@ -84,6 +86,7 @@ const commandKinds: Readonly<Record<string, string>> = {
   childScheduled: 'child',
   detachedStarted: 'start',
   customStatusSet: 'status',
+  chunkEmitted: 'emit',
   stateSet: 'state',
   tagsSet: 'tags',
   stepCompleted: 'run',
@@ -97,6 +100,7 @@ export function commandName(event: HistoryEvent): string {
   if (event.kind === 'patchMarked') return event.id;
   if (event.kind === 'timerCreated') return formatDateTime(event.fireAt);
   if (event.kind === 'customStatusSet') return 'setCustomStatus';
+  if (event.kind === 'chunkEmitted') return 'emit';
   if (event.kind === 'stateSet') return event.key;
   if (event.kind === 'tagsSet') return 'setTags';
   return event.kind === 'operationWithdrawn' ? `#${event.target}` : event.kind;

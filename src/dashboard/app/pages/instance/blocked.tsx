@@ -23,6 +23,7 @@ const commandKinds: readonly HistoryEvent['kind'][] = [
   'childScheduled',
   'detachedStarted',
   'customStatusSet',
+  'chunkEmitted',
   'tagsSet',
   'stepCompleted',
   'stepFailed',
