@@ -1,5 +1,5 @@
 /** An agent: an activity streams the tokens of a model, a person approves each tool, and a page that reloads continues. */
-import { activity, event, orchestration, Perdure } from 'perdure';
+import { activity, orchestration, Perdure } from 'perdure';
 
 interface Answer {
   readonly text: string;
@@ -9,7 +9,11 @@ interface Answer {
 
 type Chunk = { readonly token: string } | { readonly status: string };
 
-const approval = event<{ readonly approved: boolean }>('approval');
+// Stands in for the mailbox of a person, who answers by a link with the token.
+const mails: string[] = [];
+const mailApproval = activity('mailApproval', (_ctx, token: string) => {
+  mails.push(token);
+});
 
 // Stands in for a model: the first turn asks for a tool, the second one answers.
 const askModel = activity(
@@ -30,17 +34,21 @@ const agent = orchestration('agent', async (ctx, question: string) => {
   for (let turn = 1; turn <= 20; turn += 1) {
     const { text, tool } = await ctx.call(askModel, { question, turn });
     if (tool === undefined) return text;
+    const { token, promise } = ctx.awakeable<boolean>({ timeout: '1h' });
+    await ctx.call(mailApproval, token);
     // Written by the commit of this turn: exactly once, however often the code is replayed.
     ctx.emit({ status: `may I use ${tool}?` } satisfies Chunk);
-    const { approved } = await ctx.waitFor(approval, { timeout: '1h' });
-    if (!approved) return 'The tool was not approved.';
+    if (!(await promise)) return 'The tool was not approved.';
     await ctx.call(runTool, tool);
   }
   return 'The agent took too many turns.';
 });
 
 const perdure = await Perdure.open(process.argv[2] ?? ':memory:');
-await perdure.startWorker({ orchestrations: [agent], activities: [askModel, runTool] });
+await perdure.startWorker({
+  orchestrations: [agent],
+  activities: [askModel, mailApproval, runTool],
+});
 const { client } = perdure;
 const { id } = await client.start(agent, 'How warm is it in Oslo?');
 
@@ -60,7 +68,7 @@ for await (const entry of client.stream<Chunk>(id)) {
   break; // The page is reloaded here.
 }
 
-await client.raiseEvent(id, approval, { approved: true });
+await client.resolveAwakeable(mails[0] ?? '', true);
 line = '';
 for await (const entry of client.stream<Chunk>(id, { after: lastSeen })) {
   if (entry.kind === 'chunk' && 'token' in entry.value) line += entry.value.token;

@@ -51,12 +51,15 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   testing: [ANYTHING],
   model: [],
   replay: ['model'],
-  orchestration: ['model', 'replay'],
+  // Imports the client as a type: handlers get one.
+  orchestration: ['model', 'replay', 'client'],
   'providers/contract': ['model'],
   'providers/rules': ['providers/contract', 'model'],
   'providers/shared': ['providers/rules', 'providers/contract', 'model'],
   ...storeArrows('providers/sqlite'),
   ...storeArrows('providers/postgres'),
+  'providers/encoding': ['schedules', 'providers/contract', 'model'],
+  codecs: ['model'],
   management: ['providers/contract', 'model'],
   runtime: [
     'tasks',
@@ -154,7 +157,11 @@ const LOADS_USER_CODE: readonly string[] = [
 ];
 
 /** The entry points that browsers load: they must not depend on Node.js. */
-export const BROWSER_ENTRIES: readonly string[] = ['remote.ts', 'dashboard/app/main.tsx'];
+export const BROWSER_ENTRIES: readonly string[] = [
+  'remote.ts',
+  'codecs.ts',
+  'dashboard/app/main.tsx',
+];
 
 /** Whether a module may import a computed name. */
 export function mayImportComputed(path: string): boolean {

@@ -12,7 +12,7 @@ export type {
   OrchestrationDefinition,
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
-export { event } from './orchestration/orchestration.ts';
+export { event, update } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
@@ -25,6 +25,7 @@ export type {
   OrchestrationRef,
   StandardSchema,
   TaskRef,
+  UpdateToken,
 } from './model/definition.ts';
 export type { ErrorClass, RetryPolicy } from './model/retry-policy.ts';
 export type { CancellationType } from './model/cancel.ts';
@@ -33,6 +34,7 @@ export type { CancellationType } from './model/cancel.ts';
 export type {
   ChildOptions,
   DetachedOptions,
+  TaskCallOptions,
   OrchestrationContext,
   OrchestrationState,
   RaceOptions,
@@ -42,6 +44,11 @@ export type {
   ShieldOptions,
   WaitOptions,
 } from './orchestration/orchestration-context.ts';
+export type {
+  Awakeable,
+  AwakeableOptions,
+  UpdateHandlers,
+} from './orchestration/update-context.ts';
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
@@ -51,7 +58,7 @@ export type {
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task.ts';
-export type { Headers } from './model/work-item-options.ts';
+export type { Headers } from './model/values/headers.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
@@ -76,8 +83,16 @@ export type { RemoteClient } from './remote/connection.ts';
 // Client
 export type { ClientSurface as Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
+export type { UpdateOptions } from './client/updating/update-request.ts';
 export type { StartableFlow } from './client/starting/start-request.ts';
-export type { RunFlowOptions, StartOptions } from './client/starting/start-request.ts';
+export type {
+  OnConflict,
+  RaiseEventOptions,
+  RunFlowOptions,
+  StartEvent,
+  StartOptions,
+} from './client/starting/start-request.ts';
+export type { CommonStartOptions } from './model/start-settings.ts';
 export type { TaskHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';
@@ -120,6 +135,7 @@ export type { ForkOptions, RetryOptions } from './client/managing/rerun-request.
 export type { ForkOrigin, RetryInfo } from './management/rerun.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { ApplicationTransaction } from './client/transaction-client.ts';
+export type { StatementResult, StoreTransaction } from './model/store-transaction.ts';
 export type { TransactionConnection } from './providers/contract/transactional.ts';
 export type {
   BlockedInfo,
@@ -224,6 +240,23 @@ export type { Failure } from './model/failures/failure.ts';
 export type { Duration } from './model/values/duration.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Telemetry } from './model/telemetry.ts';
+
+// Middleware and payload codecs
+export type {
+  ActivityCall,
+  ClientCall,
+  Middleware,
+  Next,
+  OrchestrationCall,
+  TaskCall,
+} from './model/middleware.ts';
+export type { EncodeContext, EncodedBytes, PayloadCodec } from './model/encoding/codec.ts';
+export { folderStore } from './codecs/folder-store.ts';
+export type {
+  ExternalKey,
+  ExternalPayloads,
+  ExternalPayloadStore,
+} from './model/encoding/external-store.ts';
 export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`
@@ -231,6 +264,7 @@ export type { Provider } from './providers/contract/provider.ts';
 export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
 export type {
   ActivityWait,
+  AwakeableWait,
   BlockedWait,
   CancelWait,
   ChildWait,
@@ -244,6 +278,7 @@ export type {
   TimerWait,
   TurnWait,
   UnclaimedReason,
+  UpdateWait,
   Wait,
   Why,
   WorkerWait,

@@ -29,6 +29,7 @@ export type * from './providers/contract/schedules.ts';
 export type * from './providers/contract/sessions.ts';
 export type * from './providers/contract/state.ts';
 export type * from './providers/contract/streams.ts';
+export type * from './providers/contract/updates.ts';
 export type * from './providers/contract/unclaimed-work.ts';
 export type * from './providers/contract/workers.ts';
 export type * from './providers/contract/views.ts';

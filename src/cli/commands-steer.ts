@@ -51,9 +51,22 @@ export const steerCommands: readonly Command[] = [
       {
         name: 'priority',
         value: 'number',
-        summary: 'Priority of the task, 0 to 100, higher first',
+        summary:
+          'Priority of the task, or of the calls of the orchestration, 0 to 100, higher first',
       },
-      { name: 'delay', value: 'duration', summary: 'Time before the task may start' },
+      { name: 'delay', value: 'duration', summary: 'Time before the run may start' },
+      {
+        name: 'run-timeout',
+        value: 'duration',
+        summary: 'Cancel the run after this time',
+      },
+      {
+        name: 'header',
+        value: 'text',
+        placeholder: 'name=value',
+        many: true,
+        summary: 'Header that every handler of the run reads; repeat it for several',
+      },
       {
         name: 'expires-in',
         value: 'duration',
@@ -62,7 +75,12 @@ export const steerCommands: readonly Command[] = [
       {
         name: 'dedupe-key',
         value: 'text',
-        summary: 'At most one active run of the task has this key',
+        summary: 'At most one active run of the task or orchestration has this key',
+      },
+      {
+        name: 'on-conflict',
+        value: ['reject', 'useExisting', 'terminateExisting'],
+        summary: 'What to do if the id has another input (default: reject)',
       },
       { name: 'wait', short: 'w', summary: 'Wait for the end and print the output' },
       {
@@ -131,10 +149,37 @@ export const steerCommands: readonly Command[] = [
         optional: true,
       },
     ],
-    options: [],
+    options: [
+      {
+        name: 'key',
+        value: 'text',
+        summary: 'Deduplicates the event: a repeated key is one event',
+      },
+    ],
     examples: [`perdure event order-17 shipped '{"parcel": "A1"}'`],
     needs: 'target',
     load: () => import('./commands/steer/event.ts'),
+  },
+  {
+    name: 'update',
+    group: 'steer',
+    summary: 'Send an update to a running instance, and print the reply',
+    operands: [
+      id,
+      { name: 'update', summary: 'Name of the update' },
+      { name: 'input', summary: 'Input: JSON, @file, or - for the standard input', optional: true },
+    ],
+    options: [
+      {
+        name: 'key',
+        value: 'text',
+        summary: 'Key: a repeat with the same key gets the same reply',
+      },
+      { name: 'timeout', value: 'duration', summary: 'Maximum wait; then the exit code is 6' },
+    ],
+    examples: [`perdure update cart-7 addItem '"apple"' --timeout 10s`],
+    needs: 'target',
+    load: () => import('./commands/steer/update.ts'),
   },
   {
     name: 'cancel',

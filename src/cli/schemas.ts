@@ -105,6 +105,7 @@ export const schemas: Readonly<Record<string, z.ZodType>> = {
   retry: each({ executionId: z.number(), keptEvents: z.number() }),
   fork: z.strictObject({ id: z.string() }),
   event: z.strictObject({ id: z.string(), event: z.string() }),
+  update: z.strictObject({ id: z.string(), update: z.string(), output: z.unknown() }),
   cancel: each(stopped),
   terminate: each(stopped),
   pause: z.union([each(paused), pausedDefinition]),

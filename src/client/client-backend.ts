@@ -4,7 +4,7 @@
  *
  * C1. Ids are generated, durations are milliseconds and payloads are JSON text before a backend gets them.
  *     Filters and options of deletions and of retention are the exception: the backend reads them.
- * C2. A backend may repeat every call whose response was lost, except `raise`, `retry`, deletions and `schedules.delete`.
+ * C2. A backend may repeat every call whose response was lost, except `raise` without a key, `retry`, deletions and `schedules.delete`.
  *     It may repeat a part of a bulk operation: the cursor identifies it.
  * C3. Any number of waits may run concurrently; `close` rejects them all.
  * C4. Hashes, cron expressions and sweeps need Node or packages, so they stay behind the port: `Client` runs in browsers.
@@ -20,7 +20,7 @@ import type { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
 import type { TraceContext } from '../model/trace-context.ts';
-import type { Tags } from '../model/values/tags.ts';
+import type { StartSettings } from '../model/start-settings.ts';
 import type {
   CancelInstance,
   StopResult,
@@ -58,19 +58,26 @@ import type { Timeline, TimelineCall } from './reading/timeline.ts';
 import type { WatchedEvent, WatchHistoryCall } from './watching/history-watch.ts';
 import type { StreamCall, StreamEntry } from './watching/stream-reader.ts';
 import type { InstanceChange } from './watching/watched-ids.ts';
+import type { EventCall } from './starting/start-request.ts';
 import type { TaskSettings } from './starting/task-request.ts';
+import type { UpdateBackend } from './updating/update-request.ts';
 
 /** The public members of a class, so that another class can implement them. */
 export type Surface<Class> = Pick<Class, keyof Class>;
 
 /** A start, checked and encoded. */
-export interface StartCall {
+export interface StartCall extends StartSettings {
   readonly id: string;
   readonly name: string;
   /** `null`: the worker that runs the first turn chooses its newest version. */
   readonly version: string | null;
   readonly payload: Payload | null;
-  readonly tags?: Tags | undefined;
+  readonly dedupeKey?: string | undefined;
+  /** Raised with the start, or raised at the live instance with the id. */
+  readonly event?: EventCall | undefined;
+  readonly onConflict?: 'useExisting' | 'terminateExisting' | undefined;
+  /** With `terminateExisting`: identifies this call, so that its repeat replaces nothing. */
+  readonly replaceKey?: string | undefined;
   /** The context of the caller's span. */
   readonly trace?: TraceContext | undefined;
 }
@@ -137,21 +144,23 @@ export interface ClientBackend {
   readonly bulk: BulkBackend;
   readonly views: ViewBackend;
   readonly pauses: PauseBackend;
+  readonly updates: UpdateBackend;
   readonly states: StateBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 
-  /** Creates an instance, or finds the one of the same start. Rejects with `INSTANCE_ALREADY_EXISTS`. */
-  start(call: StartCall): Promise<void>;
+  /**
+   * Creates an instance, or finds the one of the same start. Resolves with its id: with a `dedupeKey`, it may be another
+   * one. Rejects with `INSTANCE_ALREADY_EXISTS`.
+   */
+  start(call: StartCall): Promise<string>;
   runTask(call: TaskCall): Promise<TaskRun>;
   /** Runs tasks in batches; resolves with their runs, in order. */
   runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]>;
-  raise(call: {
-    readonly id: string;
-    readonly name: string;
-    readonly payload: Payload | null;
-    readonly trace?: TraceContext | undefined;
-  }): Promise<void>;
+  /** Raises an event. Repeatable with a key, which a backend may generate. */
+  raise(
+    call: EventCall & { readonly id: string; readonly trace?: TraceContext | undefined },
+  ): Promise<void>;
   cancel(call: CancelInstance): Promise<StopResult>;
   terminate(call: TerminateInstance): Promise<StopResult>;
   retry(call: RetryCall): Promise<RetryInfo>;

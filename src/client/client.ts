@@ -14,7 +14,8 @@ import type { InstanceTree } from '../management/instance-tree.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
 import type { RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
-import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, TaskRef, UpdateToken } from '../model/definition.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TracedCall } from '../model/telemetry.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
@@ -104,6 +105,7 @@ import {
   readEventCall,
   readStart,
   type EventArguments,
+  type RaiseEventOptions,
   type RunFlowOptions,
   type StartableFlow,
   type StartArguments,
@@ -117,8 +119,15 @@ import {
   type TaskHandles,
   type TaskRequest,
 } from './starting/task-request.ts';
-import { traced, type CallTelemetry } from './starting/traced-call.ts';
+import { traced, type CallPath, type CallTelemetry } from './starting/traced-call.ts';
 import type { ApplicationTransaction, TransactionClient } from './transaction-client.ts';
+import {
+  readRejection,
+  readResolution,
+  readUpdate,
+  type UpdateArguments,
+  type UpdateOptions,
+} from './updating/update-request.ts';
 import { clientClosed } from './waiting/instance-errors.ts';
 import {
   readWatchHistoryOptions,
@@ -138,6 +147,7 @@ export interface ClientParams {
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
 }
 
 /** The public members of a client, local or remote. */
@@ -167,7 +177,7 @@ export abstract class Client implements Submitter {
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
   readonly #guard: () => void;
-  readonly #telemetry: CallTelemetry | undefined;
+  readonly #calls: CallPath;
   readonly #access: InstanceAccess;
   #closed: Promise<void> | undefined;
 
@@ -175,20 +185,21 @@ export abstract class Client implements Submitter {
     backend,
     guard,
     telemetry,
+    middleware,
     payloadLimitBytes = defaultPayloadLimitBytes,
   }: ClientParams) {
     const assertOpen = () => this.assertOpen();
     this.#backend = backend;
     this.#guard = guard ?? (() => undefined);
-    this.#telemetry = telemetry;
+    this.#calls = { telemetry, middleware };
     this.payloadLimitBytes = checkLimit(payloadLimitBytes);
     this.#access = {
       result: (id, options) => this.#result(id, options),
       status: (id) => this.#status(id),
+      raise: (id, event, payload, options) => this.#raise(id, event, payload, options),
       state: (id, key) => this.#state(id, key),
       waitForState: (id, key, options) => this.waitForState(id, key, options),
       waitForStatus: (id, options) => this.waitForStatus(id, options),
-      raise: (id, event, payload) => this.#raise(id, event, payload),
       cancel: (id, options) => this.cancel(id, options),
       terminate: (id, options) => this.terminate(id, options),
       retry: (id, options) => this.retry(id, options),
@@ -216,7 +227,7 @@ export abstract class Client implements Submitter {
     this.schedules = new Schedules({
       backend: backend.schedules,
       payloadLimitBytes,
-      telemetry,
+      calls: this.#calls,
       assertOpen,
     });
   }
@@ -235,11 +246,12 @@ export abstract class Client implements Submitter {
 
   /**
    * Starts an instance. Idempotent with an `id`: the first call creates the instance, the others find it. The same id
-   * with another orchestration or input rejects with `INSTANCE_ALREADY_EXISTS`.
+   * with another orchestration or input rejects with `INSTANCE_ALREADY_EXISTS`, unless `onConflict` says otherwise. With
+   * an `event`, starts the instance with the event, or raises the event at the live instance with the id.
    */
-  start<Input, Output>(
+  start<Input, Output, EventValue = unknown>(
     definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input>
+    ...args: StartArguments<Input, StartOptions<EventValue>>
   ): Promise<Handle<Output>>;
   start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
   async start(
@@ -251,10 +263,10 @@ export abstract class Client implements Submitter {
     const start = await readStart(definition, input, options, this.payloadLimitBytes);
     const id = start.id ?? timeOrderedId(this.#backend.clock.now());
     const { name } = start;
-    await traced(this.#telemetry, { kind: 'start', name, instanceId: id }, (trace) =>
+    const found = await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
       this.#backend.start({ ...start, id, trace }),
     );
-    return new Handle(id, this.#access);
+    return new Handle(found, this.#access);
   }
 
   /**
@@ -274,7 +286,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const call = await this.#taskCall({ task, input, options });
     const { name, id: instanceId } = call;
-    const run = await traced(this.#telemetry, { kind: 'start', name, instanceId }, (trace) =>
+    const run = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
       this.#backend.runTask({ ...call, trace }),
     );
     return this.taskHandle(run);
@@ -290,7 +302,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const calls: TaskCall[] = [];
     for (const request of readTaskRequests(requests)) calls.push(await this.#taskCall(request));
-    const runs = await traced(this.#telemetry, toBatchCall(calls), (trace) =>
+    const runs = await traced(this.#calls, toBatchCall(calls), (trace) =>
       this.#backend.runTasks(calls.map((call) => ({ ...call, trace }))),
     );
     return runs.map((run) => this.taskHandle(run)) as unknown as TaskHandles<Tasks>;
@@ -318,17 +330,68 @@ export abstract class Client implements Submitter {
   }
 
   /**
-   * Sends an external event to an instance, which buffers it until its code waits for it. A remote client never repeats
-   * it: if the response is lost, it rejects, and the event may have been raised.
+   * Sends an external event to an instance, which buffers it until its code waits for it. With a `key`, a repeated call
+   * raises one event. A remote client always sends a key, and repeats the call if the response is lost.
    */
   raiseEvent<Value>(
     id: string,
     event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
-  raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;
-  raiseEvent(id: string, event: EventToken | string, payload?: unknown): Promise<void> {
-    return this.#raise(id, event, payload);
+  raiseEvent(
+    id: string,
+    name: string,
+    payload?: unknown,
+    options?: RaiseEventOptions,
+  ): Promise<void>;
+  raiseEvent(
+    id: string,
+    event: EventToken | string,
+    payload?: unknown,
+    options?: RaiseEventOptions,
+  ): Promise<void> {
+    return this.#raise(id, event, payload, options);
+  }
+
+  /**
+   * Sends an update to a running instance and waits for the reply of its handler. Rejects with `UPDATE_REJECTED`,
+   * `UPDATE_FAILED`, `UNKNOWN_UPDATE` or `UPDATE_INTERRUPTED`, with `INSTANCE_OVER` if the instance has ended, and with
+   * `TIMEOUT` if there is no reply in time. A repeat with the same `key` gets the same reply.
+   */
+  update<Input, Output>(
+    id: string,
+    update: UpdateToken<Input, Output, unknown>,
+    ...args: UpdateArguments<Input>
+  ): Promise<Output>;
+  update(id: string, name: string, input?: unknown, options?: UpdateOptions): Promise<unknown>;
+  async update(
+    id: string,
+    update: UpdateToken | string,
+    input?: unknown,
+    options?: UpdateOptions,
+  ): Promise<unknown> {
+    this.assertOpen();
+    const { call, timeoutMs } = readUpdate({ id, update, input, options }, this.payloadLimitBytes);
+    const { name } = call;
+    return traced(this.#calls, { kind: 'update', name, instanceId: call.id }, (trace) =>
+      this.#backend.updates.update({ ...call, trace }, timeoutMs),
+    );
+  }
+
+  /**
+   * Resolves the promise of an awakeable. The token is the only right that the caller needs. Rejects with `AWAKEABLE_ALREADY_ANSWERED`, or
+   * with `AWAKEABLE_NOT_FOUND` for a wrong token, a withdrawn awakeable, and after the end of its execution.
+   */
+  async resolveAwakeable(token: string, value?: unknown): Promise<void> {
+    this.assertOpen();
+    const call = readResolution(token, value, this.payloadLimitBytes);
+    await this.#backend.updates.answerAwakeable(call);
+  }
+
+  /** Rejects the promise of an awakeable with a text or an error: see `resolveAwakeable`. */
+  async rejectAwakeable(token: string, reason?: string | Error): Promise<void> {
+    this.assertOpen();
+    await this.#backend.updates.answerAwakeable(readRejection(token, reason));
   }
 
   /**
@@ -343,7 +406,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const { wait, ...stop } = readCancelOptions(options);
     const instanceId = checkInstanceId(id);
-    const result = await traced(this.#telemetry, { kind: 'cancel', instanceId }, () =>
+    const result = await traced(this.#calls, { kind: 'cancel', instanceId }, () =>
       this.#backend.cancel({ instanceId, ...stop }),
     );
     if (!result.found || !wait) return result;
@@ -732,11 +795,16 @@ export abstract class Client implements Submitter {
     });
   }
 
-  async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {
+  async #raise(
+    id: string,
+    event: EventToken | string,
+    value: unknown,
+    options: RaiseEventOptions | undefined,
+  ): Promise<void> {
     this.assertOpen();
     const instanceId = checkInstanceId(id);
-    const call = readEventCall(event, value, this.payloadLimitBytes);
-    await traced(this.#telemetry, { kind: 'event', name: call.name, instanceId }, (trace) =>
+    const call = readEventCall(event, value, options, this.payloadLimitBytes);
+    await traced(this.#calls, { kind: 'event', name: call.name, instanceId }, (trace) =>
       this.#backend.raise({ id: instanceId, ...call, trace }),
     );
   }

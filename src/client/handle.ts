@@ -9,8 +9,8 @@ import type { RetryInfo } from '../management/rerun.ts';
 import type { RetryOptions } from './managing/rerun-request.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
+import type { EventArguments, RaiseEventOptions } from './starting/start-request.ts';
 import type { CustomStatus, StateEntry, StateWaitOptions } from './reading/state.ts';
-import type { EventArguments } from './starting/start-request.ts';
 import type { StreamEntry, StreamOptions } from './watching/stream-reader.ts';
 
 /** Options of a wait for an instance. */
@@ -32,13 +32,18 @@ export function readWaitOptions(
 export interface InstanceAccess {
   result(instanceId: string, options?: WaitOptions): Promise<unknown>;
   status(instanceId: string): Promise<InstanceInfo>;
+  raise(
+    instanceId: string,
+    event: EventToken | string,
+    payload: unknown,
+    options: RaiseEventOptions | undefined,
+  ): Promise<void>;
   state(
     instanceId: string,
     key: string | undefined,
   ): Promise<readonly StateEntry[] | StateEntry | undefined>;
   waitForState(id: string, key: string, options?: StateWaitOptions): Promise<StateEntry>;
   waitForStatus(id: string, options?: StateWaitOptions): Promise<CustomStatus>;
-  raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
   retry(instanceId: string, options: RetryOptions): Promise<RetryInfo>;
@@ -99,14 +104,18 @@ export class Handle<Output = unknown> {
     return this.#access.waitForStatus(this.id, options) as Promise<CustomStatus<Value>>;
   }
 
-  /** Sends an external event to the instance, which buffers it until its code waits for it. */
+  /** Sends an external event to the instance: see `Client.raiseEvent`. */
   raiseEvent<Value>(
     event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
-  raiseEvent(name: string, payload?: unknown): Promise<void>;
-  raiseEvent(event: EventToken | string, payload?: unknown): Promise<void> {
-    return this.#access.raise(this.id, event, payload);
+  raiseEvent(name: string, payload?: unknown, options?: RaiseEventOptions): Promise<void>;
+  raiseEvent(
+    event: EventToken | string,
+    payload?: unknown,
+    options?: RaiseEventOptions,
+  ): Promise<void> {
+    return this.#access.raise(this.id, event, payload, options);
   }
 
   /** Asks the instance to stop: see `Client.cancel`. */

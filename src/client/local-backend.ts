@@ -9,9 +9,6 @@ import { runBulkSlice } from '../management/bulk-slice.ts';
 import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
-import { encodeMessage, type StartMessage } from '../model/message.ts';
-import { encodeTrace } from '../model/trace-context.ts';
-import { inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
   CancelInstance,
@@ -20,6 +17,7 @@ import type {
 } from '../providers/contract/cancellation.ts';
 import type {
   CreateResult,
+  EnqueueResult,
   NewInstance,
   CountInstancesParams,
   InstanceCount,
@@ -43,6 +41,7 @@ import {
   type UnclaimedWorkInfo,
   type WorkerInfo,
 } from './reading/workers.ts';
+import { toEventMessage, toIdentity, toNewInstance } from './starting/new-instance.ts';
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalStates } from './local-states.ts';
@@ -79,6 +78,7 @@ import {
   type ListCall,
 } from './reading/instance-list.ts';
 import type { Why } from './explaining/why.ts';
+import { LocalUpdates } from './updating/local-updates.ts';
 import { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { alreadyExists, eventRejected } from './waiting/instance-errors.ts';
 import { takeResult } from './waiting/instance-result.ts';
@@ -141,6 +141,7 @@ export class LocalBackend implements ClientBackend {
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
+  readonly updates: LocalUpdates;
   readonly states: LocalStates;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
@@ -155,6 +156,7 @@ export class LocalBackend implements ClientBackend {
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.views = new LocalViews(provider, options.recheckMs);
+    this.updates = new LocalUpdates(options);
     this.states = new LocalStates(options);
     this.pauses = new LocalPauses(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
@@ -171,23 +173,22 @@ export class LocalBackend implements ClientBackend {
     return new RetentionControl(this.provider, this.clock, assertOpen);
   }
 
-  async start({ id: instanceId, name, version, payload, tags, trace }: StartCall): Promise<void> {
-    const start: StartMessage = { kind: 'start', name, version, payload };
-    const untagged: NewInstance = {
-      instanceId,
-      incarnation: randomToken(),
-      name,
-      version,
-      inputHash: inputHash(payload),
-      start: encodeMessage(tags === undefined ? start : { ...start, tags }),
+  async start(call: StartCall): Promise<string> {
+    const { id: instanceId, replaceKey: incarnation = randomToken() } = call;
+    const instance: NewInstance = {
+      ...toNewInstance(call, { instanceId, incarnation }),
+      ...toIdentity(call, this.#maxPendingEvents),
     };
-    const tagged = tags === undefined ? untagged : { ...untagged, tags };
-    const instance = trace === undefined ? tagged : { ...tagged, headers: encodeTrace(trace) };
     const result = await this.completions.recentStarts.during(instance, () =>
       this.#create(instance),
     );
     if (result.kind === 'refused') throw result.error;
     if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
+    const id = result.kind === 'active' ? result.instanceId : instanceId;
+    if (result.kind !== 'created' && result.event !== undefined) {
+      confirmRaised(id, call.event?.name ?? '', result.event);
+    }
+    return id;
   }
 
   async runTask(call: TaskCall): Promise<TaskRun> {
@@ -208,13 +209,10 @@ export class LocalBackend implements ClientBackend {
     return tasks.map((task, index) => toTaskRun(task, results[index]));
   }
 
-  async raise({ id, name, payload, trace }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
-    const traced = trace !== undefined && { trace };
-    const message = encodeMessage({ kind: 'eventRaised', name, payload, ...traced });
-    const maxPending = this.#maxPendingEvents;
-    const [result] = await this.provider.enqueueMessages([{ instanceId: id, message, maxPending }]);
-    if (result === 'enqueued' || result === 'repeated') return;
-    throw eventRejected(id, name, result);
+  async raise({ id, trace, ...event }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+    const message = toEventMessage(event, trace, this.#maxPendingEvents);
+    const [result] = await this.provider.enqueueMessages([{ instanceId: id, ...message }]);
+    confirmRaised(id, event.name, result);
   }
 
   async cancel(call: CancelInstance): Promise<StopResult> {
@@ -331,6 +329,7 @@ export class LocalBackend implements ClientBackend {
   async close(lastCalls: Promise<void>): Promise<void> {
     this.completions.close();
     this.views.close();
+    this.updates.close();
     this.states.close();
     await lastCalls;
   }
@@ -338,7 +337,8 @@ export class LocalBackend implements ClientBackend {
   /** Repeats a start whose outcome is unknown: the second one finds the instance of the first. */
   async #create(instance: NewInstance): Promise<CreateResult> {
     try {
-      return await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+      const starter = isImmediate(instance) ? this.#starter() : undefined;
+      return await (starter?.start(instance) ?? this.#createInStore(instance));
     } catch (error) {
       if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
       return await this.#createInStore(instance);
@@ -348,6 +348,16 @@ export class LocalBackend implements ClientBackend {
   async #createInStore(instance: NewInstance): Promise<CreateResult> {
     return theOnly(await this.provider.createInstances([instance]));
   }
+}
+
+/** Whether the first turn of an instance may run before the instance exists. */
+function isImmediate({ delayMs, runAt, event, dedupeKey, onConflict }: NewInstance): boolean {
+  return [delayMs, runAt, event, dedupeKey, onConflict].every((option) => option === undefined);
+}
+
+/** Throws if the store rejected an event. A repeated key was raised before. */
+function confirmRaised(id: string, name: string, result: EnqueueResult | undefined): void {
+  if (result !== 'enqueued' && result !== 'repeated') throw eventRejected(id, name, result);
 }
 
 /** The audit entry of a stop. Without an actor it is a request of a program, not of an operator. */

@@ -1,12 +1,18 @@
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import type { AttachedWork } from '../jobs/attached-work.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TraceContext } from '../model/trace-context.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { Client } from './client.ts';
 import { LocalBackend, type LocalBackendOptions } from './local-backend.ts';
 import { passOn, type CallTelemetry } from './starting/traced-call.ts';
 import { readCancelOptions } from './managing/stop-request.ts';
-import type { RunFlowOptions, StartableFlow, StartArguments } from './starting/start-request.ts';
+import type {
+  RaiseEventOptions,
+  RunFlowOptions,
+  StartableFlow,
+  StartArguments,
+} from './starting/start-request.ts';
 import type { TaskRequest } from './starting/task-request.ts';
 import {
   providerWithin,
@@ -20,6 +26,7 @@ export interface LocalClientOptions extends LocalBackendOptions {
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
   /** Returns the metrics of the workers of this process, in the text format of Prometheus. */
   readonly metrics?: (() => string) | undefined;
 }
@@ -70,8 +77,12 @@ export class LocalClient extends Client {
         (await inner.runTasks(requests)).map((run) => this.taskHandle(run)) as never,
       runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown, RunFlowOptions>) =>
         this.handle((await inner.runFlow(flow, ...args)).id) as never,
-      raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
-        inner.raiseEvent(id, event as string, payload),
+      raiseEvent: (
+        id: string,
+        event: EventToken | string,
+        payload?: unknown,
+        raiseOptions?: RaiseEventOptions,
+      ) => inner.raiseEvent(id, event as string, payload, raiseOptions),
       cancel: async (id, cancelOptions) => {
         const { wait: _, ...stop } = readCancelOptions(cancelOptions);
         return backend.cancel({ instanceId: checkInstanceId(id), ...stop });

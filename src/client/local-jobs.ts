@@ -22,8 +22,6 @@ import { noteEntry } from '../management/management-options.ts';
 import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
-import { encodeMessage } from '../model/message.ts';
-import { encodeTrace } from '../model/trace-context.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
@@ -42,6 +40,7 @@ import type {
 import { inspectInstance } from './reading/inspect-instance.ts';
 import { toInstanceInfo, type InstanceInfo } from './reading/instance-info.ts';
 import { maxPageBytes } from './reading/instance-list.ts';
+import { toNewInstance } from './starting/new-instance.ts';
 import { toTaskTimes } from './starting/task-request.ts';
 import type { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { HintWaiter } from './waiting/hint-waiter.ts';
@@ -300,27 +299,14 @@ function theOnly(result: StopResult | undefined): StopResult {
 }
 
 function toNewJob(request: JobRequest, nowMs: number): NewJob {
-  const { key, name, version, payload, disposable, task, tags, trace } = request;
+  const { key, name, payload, disposable, task, trace } = request;
   const { sessionId, instanceId, incarnation } = key;
   const job = { sessionId, disposable };
   if (task !== null) {
     const run = { ...task, id: instanceId, incarnation, name, payload, trace };
     return { ...job, kind: 'task', task: toNewTask(run, nowMs) };
   }
-  const tagged = tags !== undefined && { tags };
-  const start = encodeMessage({ kind: 'start', name, version, payload, ...tagged });
-  const hash = inputHash(payload);
-  const headers = trace !== undefined && { headers: encodeTrace(trace) };
-  const instance = {
-    instanceId,
-    incarnation,
-    name,
-    inputHash: hash,
-    version,
-    start,
-    ...tagged,
-    ...headers,
-  };
+  const instance = toNewInstance(request, { instanceId, incarnation });
   return { ...job, kind: 'orchestration', instance };
 }
 
@@ -340,6 +326,7 @@ export function toNewTask(
     options,
     priority,
     ...toTaskTimes(run, nowMs),
+    ...(run.timeoutMs !== undefined && { timeoutMs: run.timeoutMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(onFail && { onFail: { options } }),
     ...(tags !== undefined && { tags }),

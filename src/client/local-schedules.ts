@@ -4,6 +4,7 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { decodeFailure } from '../model/failures/failure.ts';
 import { isTerminal } from '../model/status.ts';
 import { isSampled, type TraceContext } from '../model/trace-context.ts';
+import { carriedSettings } from '../model/start-settings.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import type { InstanceRecord } from '../providers/contract/instances.ts';
@@ -264,11 +265,12 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
   const { name, payload, tags } = work;
   const tagged = tags !== undefined && { tags };
   if (work.kind === 'orchestration') {
-    const { kind, version } = work;
+    const { kind, version, timeoutMs } = work;
     const target = { kind, name, version, payload, inputHash: inputHash(payload), ...tagged };
-    return { ...request, target };
+    const timed = timeoutMs !== undefined && { timeoutMs };
+    return { ...request, target: { ...target, ...carriedSettings(work), ...timed } };
   }
-  const { kind, priority, expiresInMs, dedupeKey, headers, onFail } = work;
+  const { kind, priority, expiresInMs, dedupeKey, headers, onFail, timeoutMs } = work;
   const target = {
     kind,
     name,
@@ -281,7 +283,7 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     onFail,
     ...tagged,
   };
-  return { ...request, target };
+  return { ...request, target: timeoutMs === undefined ? target : { ...target, timeoutMs } };
 }
 
 /**

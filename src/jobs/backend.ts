@@ -14,13 +14,13 @@ import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
 import type { TraceContext } from '../model/trace-context.ts';
-import type { Tags } from '../model/values/tags.ts';
+import type { StartSettings } from '../model/start-settings.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
 
-/** A job to send, checked and encoded. */
-export interface JobRequest {
+/** A job to send, checked and encoded. The settings are those of an orchestration; those of a task are in `task`. */
+export interface JobRequest extends StartSettings {
   readonly key: JobKey;
   readonly kind: 'orchestration' | 'task';
   readonly name: string;
@@ -31,8 +31,6 @@ export interface JobRequest {
   readonly disposable: boolean;
   /** `null` for an orchestration. */
   readonly task: TaskSettings | null;
-  /** Tags of an orchestration. Those of a task are in `task`. */
-  readonly tags?: Tags;
   /** The context of the caller's span. */
   readonly trace?: TraceContext | undefined;
 }

@@ -2,7 +2,6 @@ import {
   readStartOptions,
   readTarget,
   type StartOptions,
-  type RunFlowOptions,
   type StartArguments,
 } from '../client/starting/start-request.ts';
 import {
@@ -14,15 +13,18 @@ import {
 import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
-import type { Tags } from '../model/values/tags.ts';
+import type { StartSettings } from '../model/start-settings.ts';
 import { checkPriority } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import { validateInput } from '../model/values/validate-input.ts';
 import type { JobRequest } from './backend.ts';
 import type { Job } from './job.ts';
 
+/** Options of a job that runs an orchestration or a flow. Its `id` must be new. */
+export type JobStartOptions = Omit<StartOptions, 'dedupeKey' | 'event' | 'onConflict'>;
+
 /** Options of a job. Its `id` must be new: a job cannot attach to an existing run. */
-export interface SubmitOptions extends StartOptions, RunTaskOptions {
+export interface SubmitOptions extends JobStartOptions, RunTaskOptions {
   /** The kind of a plain name. Default `'orchestration'`. */
   readonly kind?: 'orchestration' | 'task' | undefined;
   /** For a plain name: whether its definition has an `onAbandoned` hook. Default false. */
@@ -47,7 +49,7 @@ interface Target {
   readonly name: string;
   readonly id: string | undefined;
   readonly version: string | null;
-  readonly tags: Tags | undefined;
+  readonly settings: StartSettings;
   readonly task: TaskSettings | null;
   readonly schema: StandardSchema | undefined;
   readonly disposable: boolean;
@@ -61,7 +63,7 @@ export function readJob(
   { sessionId, nowMs, payloadLimitBytes }: JobContext,
 ): ReadJob {
   const target = readJobTarget(definition, input, options);
-  const { kind, name, version, task, disposable, tags } = target;
+  const { kind, name, version, task, disposable, settings } = target;
   const what = `${kind === 'task' ? 'Task' : 'Orchestration'} ${JSON.stringify(name)}`;
   const payload = encodePayload(target.input, `The input of ${what}`, payloadLimitBytes);
   const instanceId = target.id ?? timeOrderedId(nowMs);
@@ -75,7 +77,7 @@ export function readJob(
       payload,
       disposable,
       task,
-      ...(tags !== undefined && { tags }),
+      ...settings,
     },
     checked: target.schema && check(target.schema, target.input, what),
   };
@@ -116,7 +118,7 @@ function readOrchestration(
     name,
     id: chosen.id,
     version: chosen.version ?? version,
-    tags: chosen.tags,
+    settings: chosen.settings,
     task: null,
     schema,
     input,
@@ -135,7 +137,7 @@ function readTaskRun(
     name: target.name,
     id,
     version: null,
-    tags: undefined,
+    settings: {},
     task,
     schema: target.schema,
     input,
@@ -171,7 +173,7 @@ export interface Submitter {
    */
   submit<Input, Output>(
     definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input>
+    ...args: StartArguments<Input, JobStartOptions>
   ): Job<Output>;
   submit<Input, Output>(
     task: TaskRef<Input, Output>,
@@ -179,7 +181,7 @@ export interface Submitter {
   ): Job<Output>;
   submit<Input, Output>(
     flow: FlowRef<Input, Output>,
-    ...args: StartArguments<Input, RunFlowOptions>
+    ...args: StartArguments<Input, JobStartOptions>
   ): Job<Output>;
   submit(name: string, input?: unknown, options?: SubmitOptions): Job;
 }

@@ -8,14 +8,16 @@ import {
   type KeptHistory,
 } from '../model/kept-history.ts';
 import { encodeMessage, type Message } from '../model/message.ts';
+import { carriedSettings } from '../model/start-settings.ts';
 import { defaultChildId } from '../model/values/child-id.ts';
 import type { Payload } from '../model/values/payload.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { StateValue } from '../model/values/state.ts';
 import type { RecordedTagChanges, Tags } from '../model/values/tags.ts';
 import type { RerunStart } from '../providers/contract/reruns.ts';
-import { toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
+import { toAwakeable, toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
 import type { NewChild, NewTimer, NewWorkItem, Turn } from '../providers/contract/turn.ts';
+import type { NewAwakeable } from '../providers/contract/updates.ts';
 import { quote } from './rerun-errors.ts';
 
 // As the default of a cancel.
@@ -61,6 +63,7 @@ export function freshStart(options: {
     payload,
     ...(carried !== undefined && { carried }),
     ...(Object.keys(tags).length > 0 && { tags }),
+    ...(started !== undefined && carriedSettings(started)),
     ...(state !== undefined && { state }),
     ...(takenChildIds.length > 0 && { takenChildIds }),
   };
@@ -92,18 +95,21 @@ export function keptStart(options: {
   const kept = keepHistory(events, keep);
   // The code has the tags of the kept events; those that it set later would not count to the limit.
   const tags = options.tags && tagChanges(options.tags, kept.tags);
+  const carried = carriedSettings(kept.started);
   const again = redeliver(takenBack, kept, executionId);
   const messages: Message[] = [{ kind: 'wake' }, ...again.messages];
   const workItems: NewWorkItem[] = [];
   const timers: NewTimer[] = [];
   const children: NewChild[] = [];
+  const awakeables: NewAwakeable[] = [];
   for (const event of kept.open) {
     const { operation } = event;
     const output = options.children.get(operation);
     const canceled = cancelOf(kept, event);
     if (again.answered.has(operation)) continue;
     if (event.kind === 'timerCreated') timers.push({ operation, fireAt: event.fireAt });
-    else if (event.kind === 'detachedStarted') children.push(toChild(target, event));
+    else if (event.kind === 'detachedStarted') children.push(toChild(target, event, { carried }));
+    else if (event.kind === 'awakeableCreated') awakeables.push(toAwakeable(event));
     else if (canceled !== undefined) {
       const { reason, trigger } = canceled;
       messages.push(
@@ -111,12 +117,16 @@ export function keptStart(options: {
           ? { kind: 'childCanceled', executionId, operation, reason }
           : { kind: 'activityCanceled', executionId, operation, reason, trigger },
       );
-    } else if (event.kind === 'activityScheduled') workItems.push(toWorkItem(event));
+    } else if (event.kind === 'activityScheduled') workItems.push(toWorkItem(event, { carried }));
     else if (output !== undefined) {
       messages.push({ kind: 'childCompleted', executionId, operation, payload: output });
     } else {
       children.push(
-        toChild(target, { ...event, childId: defaultChildId({ ...target, operation }) }),
+        toChild(
+          target,
+          { ...event, childId: defaultChildId({ ...target, operation }) },
+          { carried },
+        ),
       );
     }
   }
@@ -136,6 +146,9 @@ export function keptStart(options: {
     bufferedEvents: kept.bufferedEvents,
     ...(kept.customStatus !== null && { customStatus: kept.customStatus }),
     ...(tags !== undefined && { tags }),
+    ...(awakeables.length > 0 && {
+      awakeables: { created: awakeables, withdrawn: [], closes: false },
+    }),
     outcome: { status: 'running' },
   };
   return {
@@ -156,5 +169,5 @@ function cancelOf({ withdrawn, cancel }: KeptHistory, event: KeptHistory['open']
       ? event.cancellation !== 'abandon' && event.shielded !== true
       : true;
   if (cancel === undefined || !isReached) return undefined;
-  return { reason: cancel.reason, trigger: 'cancel' as const };
+  return { reason: cancel.reason, trigger: cancel.trigger ?? ('cancel' as const) };
 }

@@ -9,6 +9,13 @@ export interface CancelDetails {
   readonly reason: string;
   /** The `actor` that the caller passed. */
   readonly actor: string | null;
+  /** `timeout`: the timeout of the instance has passed. Absent: a request. */
+  readonly trigger?: 'timeout';
+}
+
+/** Copies the fields of `CancelDetails` from a message, an event or a record. */
+export function toCancelDetails({ reason, actor, trigger }: CancelDetails): CancelDetails {
+  return trigger === undefined ? { reason, actor } : { reason, actor, trigger };
 }
 
 /** The cancel request of an instance. Later requests are dropped. */

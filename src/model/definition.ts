@@ -59,6 +59,16 @@ export interface EventToken<Value = unknown, Parsed = Value> {
   readonly '~parsed'?: readonly [Parsed];
 }
 
+/** An update: its name, the type of its input, of its reply, and of the input after its schema (`Parsed`). */
+export interface UpdateToken<Input = unknown, Output = unknown, Parsed = Input> {
+  readonly kind: 'update';
+  readonly name: string;
+  readonly inputSchema?: StandardSchema | undefined;
+  readonly '~input'?: readonly [Input];
+  readonly '~output'?: readonly [Output];
+  readonly '~parsed'?: readonly [Parsed];
+}
+
 /** The part of Standard Schema that Perdure uses. Schemas of zod, valibot and arktype implement it. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {

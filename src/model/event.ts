@@ -1,16 +1,22 @@
 import type { ActivityOptions } from './work-item-options.ts';
 import type { CancelDetails } from './cancel.ts';
+import { assertDecoded } from './encoding/assert-decoded.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { StartSettings } from './start-settings.ts';
+import type { Headers } from './values/headers.ts';
 import type { StateValue } from './values/state.ts';
 import type { RecordedTagChanges, Tags } from './values/tags.ts';
 import {
   cancelField,
+  cancelFields,
+  cancelTriggerField,
   cancellationField,
   carriedField,
   decodeFields,
   failureField,
+  headersField,
   inheritedField,
   isCount,
   isText,
@@ -18,16 +24,19 @@ import {
   isTimeOrAbsent,
   isTextOrNull,
   isTime,
+  keyField,
   nameField,
   operationField,
   optionsField,
   parentField,
+  priorityField,
   reasonField,
   stateField,
   tagChangesField,
   tagsField,
   takenChildIdsField,
   targetKindField,
+  timingFields,
   triggerField,
   type FieldChecks,
 } from './values/stored-fields.ts';
@@ -73,6 +82,10 @@ export interface ExecutionStarted extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags of the instance at this time. */
   readonly tags?: Tags;
+  /** The headers of the run. */
+  readonly headers?: Headers;
+  /** The priority of calls that set none. */
+  readonly priority?: number;
   /** The state that the execution before it left. */
   readonly state?: readonly StateValue[];
   /** Ids that children of the execution before it have. A call with one of them gets a generated id. */
@@ -113,7 +126,7 @@ interface EventAwaited extends Operation {
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-export interface ChildScheduled extends Operation {
+export interface ChildScheduled extends Operation, StartSettings {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -123,17 +136,15 @@ export interface ChildScheduled extends Operation {
   readonly cancellation?: 'wait' | 'abandon';
   /** Issued inside a shield. */
   readonly shielded?: true;
-  readonly tags?: Tags;
 }
 
 /** The code started a detached instance. */
-export interface DetachedStarted extends Operation {
+export interface DetachedStarted extends Operation, StartSettings {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
   readonly childId: string;
   readonly payload: Payload | null;
-  readonly tags?: Tags;
 }
 
 interface CustomStatusSet extends Operation {
@@ -166,11 +177,31 @@ interface PatchMarked extends Recorded {
   readonly id: string;
 }
 
+/** The code created an awakeable. `payload` is its token. */
+export interface AwakeableCreated extends Operation {
+  readonly kind: 'awakeableCreated';
+  readonly payload: Payload | null;
+}
+
+/** The handler of an update returned. `payload` is the reply. */
+interface UpdateCompleted extends Recorded {
+  readonly kind: 'updateCompleted';
+  readonly key: string;
+  readonly payload: Payload | null;
+}
+
+/** The handler of an update threw. */
+interface UpdateFailed extends Recorded {
+  readonly kind: 'updateFailed';
+  readonly key: string;
+  readonly failure: Failure;
+}
+
 /** A pending operation was canceled: the loser of a race, a wait that timed out, or an operation of a canceled scope. */
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
-  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step';
+  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
   /** The name of a step, which no earlier event records. */
   readonly name?: string;
   readonly trigger: CancelTrigger;
@@ -235,10 +266,8 @@ export interface StepRetried extends StepAnswer {
 }
 
 /** A cancel of the instance was requested. */
-interface CancelRequested extends Recorded {
+interface CancelRequested extends Recorded, CancelDetails {
   readonly kind: 'cancelRequested';
-  readonly reason: string;
-  readonly actor: string | null;
 }
 
 interface TimerFired extends Recorded {
@@ -268,6 +297,8 @@ interface ChildCanceled extends Recorded {
   readonly kind: 'childCanceled';
   readonly operation: number;
   readonly reason: string;
+  /** `timeout`: the timeout of the child has passed. Absent: a request. */
+  readonly trigger?: 'timeout';
 }
 
 /** A detached instance exists: from this start, or from an earlier identical one. */
@@ -281,6 +312,26 @@ interface DetachedFailed extends Recorded {
   readonly kind: 'detachedFailed';
   readonly operation: number;
   readonly failure: Failure;
+}
+
+interface AwakeableResolved extends Recorded {
+  readonly kind: 'awakeableResolved';
+  readonly operation: number;
+  readonly payload: Payload | null;
+}
+
+interface AwakeableRejected extends Recorded {
+  readonly kind: 'awakeableRejected';
+  readonly operation: number;
+  readonly failure: Failure;
+}
+
+/** An update passed its validation, and its handler starts. `payload` is the input. */
+export interface UpdateAccepted extends Recorded {
+  readonly kind: 'updateAccepted';
+  readonly key: string;
+  readonly name: string;
+  readonly payload: Payload | null;
 }
 
 interface ExecutionCompleted extends Recorded {
@@ -334,6 +385,9 @@ export type CommandEvent =
   | StateSet
   | TagsSet
   | PatchMarked
+  | AwakeableCreated
+  | UpdateCompleted
+  | UpdateFailed
   | OperationWithdrawn;
 
 /** An event from outside. Applied to the code in order, one at a time. */
@@ -351,10 +405,13 @@ export type IncomingEvent =
   | ChildCanceled
   | DetachedConfirmed
   | DetachedFailed
+  | AwakeableResolved
+  | AwakeableRejected
+  | UpdateAccepted
   | CancelRequested;
 
 /** The answer of one operation. */
-export type AnswerEvent = Exclude<IncomingEvent, EventReceived | CancelRequested>;
+export type AnswerEvent = Exclude<IncomingEvent, EventReceived | UpdateAccepted | CancelRequested>;
 
 /** How an execution ended. */
 export type TerminalEvent =
@@ -367,6 +424,9 @@ export type TerminalEvent =
 /** One entry of the history of an execution. Its id is its position: 1, 2, 3, … */
 export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
 
+/** The fields of `StartSettings`. */
+const settingFields: FieldChecks = [tagsField, headersField, priorityField, ...timingFields];
+
 const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   activityScheduled: [operationField, nameField, optionsField, cancellationField],
   timerCreated: [operationField, ['fireAt', isTime]],
@@ -377,20 +437,23 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     ['version', isTextOrNull],
     ['childId', isText],
     cancellationField,
-    tagsField,
+    ...settingFields,
   ],
   detachedStarted: [
     operationField,
     nameField,
     ['version', isTextOrNull],
     ['childId', isText],
-    tagsField,
+    ...settingFields,
   ],
   customStatusSet: [operationField],
   chunkEmitted: [operationField],
   stateSet: [operationField, ['key', isText]],
   tagsSet: [operationField, tagChangesField],
   patchMarked: [['id', isText]],
+  awakeableCreated: [operationField],
+  updateCompleted: [keyField],
+  updateFailed: [keyField, failureField],
   operationWithdrawn: [
     ['target', isCount],
     targetKindField,
@@ -424,10 +487,13 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   eventReceived: [nameField],
   childCompleted: [operationField],
   childFailed: [operationField, failureField],
-  childCanceled: [operationField, reasonField],
+  childCanceled: [operationField, reasonField, cancelTriggerField],
   detachedConfirmed: [operationField],
   detachedFailed: [operationField, failureField],
-  cancelRequested: [reasonField, ['actor', isTextOrNull]],
+  awakeableResolved: [operationField],
+  awakeableRejected: [operationField, failureField],
+  updateAccepted: [keyField, nameField],
+  cancelRequested: cancelFields,
 };
 
 const boundaryFields: Readonly<
@@ -440,6 +506,8 @@ const boundaryFields: Readonly<
     carriedField,
     cancelField,
     tagsField,
+    headersField,
+    priorityField,
     stateField,
     takenChildIdsField,
     inheritedField,
@@ -473,6 +541,8 @@ export const finishedAnswers: ReadonlySet<string> = new Set<AnswerEvent['kind']>
   'childFailed',
   'detachedConfirmed',
   'detachedFailed',
+  'awakeableResolved',
+  'awakeableRejected',
 ]);
 
 /** Whether an event is a command of the code. */
@@ -505,7 +575,7 @@ export function encodeEvent(event: HistoryEvent): StoredEvent {
   return { kind, at, data: JSON.stringify(rest), payload };
 }
 
-/** Decodes a stored event. Throws `UNDECODABLE` for an invalid one. */
+/** Decodes a stored event. Throws `UNDECODABLE` for an invalid one, and `CODEC_FAILED` for one that is still encoded. */
 export function decodeEvent(stored: StoredEvent): HistoryEvent {
   const checks = checksByKind.get(stored.kind);
   const fields = checks && decodeFields(stored.data, checks);
@@ -515,5 +585,6 @@ export function decodeEvent(stored: StoredEvent): HistoryEvent {
       `A stored event of kind ${JSON.stringify(stored.kind)} cannot be decoded: it is damaged, or a newer version wrote it.`,
     );
   }
+  assertDecoded(stored.payload, fields);
   return { ...fields, kind: stored.kind, at: stored.at, payload: stored.payload } as HistoryEvent;
 }

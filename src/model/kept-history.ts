@@ -1,9 +1,10 @@
-import type { CancelDetails } from './cancel.ts';
+import { toCancelDetails, type CancelDetails } from './cancel.ts';
 import {
   finishedAnswers,
   isCommand,
   isIncoming,
   type ActivityScheduled,
+  type AwakeableCreated,
   type ChildScheduled,
   type DetachedStarted,
   type ExecutionStarted,
@@ -19,7 +20,8 @@ import { StateValues, type StateValue } from './values/state.ts';
 import { applyTags, type Tags } from './values/tags.ts';
 
 /** An operation whose answer is not among the kept events. */
-type OpenOperation = ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted;
+type OpenOperation =
+  ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted | AwakeableCreated;
 
 /** The state of an execution after its first `events` events, computed without its code. */
 export interface KeptHistory {
@@ -117,6 +119,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
       case 'timerCreated':
       case 'childScheduled':
       case 'detachedStarted':
+      case 'awakeableCreated':
         open.set(event.operation, event);
         issuedAt.set(event.operation, index + 1);
         break;
@@ -134,7 +137,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
         break;
       }
       case 'cancelRequested':
-        cancel ??= { reason: event.reason, actor: event.actor };
+        cancel ??= toCancelDetails(event);
         break;
       case 'customStatusSet':
         customStatus = event.payload;
@@ -233,7 +236,8 @@ function inheritedOf({ inherited = [] }: ExecutionStarted): readonly InheritedEv
 
 /**
  * Returns the messages that deliver taken-back events again, and the operations that they answer. External events would
- * be lost otherwise, and completed work must not run twice. A failed, canceled or unfinished operation runs again.
+ * be lost otherwise, and completed work must not run twice. A failed, canceled or unfinished operation runs again; a
+ * rejected awakeable can be answered again.
  */
 export function redeliver(
   takenBack: readonly HistoryEvent[],
@@ -243,15 +247,24 @@ export function redeliver(
   const waiting = new Set(open.map(({ operation }) => operation));
   const answered = new Set<number>();
   const messages: Message[] = [];
+  const replied = new Set(
+    takenBack.flatMap((event) => (event.kind === 'updateCompleted' ? [event.key] : [])),
+  );
   for (const event of takenBack) {
     if (event.kind === 'eventReceived') {
       messages.push({ kind: 'eventRaised', name: event.name, payload: event.payload });
+    }
+    // Its caller has the reply, so its effects must not be lost. One without a reply was interrupted.
+    if (event.kind === 'updateAccepted' && replied.has(event.key)) {
+      const { key, name, payload } = event;
+      messages.push({ kind: 'update', key, name, payload });
     }
     const isCompleted =
       event.kind === 'activityCompleted' ||
       event.kind === 'stepCompleted' ||
       event.kind === 'childCompleted' ||
-      event.kind === 'detachedConfirmed';
+      event.kind === 'detachedConfirmed' ||
+      event.kind === 'awakeableResolved';
     if (!isCompleted) continue;
     // A step is open without an event. The code drops an answer that it does not wait for.
     if (event.kind !== 'stepCompleted' && !waiting.has(event.operation)) continue;
@@ -275,6 +288,9 @@ const inputs: ReadonlySet<HistoryEvent['kind']> = new Set([
   'childCanceled',
   'detachedConfirmed',
   'detachedFailed',
+  'awakeableResolved',
+  'awakeableRejected',
+  'updateAccepted',
 ]);
 
 function isInput({ kind }: HistoryEvent): boolean {

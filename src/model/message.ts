@@ -1,22 +1,29 @@
 import type { CancelDetails } from './cancel.ts';
+import { assertDecoded } from './encoding/assert-decoded.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
 import type { TraceContext } from './trace-context.ts';
+import type { Headers } from './values/headers.ts';
 import type { StateValue } from './values/state.ts';
 import type { Tags } from './values/tags.ts';
 import {
   brokenField,
   cancelField,
+  cancelFields,
+  cancelTriggerField,
   carriedField,
   decodeFields,
   failureField,
+  headersField,
   isCount,
   isTextOrNull,
   isTime,
+  keyField,
   nameField,
   parentField,
+  priorityField,
   reasonField,
   stateField,
   tagsField,
@@ -37,6 +44,10 @@ export interface StartMessage {
   /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
   readonly tags?: Tags;
+  /** The headers of the run. */
+  readonly headers?: Headers;
+  /** The priority of calls that set none. */
+  readonly priority?: number;
   /** The state that the execution before it left. */
   readonly state?: readonly StateValue[];
   /** Of a retry or a fork from the start: the fixed ids of the children that the code may start again. */
@@ -92,6 +103,7 @@ interface StepRetriedMessage extends StepMessage {
 interface ChildCanceledMessage extends Completion {
   readonly kind: 'childCanceled';
   readonly reason: string;
+  readonly trigger?: 'timeout';
 }
 
 /** Requests a cancel of the instance. */
@@ -131,6 +143,27 @@ interface DetachedFailedMessage extends Completion {
   readonly failure: Failure;
 }
 
+interface AwakeableResolvedMessage extends Completion {
+  readonly kind: 'awakeableResolved';
+  readonly payload: Payload | null;
+}
+
+interface AwakeableRejectedMessage extends Completion {
+  readonly kind: 'awakeableRejected';
+  readonly failure: Failure;
+}
+
+/** An update, requested by a client. `payload` is its input. Never recorded before it is accepted. */
+export interface UpdateMessage {
+  readonly kind: 'update';
+  /** Identifies the update within its instance. */
+  readonly key: string;
+  readonly name: string;
+  readonly payload: Payload | null;
+  /** The context of the caller, for the span of the turn. Never recorded in the history. */
+  readonly trace?: TraceContext;
+}
+
 /** An external event, raised by a client or an activity. */
 interface EventRaisedMessage {
   readonly kind: 'eventRaised';
@@ -161,6 +194,9 @@ export type Message =
   | ChildCanceledMessage
   | DetachedConfirmedMessage
   | DetachedFailedMessage
+  | AwakeableResolvedMessage
+  | AwakeableRejectedMessage
+  | UpdateMessage
   | CancelMessage
   | CleanupExpiredMessage
   | EventRaisedMessage
@@ -179,6 +215,8 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
   'childCanceled',
   'detachedConfirmed',
   'detachedFailed',
+  'awakeableResolved',
+  'awakeableRejected',
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
@@ -189,6 +227,8 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
     carriedField,
     cancelField,
     tagsField,
+    headersField,
+    priorityField,
     stateField,
     takenChildIdsField,
   ],
@@ -201,10 +241,13 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   timerFired: [],
   childCompleted: [],
   childFailed: [failureField],
-  childCanceled: [reasonField],
+  childCanceled: [reasonField, cancelTriggerField],
   detachedConfirmed: [],
   detachedFailed: [failureField],
-  cancel: [reasonField, ['actor', isTextOrNull]],
+  awakeableResolved: [],
+  awakeableRejected: [failureField],
+  update: [keyField, nameField],
+  cancel: cancelFields,
   cleanupExpired: [reasonField],
   eventRaised: [nameField],
   wake: [brokenField],
@@ -248,7 +291,7 @@ export function encodeMessage(message: Message): StoredMessage {
   return { kind, executionId, operation, data: JSON.stringify(rest), payload };
 }
 
-/** Decodes a stored message. Throws `UNDECODABLE` for an invalid one. */
+/** Decodes a stored message. Throws `UNDECODABLE` for an invalid one, and `CODEC_FAILED` for one that is still encoded. */
 export function decodeMessage(stored: StoredMessage): Message {
   if (isStepGuard(stored)) return { kind: 'wake' };
   const checks = checksByKind.get(stored.kind);
@@ -262,5 +305,6 @@ export function decodeMessage(stored: StoredMessage): Message {
     );
   }
   const { kind, executionId, operation, payload } = stored;
+  assertDecoded(payload, fields);
   return { ...fields, kind, executionId, operation, payload } as Message;
 }

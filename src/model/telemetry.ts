@@ -2,8 +2,8 @@ import type { TraceContext, TraceIds } from './trace-context.ts';
 
 /** A call of a client that changes something, and gets a span. */
 export interface TracedCall {
-  readonly kind: 'start' | 'event' | 'cancel' | 'schedule' | 'trigger';
-  /** Name of the orchestration, task, event or schedule. Absent for a cancel, which has only an id. */
+  readonly kind: 'start' | 'event' | 'update' | 'cancel' | 'schedule' | 'trigger';
+  /** Name of the orchestration, task, event, update or schedule. Absent for a cancel, which has only an id. */
   readonly name?: string;
   readonly instanceId?: string;
   /** Number of runs that one call starts. Absent: 1. */

@@ -2,6 +2,7 @@ import type { CancellationType } from './cancel.ts';
 import { PerdureError } from './failures/errors.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import type { TraceContext } from './trace-context.ts';
+import { isHeaders, noHeaders, type Headers } from './values/headers.ts';
 import { parseJson } from './values/payload.ts';
 
 /** Options of a call that are stored with the work item, for the worker. */
@@ -68,11 +69,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** String values that the caller of a task passes to its handler. */
-export type Headers = Readonly<Record<string, string>>;
-
-const noHeaders: Headers = Object.freeze({});
-
 /** Encodes the options of a task run; `null` if there are none. */
 export function encodeTaskOptions(
   headers: Headers | undefined,
@@ -94,18 +90,11 @@ export function decodeHeaders(stored: string | null): Headers {
   );
 }
 
-/** Whether a value is an object whose values are all strings. */
-export function isHeaders(value: unknown): value is Headers {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  return Object.values(value).every((text) => typeof text === 'string');
-}
-
 function parseHeaders(stored: string): unknown {
   try {
-    const options = parseJson(stored) as { readonly headers?: unknown; readonly trace?: unknown };
-    return options.headers === undefined && options.trace !== undefined
-      ? noHeaders
-      : options.headers;
+    const options = parseJson(stored);
+    if (!isObject(options)) return undefined;
+    return options['headers'] === undefined ? noHeaders : options['headers'];
   } catch {
     return undefined;
   }

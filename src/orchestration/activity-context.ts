@@ -1,7 +1,9 @@
-import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { ClientSurface } from '../client/client.ts';
 import type { CancelTrigger } from '../model/failures/errors.ts';
+import type { Headers } from '../model/values/headers.ts';
 import type { Logger } from '../model/logger.ts';
-import type { InputArguments } from './call-options.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
+import type { Duration } from '../model/values/duration.ts';
 
 /** Why a handler should stop. */
 export interface CancelInfo {
@@ -9,32 +11,13 @@ export interface CancelInfo {
   readonly trigger: CancelTrigger;
 }
 
-/** The part of a client that an activity can use. */
-export interface ActivityClient {
-  /** Starts an instance and resolves with its handle. */
-  start<Input, Output>(
-    orchestration: OrchestrationRef<Input, Output>,
-    ...args: InputArguments<Input, { readonly id?: string | undefined }>
-  ): Promise<{ readonly id: string }>;
-  start(
-    orchestration: string,
-    input?: unknown,
-    options?: { readonly id?: string | undefined },
-  ): Promise<{ readonly id: string }>;
-  /** Sends an external event to an instance. */
-  raiseEvent<Value>(
-    id: string,
-    event: EventToken<Value, unknown> | string,
-    payload?: Value,
-  ): Promise<void>;
-  /** Cancels an instance, which may be the caller's own. */
-  cancel(id: string, options?: { readonly reason?: string | undefined }): Promise<unknown>;
-  /** Reads an instance; `undefined` for an unknown id. */
-  get(id: string): Promise<{ readonly id: string; readonly status: string } | undefined>;
-}
+/** The client of a handler: everything that an application's client can do, except closing it. */
+export type ActivityClient = Omit<ClientSurface, 'close'>;
 
 /** The context that the handlers of activities, tasks and flow steps have in common. */
 export interface AttemptContext {
+  /** The headers of the run. */
+  readonly headers: Headers;
   /** 1 for the first attempt. */
   readonly attempt: number;
   /** Unique per call, and stable across its attempts. Pass it to services that can deduplicate. */
@@ -59,8 +42,27 @@ export interface AttemptContext {
   readonly log: Logger;
 }
 
+/** Options of `ctx.transaction`. */
+export interface TransactionOptions {
+  /** How long the closure may take. Default: `transactionTimeoutMs` of the store. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** The contexts whose handler can commit its writes together with its result. */
+export interface TransactionContext {
+  /**
+   * Completes the handler with the value of `work`, whose writes to the tables of the application commit in the same
+   * transaction as the value: exactly once. If the lease is lost, `work` throws or takes too long, nothing is written.
+   * Call it last: the attempt ends with the commit. `work` runs again if the database rolls back because of a conflict.
+   */
+  transaction<Value, Tx extends StoreTransaction = StoreTransaction>(
+    work: (tx: Tx) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value>;
+}
+
 /** The context of an activity handler. */
-export interface ActivityContext extends AttemptContext {
+export interface ActivityContext extends AttemptContext, TransactionContext {
   readonly instanceId: string;
   readonly executionId: number;
   readonly orchestrationName: string;

@@ -1,12 +1,28 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
+import type {
+  ActivityRef,
+  EventToken,
+  FlowRef,
+  OrchestrationRef,
+  TaskRef,
+  UpdateToken,
+} from '../model/definition.ts';
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
+import { taskActivityName } from '../model/task-call.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { encodePayload, type Payload } from '../model/values/payload.ts';
-import { checkTagChanges, checkTags, type TagChanges, type Tags } from '../model/values/tags.ts';
+import {
+  readStartSettings,
+  startSettingNames,
+  type CommonStartOptions,
+  type StartSettings,
+} from '../model/start-settings.ts';
+import { mergeHeaders, noHeaders, type Headers } from '../model/values/headers.ts';
+import { checkTagChanges, type TagChanges } from '../model/values/tags.ts';
 import { validateEvent } from '../model/values/validate-input.ts';
 import { runOutsideScope } from '../replay/cancellation/scope.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
@@ -20,8 +36,11 @@ import {
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
+import { toStartTarget } from './flow-input.ts';
+import { checkStep, checkTransaction, type StepContext, type StepOptions } from './steps.ts';
+import { createAwakeable, registerUpdate } from './live-updates.ts';
+import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 import { LiveState } from './state-context.ts';
-import { checkStep, type StepContext, type StepOptions } from './steps.ts';
 import type {
   ChildOptions,
   DetachedOptions,
@@ -30,6 +49,7 @@ import type {
   RaceOptions,
   ScopeOptions,
   ShieldOptions,
+  TaskCallOptions,
   WaitOptions,
 } from './orchestration-context.ts';
 
@@ -72,6 +92,10 @@ export class LiveContext implements OrchestrationContext {
 
   get version(): string {
     return this.#started.version;
+  }
+
+  get headers(): Headers {
+    return this.#started.headers ?? noHeaders;
   }
 
   get isReplaying(): boolean {
@@ -133,6 +157,15 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.commands.runStep(step) as DurablePromise<Out>;
   }
 
+  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+    name: string,
+    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out> {
+    const step = checkTransaction(name, body, options);
+    return this.#code.commands.runStep(step) as DurablePromise<Out>;
+  }
+
   sleep(duration: Duration): DurablePromise<void> {
     const ms = toMs(duration, 'sleep');
     return this.#code.commands.startTimer(this.now() + ms);
@@ -168,12 +201,41 @@ export class LiveContext implements OrchestrationContext {
     });
   }
 
+  runTask<Out>(
+    task: TaskRef<unknown, Out> | string,
+    input?: unknown,
+    options: TaskCallOptions = {},
+  ): DurablePromise<Out> {
+    const name = nameOf(task, 'task');
+    checkOptions('ctx.runTask()', options, ['timeout', 'priority', 'cancellation']);
+    const defaults = typeof task === 'string' ? undefined : task.runDefaults;
+    const priority = options.priority ?? defaults?.priority;
+    const activity = taskActivityName(name);
+    return this.call(activity, input, { ...options, priority }) as DurablePromise<Out>;
+  }
+
+  onUpdate<In, Out, Parsed>(
+    update: UpdateToken<In, Out, Parsed> | string,
+    handlers: UpdateHandlers<Parsed, Out>,
+  ): void {
+    registerUpdate(this.#code, nameOf(update, 'update'), update, handlers);
+  }
+
+  updatesSettled(): Promise<void> {
+    this.#code.enter('updatesSettled');
+    return this.#code.updates.idle();
+  }
+
+  awakeable<T = unknown>(options: AwakeableOptions<T> = {}): Awakeable<T> {
+    return createAwakeable(this.#code, options);
+  }
+
   child<Out>(
-    orchestration: OrchestrationRef<unknown, Out> | string,
+    orchestration: OrchestrationRef<unknown, Out> | FlowRef<unknown, Out> | string,
     input?: unknown,
     options: ChildOptions = {},
   ): DurablePromise<Out> {
-    checkOptions('ctx.child()', options, ['id', 'version', 'cancellation', 'tags']);
+    checkOptions('ctx.child()', options, ['id', 'version', 'cancellation', ...startSettingNames]);
     const start = this.#toStart(orchestration, input, options);
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
     const cancellation = checkCancellation(options.cancellation);
@@ -183,11 +245,11 @@ export class LiveContext implements OrchestrationContext {
 
   // Not async: the operation must be issued synchronously, in call order.
   startDetached(
-    orchestration: OrchestrationRef | string,
+    orchestration: OrchestrationRef | FlowRef | string,
     input: unknown,
     options: DetachedOptions,
   ): Promise<string> {
-    checkOptions('ctx.startDetached()', options, ['id', 'version', 'tags']);
+    checkOptions('ctx.startDetached()', options, ['id', 'version', ...startSettingNames]);
     const start = this.#toStart(orchestration, input, options);
     return this.#code.commands.startDetached({ ...start, id: checkInstanceId(options.id) });
   }
@@ -320,22 +382,28 @@ export class LiveContext implements OrchestrationContext {
   }
 
   #toStart(
-    orchestration: OrchestrationRef | string,
-    input: unknown,
-    { version: chosenVersion, tags }: Pick<ChildOptions, 'version' | 'tags'>,
+    definition: OrchestrationRef | FlowRef | string,
+    given: unknown,
+    options: CommonStartOptions & Pick<ChildOptions, 'version'>,
   ): {
     name: string;
     version: string | null;
     payload: Payload | null;
-    tags: Tags | undefined;
+    settings: StartSettings;
   } {
+    const { version: chosenVersion, priority } = options;
+    const recorded = this.#code.recordedNext;
+    const target = toStartTarget(definition, given, { priority, recorded });
+    const { reference: orchestration, input } = target;
+    const settings = readStartSettings(options);
+    mergeHeaders(this.#started.headers, settings.headers); // Throws if they are too large together.
     const name = nameOf(orchestration, 'orchestration');
     const ownVersion = typeof orchestration === 'string' ? null : orchestration.version;
     return {
       name,
       version: chosenVersion === undefined ? ownVersion : checkName(chosenVersion, 'Version'),
       payload: this.#encode(input, `The input of orchestration '${name}'`),
-      tags: checkTags(tags),
+      settings,
     };
   }
 }

@@ -1,14 +1,25 @@
 import type { CancellationType } from '../model/cancel.ts';
-import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
+import type {
+  ActivityRef,
+  EventToken,
+  FlowRef,
+  OrchestrationRef,
+  TaskRef,
+  UpdateToken,
+} from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
-import type { TagChanges, Tags } from '../model/values/tags.ts';
+import type { CommonStartOptions } from '../model/start-settings.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
+import type { Headers } from '../model/values/headers.ts';
+import type { TagChanges } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
 import type { StepContext, StepOptions } from './steps.ts';
+import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
-/** Options of `ctx.child`. */
-export interface ChildOptions {
+/** Options of `ctx.child`. Its headers are added to those of the parent. */
+export interface ChildOptions extends CommonStartOptions {
   /** Default: derived from the parent's id, its execution and the operation number. */
   readonly id?: string | undefined;
   /** Default: the version of the definition; for a name, the latest registered version. */
@@ -18,16 +29,15 @@ export interface ChildOptions {
    * is canceled, and the parent waits until it has ended. `abandon`: it continues.
    */
   readonly cancellation?: CancellationType | undefined;
-  /** Tags of the child: at most 16. */
-  readonly tags?: Tags | undefined;
 }
 
-/** Options of `ctx.startDetached`. */
-export interface DetachedOptions {
+/** Options of `ctx.runTask`. */
+export type TaskCallOptions = Pick<CallOptions, 'timeout' | 'priority' | 'cancellation'>;
+
+/** Options of `ctx.startDetached`. Its headers are added to those of the starting instance. */
+export interface DetachedOptions extends CommonStartOptions {
   readonly id: string;
   readonly version?: string | undefined;
-  /** Tags of the instance: at most 16. */
-  readonly tags?: Tags | undefined;
 }
 
 /** Options of `ctx.waitFor`. */
@@ -91,6 +101,8 @@ export interface OrchestrationContext<Input = unknown> {
   readonly executionId: number;
   readonly name: string;
   readonly version: string;
+  /** The headers of the start. Every activity, task, child and detached instance of this one reads them too. */
+  readonly headers: Headers;
   /** Whether the code is replaying recorded events. Must not affect control flow. */
   readonly isReplaying: boolean;
   /** A logger that is silent during replay, so that each line appears once. */
@@ -123,6 +135,17 @@ export interface OrchestrationContext<Input = unknown> {
     options?: StepOptions,
   ): DurablePromise<Out>;
 
+  /**
+   * Runs a step whose writes to the tables of the application commit in the same transaction as its result: exactly once.
+   * A lost claim, an error and a timeout roll back. The closure writes through `tx` only, and can run again after a conflict
+   * in the database. Rejects with code `STEP_FAILED` if it fails.
+   */
+  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+    name: string,
+    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    options?: StepOptions,
+  ): DurablePromise<Out>;
+
   /** Waits for a duration. The timer is durable. */
   sleep(duration: Duration): DurablePromise<void>;
   /** Waits until a time: a Date, or milliseconds since the epoch. Resolves immediately if it has passed. */
@@ -134,12 +157,47 @@ export interface OrchestrationContext<Input = unknown> {
   ): DurablePromise<Parsed>;
   waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
 
+  /**
+   * Handles an update, which `client.update` sends. Call it before the first `await`: an update without a handler is
+   * rejected. Throws `ALREADY_REGISTERED` for a second handler.
+   */
+  onUpdate<In, Out, Parsed>(
+    update: UpdateToken<In, Out, Parsed>,
+    handlers: UpdateHandlers<Parsed, Out>,
+  ): void;
+  onUpdate(update: string, handlers: UpdateHandlers<unknown, unknown>): void;
+  /**
+   * Resolves once no update handler runs. Await it before a return or `continueAsNew`, which interrupt running handlers:
+   * their callers get `UPDATE_INTERRUPTED`. Updates that arrive meanwhile are accepted.
+   */
+  updatesSettled(): Promise<void>;
+  /**
+   * Creates a token with which a caller can answer, once. `promise` settles with the answer. Pass the token to an
+   * activity, for example to send a link. A caller that may read the history can read it.
+   */
+  awakeable<T = unknown>(options?: AwakeableOptions<T>): Awakeable<T>;
+
   /** Starts a child and waits for its output. Rejects with `CHILD_FAILED`, or with `CanceledError` if it is canceled. */
   child<In, Out>(
     orchestration: OrchestrationRef<In, Out>,
     ...args: InputArguments<In, ChildOptions>
   ): DurablePromise<Out>;
+  child<In, Out>(
+    flow: FlowRef<In, Out>,
+    ...args: InputArguments<In, ChildOptions>
+  ): DurablePromise<Out>;
   child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
+  /**
+   * Runs a task as a part of this instance, and waits for its output. Cancels reach it as they reach an activity. Retry and
+   * attempt timeout are those of the worker's definition. Rejects with `ACTIVITY_FAILED`, with the error as `cause`; if
+   * the condition of the task is false, the cause has the code `TASK_SKIPPED`. Its `onFail`, `concurrency` and circuit
+   * breaker apply to runs of clients and schedules only.
+   */
+  runTask<In, Out>(
+    task: TaskRef<In, Out>,
+    ...args: InputArguments<In, TaskCallOptions>
+  ): DurablePromise<Out>;
+  runTask(task: string, input?: unknown, options?: TaskCallOptions): DurablePromise<unknown>;
   /**
    * Starts a detached instance. Resolves with its id once it is stored. If the id is taken by the same orchestration with
    * the same input, it resolves, too; otherwise it rejects with code `INSTANCE_ALREADY_EXISTS`.
@@ -149,6 +207,7 @@ export interface OrchestrationContext<Input = unknown> {
     input: In,
     options: DetachedOptions,
   ): Promise<string>;
+  startDetached<In>(flow: FlowRef<In>, input: In, options: DetachedOptions): Promise<string>;
   startDetached(orchestration: string, input: unknown, options: DetachedOptions): Promise<string>;
 
   /** Like `Promise.all`. */

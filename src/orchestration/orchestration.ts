@@ -1,4 +1,9 @@
-import type { EventToken, OrchestrationRef, StandardSchema } from '../model/definition.ts';
+import type {
+  EventToken,
+  OrchestrationRef,
+  StandardSchema,
+  UpdateToken,
+} from '../model/definition.ts';
 import { checkName } from '../model/values/names.ts';
 import type { AbandonedContext, OnAbandoned } from './activity-context.ts';
 import {
@@ -61,4 +66,17 @@ export function event<Parsed = undefined, Value = Parsed>(
   const what = `event ${JSON.stringify(checkName(name, 'Event name'))}`;
   checkOptions(what, options, ['schema']);
   return Object.freeze({ kind: 'event', name, schema: checkSchema(options.schema, what) });
+}
+
+/**
+ * Defines an update: a request to a running instance with a reply, for `client.update` and `ctx.onUpdate`. An optional
+ * schema validates the input when it is sent and when it is received. The schema must be synchronous.
+ */
+export function update<Parsed = undefined, Output = unknown, Input = Parsed>(
+  name: string,
+  options: { readonly input?: StandardSchema<Input, Parsed> | undefined } = {},
+): UpdateToken<Input, Output, Parsed> {
+  const what = `update ${JSON.stringify(checkName(name, 'Update name'))}`;
+  checkOptions(what, options, ['input']);
+  return Object.freeze({ kind: 'update', name, inputSchema: checkSchema(options.input, what) });
 }

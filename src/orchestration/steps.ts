@@ -35,17 +35,33 @@ interface CheckedStep {
   readonly settings: StepSettings;
 }
 
+/** Checks the arguments of `ctx.transaction()`. Throws the same errors as `checkStep`. */
+export function checkTransaction(
+  name: string,
+  body: unknown,
+  options: StepOptions | undefined,
+): CheckedStep {
+  const step = checkStep(name, body, options, 'ctx.transaction', '(tx)');
+  return { ...step, settings: { ...step.settings, isTransaction: true } };
+}
+
 /** Checks the arguments of `ctx.run()`. Throws `INVALID_NAME`, `INVALID_INPUT`, `INVALID_OPTION` or `INVALID_DURATION`. */
-export function checkStep(name: string, body: unknown, options: StepOptions | undefined): CheckedStep {
+export function checkStep(
+  name: string,
+  body: unknown,
+  options: StepOptions | undefined,
+  method = 'ctx.run',
+  parameter = '(step)',
+): CheckedStep {
   checkName(name, 'Step name');
   if (typeof body !== 'function') {
     throw new PerdureError(
       'INVALID_INPUT',
-      `The second argument of ctx.run(${JSON.stringify(name)}) must be a function, such as async (step) => …: it is ${body === null ? 'null' : typeof body}. Call an activity with ctx.call().`,
+      `The second argument of ${method}(${JSON.stringify(name)}) must be a function, such as async ${parameter} => …: it is ${body === null ? 'null' : typeof body}. Call an activity with ctx.call().`,
     );
   }
   if (options === undefined) return { name, body: body as StepBody, settings: noSettings };
-  checkOptions('ctx.run()', options, stepOptionNames);
+  checkOptions(`${method}()`, options, stepOptionNames);
   const { retry, attemptTimeout, timeout } = options;
   const settings = {
     ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),

@@ -39,6 +39,7 @@ export interface OtelTelemetryParams {
 
 const nameAttributes: Partial<Record<TracedCall['kind'], string>> = {
   event: 'perdure.event',
+  update: 'perdure.update',
   schedule: 'perdure.schedule',
   trigger: 'perdure.schedule',
 };

@@ -1,5 +1,7 @@
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
+import type { EventCall } from '../client/starting/start-request.ts';
+import { toWireSettings } from '../client/starting/wire-settings.ts';
 import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
   ExecutionPage,
@@ -30,7 +32,10 @@ import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { systemClock } from '../model/clock.ts';
+import { generateEventKey } from '../model/event-key.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
+import { isEncodedValue } from '../model/encoding/encoded-value.ts';
+import { encodedError } from '../model/encoding/envelope.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
 import type {
   CancelInstance,
@@ -48,6 +53,7 @@ import type { CheckedConnect } from './connect-options.ts';
 import { HttpBulk } from './http-bulk.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
+import { HttpUpdates } from './http-updates.ts';
 import { HttpStates } from './http-states.ts';
 import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
@@ -59,6 +65,15 @@ const repeatable = { repeatable: true };
 const maxBatch = 1_000;
 const maxBatchBytes = 2_000_000;
 
+/** An event for a server, with a key, so that the request can be repeated. */
+function toWireEvent({ name, payload, key }: EventCall) {
+  return {
+    name,
+    ...(payload !== null && { payload: decodePayload(payload) }),
+    key: key ?? generateEventKey(systemClock.now()),
+  };
+}
+
 /** The backend of a client whose store is open in a server. */
 export class HttpBackend implements ClientBackend {
   readonly clock = systemClock;
@@ -68,6 +83,7 @@ export class HttpBackend implements ClientBackend {
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
+  readonly updates: HttpUpdates;
   readonly states: HttpStates;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
@@ -83,6 +99,7 @@ export class HttpBackend implements ClientBackend {
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);
     this.views = new HttpViews(transport);
+    this.updates = new HttpUpdates(transport, slots);
     this.states = new HttpStates(transport, slots);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
@@ -91,15 +108,21 @@ export class HttpBackend implements ClientBackend {
     return new HttpRetention(this.#transport, assertOpen);
   }
 
-  async start({ id, name, version, payload, tags, trace }: StartCall): Promise<void> {
+  async start(call: StartCall): Promise<string> {
+    const { id, name, version, payload, trace, dedupeKey, event, onConflict, replaceKey } = call;
     const body = {
       id,
       name,
       ...inputOf(payload),
       ...(version !== null && { version }),
-      ...(tags !== undefined && { tags: { ...tags } }),
+      ...toWireSettings(call),
+      ...(dedupeKey !== undefined && { dedupeKey }),
+      ...(event !== undefined && { event: toWireEvent(event) }),
+      ...(onConflict !== undefined && { onConflict }),
+      ...(replaceKey !== undefined && { replaceKey }),
     };
-    await this.#transport.call('startInstance', { body }, { ...repeatable, trace });
+    const started = await this.#transport.call('startInstance', { body }, { ...repeatable, trace });
+    return started.id;
   }
 
   async runTask(call: TaskCall): Promise<TaskRun> {
@@ -120,10 +143,10 @@ export class HttpBackend implements ClientBackend {
     return all;
   }
 
-  /** Not repeatable: the event would be raised twice. */
-  async raise({ id, name, payload, trace }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
-    const body = { name, ...(payload !== null && { payload: decodePayload(payload) }) };
-    await this.#transport.call('raiseEvent', { params: { id }, body }, { trace });
+  /** Repeatable: the key makes a repeat one event. */
+  async raise({ id, trace, ...event }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
+    const request = { params: { id }, body: toWireEvent(event) };
+    await this.#transport.call('raiseEvent', request, { ...repeatable, trace });
   }
 
   cancel({ instanceId, reason, actor, cleanupMs }: CancelInstance): Promise<StopResult> {
@@ -258,6 +281,7 @@ export class HttpBackend implements ClientBackend {
 
   async close(lastCalls: Promise<void>): Promise<void> {
     this.#completions.close(clientClosed());
+    this.updates.close();
     this.states.close(clientClosed());
     this.#transport.closeStreams();
     await lastCalls;
@@ -299,16 +323,16 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { name, payload, delayMs, expiresInMs, headers, tags, ...others } = call;
-  const { hasGeneratedId: _, trace: _trace, ...rest } = others;
+  const { id, name, payload, expiresInMs, expiresAt, dedupeKey, onFail } = call;
   return {
-    ...rest,
+    id,
     task: name,
     ...inputOf(payload),
-    delay: delayMs,
+    ...toWireSettings(call),
     expiresIn: expiresInMs,
-    ...(headers !== undefined && { headers: { ...headers } }),
-    ...(tags !== undefined && { tags: { ...tags } }),
+    expiresAt,
+    dedupeKey,
+    onFail,
   };
 }
 
@@ -343,6 +367,7 @@ export function resultOf(info: InstanceInfo): unknown {
       'A stored payload is not valid JSON. The store is damaged, or another program wrote to it.',
     );
   }
+  if (isEncodedValue(info.output)) throw encodedError(info.output.$encoded);
   if (info.status === 'completed') return info.output;
   return takeResult({
     instanceId: info.id,

@@ -1,4 +1,5 @@
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
+import { toWireSettings } from '../client/starting/wire-settings.ts';
 import type {
   ChunkPageRequest,
   JobBackend,
@@ -222,7 +223,7 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
-  const { key, kind, name, version, payload, disposable, task, tags, trace } = request;
+  const { key, kind, name, version, payload, disposable, task, trace } = request;
   return {
     id: key.instanceId,
     incarnation: key.incarnation,
@@ -232,7 +233,7 @@ function toWireJob(request: JobRequest): NewJob {
     ...(payload !== null && { input: decodePayload(payload) }),
     disposable,
     ...(task !== null && { task: toTask(task) }),
-    ...(tags !== undefined && { tags: { ...tags } }),
+    ...toWireSettings(request),
     ...(trace !== undefined && {
       traceparent: trace.traceparent,
       ...(trace.tracestate !== undefined && { tracestate: trace.tracestate }),

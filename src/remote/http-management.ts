@@ -37,6 +37,7 @@ import type { RetentionReport, RetentionStatus } from '../management/retention-r
 import { isPerdureError } from '../model/failures/errors.ts';
 import { readFields } from '../model/option-fields.ts';
 import { checkInstanceId } from '../model/values/names.ts';
+import { toWireSettings } from '../client/starting/wire-settings.ts';
 import { decodePayload } from '../model/values/payload.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
 import type { ResponseBody, Request } from './operations.ts';
@@ -317,13 +318,12 @@ function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'
 
 function toWireWork(work: ScheduledWork) {
   const input = decodePayload(work.payload);
-  const tagged = work.tags !== undefined && { tags: { ...work.tags } };
+  const { delay: _, runAt: __, ...settings } = toWireSettings(work);
   if (work.kind === 'orchestration') {
-    const options = { version: work.version ?? undefined, ...tagged };
+    const options = { version: work.version ?? undefined, ...settings };
     return { orchestration: work.name, input, options };
   }
-  const { name, priority, expiresInMs, dedupeKey, headers, onFail } = work;
-  const options = { priority, expiresIn: expiresInMs, dedupeKey, ...tagged };
-  const sent = headers === undefined ? options : { ...options, headers: { ...headers } };
-  return { task: name, input, onFail, options: sent };
+  const { name, expiresInMs, dedupeKey, onFail } = work;
+  const options = { expiresIn: expiresInMs, dedupeKey, ...settings };
+  return { task: name, input, onFail, options };
 }

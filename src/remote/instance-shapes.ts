@@ -57,7 +57,12 @@ export const wireError: Check = fields<WireError>({
   retryable: optional(flag),
 });
 
-export const cancelFields = { reason: text, actor: nullable(text), requestedAt: number };
+export const cancelFields = {
+  reason: text,
+  actor: nullable(text),
+  requestedAt: number,
+  trigger: optional(text),
+};
 const cancel: Check = fields<CancelRequest>(cancelFields);
 
 const running: Check = fields<RunningItem>({

@@ -29,6 +29,8 @@ export function toTypedError(error: WireError, operation: string): PerdureError 
     case 'INSTANCE_FAILED':
     case 'ACTIVITY_FAILED':
     case 'CHILD_FAILED':
+    case 'UPDATE_FAILED':
+    case 'AWAKEABLE_REJECTED':
       return toFailed(code, error);
     case 'NONDETERMINISM':
       return new NondeterminismError(message, error.eventId ?? 0);

@@ -138,6 +138,10 @@ const reply = either(
   tagged('kind', 'completed', anything),
   tagged('kind', 'error', fields<{ error: unknown }>({ error: wireError })),
 );
+const repliedUpdate = either(
+  fields<{ id: string; key: string; error: unknown }>({ id: text, key: text, error: wireError }),
+  fields<{ id: string; key: string }>({ id: text, key: text }),
+);
 const waited = either(
   fields<{ id: string; instance: unknown }>({ id: text, instance }),
   fields<{ id: string; error: unknown }>({ id: text, error: wireError }),
@@ -168,6 +172,14 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   measureInstance: fields<MeasuredInstance>({ ...instanceFields, size }),
   waitForInstances: fields<ResponseBody<'waitForInstances'>>({ results: list(waited) }),
   raiseEvent: done,
+  updateInstance: fields<ResponseBody<'updateInstance'>>({
+    status: text,
+    key: text,
+    output: anything,
+  }),
+  waitForUpdates: fields<ResponseBody<'waitForUpdates'>>({ results: list(repliedUpdate) }),
+  resolveAwakeable: done,
+  rejectAwakeable: done,
   getInstanceTree: fields<ResponseBody<'getInstanceTree'>>({
     rootId: text,
     allIds: list(text),

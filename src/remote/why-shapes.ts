@@ -1,6 +1,7 @@
 /** The response of `why`. */
 import type {
   ActivityWait,
+  AwakeableWait,
   BlockedWait,
   CancelWait,
   ChildWait,
@@ -13,6 +14,7 @@ import type {
   TaskWait,
   TimerWait,
   TurnWait,
+  UpdateWait,
   Wait,
   Why,
   WorkerWait,
@@ -99,6 +101,8 @@ const wait: Check = variants<Wait['kind']>('kind', {
     text: optional(text),
   }),
   detached: fields<DetachedWait>({ kind: text, operation: number, name: optional(text), id: text }),
+  awakeable: fields<AwakeableWait>({ kind: text, operation: number }),
+  update: fields<UpdateWait>({ kind: text, name: text, key: text }),
   cancel: fields<CancelWait>({
     ...cancelFields,
     kind: text,

@@ -1,3 +1,4 @@
+import type { StartSettings } from '../model/start-settings.ts';
 import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent, CommandEvent } from '../model/event.ts';
@@ -60,7 +61,7 @@ interface StartOptions {
   readonly name: string;
   readonly version: string | null;
   readonly payload: Payload | null;
-  readonly tags?: Tags | undefined;
+  readonly settings?: StartSettings | undefined;
 }
 
 // Above any realistic fan-out, and about one second of a loop that ignores its cancellation.
@@ -78,10 +79,16 @@ export class Commands implements OperationOwner {
   #lastName = '';
   #rejections = 0;
   #rejectedInStep = 0;
+  #hasAwakeables = false;
 
   constructor(host: CommandHost, table: OperationTable) {
     this.#host = host;
     this.#table = table;
+  }
+
+  /** Whether the code has created an awakeable. */
+  get hasAwakeables(): boolean {
+    return this.#hasAwakeables;
   }
 
   /** Describes the last operation that the code issued. */
@@ -164,13 +171,30 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
+  /** Waits for the answer to a token. `parse` converts the value; it throws if the value is invalid. */
+  createAwakeable(token: Payload, parse?: (value: unknown) => unknown): DurablePromise<unknown> {
+    const scope = this.#host.enter('awakeable');
+    const rejected = this.#rejectIfEnded(scope);
+    if (rejected !== undefined) return rejected;
+    const operation = this.#open({ kind: 'awakeable', name: '', scope, parse });
+    this.#hasAwakeables = true;
+    this.#host.record({
+      kind: 'awakeableCreated',
+      at: this.#host.nowMs,
+      operation: operation.id,
+      payload: token,
+    });
+    this.#table.add(operation);
+    return operation.promise;
+  }
+
   startChild(
     start: StartOptions & {
       readonly id?: string | undefined;
       readonly cancellation?: CancellationType | undefined;
     },
   ): DurablePromise<unknown> {
-    const { name, version, payload, cancellation, tags } = start;
+    const { name, version, payload, cancellation, settings } = start;
     const scope = this.#host.enter('child', name);
     const rejected = this.#rejectIfEnded(scope);
     if (rejected !== undefined) return rejected;
@@ -189,7 +213,7 @@ export class Commands implements OperationOwner {
         version,
         childId,
         payload,
-        ...(tags !== undefined && { tags }),
+        ...settings,
       }),
     );
     this.#table.add(operation);
@@ -198,7 +222,7 @@ export class Commands implements OperationOwner {
 
   /** Resolves with the id once the store has the instance. A cancel of the wait does not affect the instance. */
   startDetached(start: StartOptions & { readonly id: string }): DurablePromise<string> {
-    const { name, version, payload, id, tags } = start;
+    const { name, version, payload, id, settings } = start;
     const scope = this.#host.enter('startDetached', name);
     const rejected = this.#rejectIfEnded<string>(scope);
     if (rejected !== undefined) return rejected;
@@ -217,7 +241,7 @@ export class Commands implements OperationOwner {
       version,
       childId: id,
       payload,
-      ...(tags !== undefined && { tags }),
+      ...settings,
     });
     this.#table.add(operation);
     return operation.promise as DurablePromise<string>;

@@ -4,7 +4,15 @@ import type { Withdrawal } from './cancellation/cancel-scope.ts';
 /** The source of a durable promise: an operation, a group of them, or a scope. */
 export interface DurableSource {
   readonly kind:
-    'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'group' | 'scope';
+    | 'activity'
+    | 'timer'
+    | 'event'
+    | 'child'
+    | 'detached'
+    | 'step'
+    | 'awakeable'
+    | 'group'
+    | 'scope';
   withdraw(withdrawal: Withdrawal): void;
 }
 

@@ -1,8 +1,9 @@
-import type { CancelDetails } from '../model/cancel.ts';
+import { toCancelDetails, type CancelDetails } from '../model/cancel.ts';
 import type { TerminalEvent, ExecutionStarted } from '../model/event.ts';
 import { toFailure } from '../model/failures/failure.ts';
+import { carriedSettings } from '../model/start-settings.ts';
 import type { StartMessage } from '../model/message.ts';
-import { isCancellation, type CancelScope } from './cancellation/cancel-scope.ts';
+import { isCancellation, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
 import type { OperationTable } from './operations.ts';
 
 /** The end of an execution: the cancel request, the outcome of the code, and what the end waits for. */
@@ -41,9 +42,9 @@ export class Ending {
     return isHeld ? undefined : this.#outcome;
   }
 
-  requestCancel({ reason, actor }: CancelDetails): void {
-    this.#cancel = { reason, actor };
-    this.#root.cancel({ trigger: 'cancel', reason });
+  requestCancel(request: CancelDetails): void {
+    this.#cancel = toCancelDetails(request);
+    this.#root.cancel(toWithdrawal(request));
   }
 
   /** Notes that a shield was ended by its deadline. */
@@ -80,8 +81,14 @@ export class Ending {
   }
 }
 
+/** The withdrawal of everything that a cancel request reaches. */
+export function toWithdrawal({ reason, trigger }: CancelDetails): Withdrawal {
+  return { trigger: trigger ?? 'cancel', reason };
+}
+
 /** Creates the first event of an execution from its start message. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
+  const carriedOn = carriedSettings(message);
   const { name, payload, parent, carried, cancel, tags, state, takenChildIds } = message;
   return {
     kind: 'executionStarted',
@@ -93,6 +100,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
     ...(carried !== undefined && { carried }),
     ...(cancel !== undefined && { cancel }),
     ...(tags !== undefined && { tags }),
+    ...carriedOn,
     ...(state !== undefined && { state }),
     ...(takenChildIds !== undefined && { takenChildIds }),
   };

@@ -14,7 +14,8 @@
  *     next execution gets the remaining events, before newer ones.
  * R6. The code may act only between an event and the end of its drain. A command outside of that time throws STRAY_AWAIT,
  *     and the next turn fails the instance. Code that waits for nothing durable also fails it.
- * R7. The first outcome is final. After a return, a throw or a continue-as-new, only the events of R17 are recorded.
+ * R7. The first outcome is final. After a return, a throw or a continue-as-new, only the events of R17, and replies of
+ *     update handlers that end in the same turn, are recorded.
  * R8. Time is the `at` of the last applied event and never decreases. Randomness depends only on the incarnation and the
  *     execution id.
  * R9. The cost of a turn depends on its new events, not on the length of the history.
@@ -39,9 +40,14 @@
  * R18. When the clean-up limit expires, a canceling execution ends as canceled, regardless of its code.
  * R19. An execution that begins with copied events (a retry or a fork) replays them with the ids and the random numbers of
  *      their writer. The copy may end between two commands: the first turn records the commands that are missing.
- * R20. State is computed from the first event and the changes of the code, never from the store. The next execution starts
+ * R20. An update is validated before it is recorded; a rejected one leaves no event, and a replay validates none. An update
+ *      without a handler is tried again at the end of its turn, then rejected. An accepted one is an event that starts its
+ *      handler in the root scope. An end interrupts running handlers. Updates that an execution has not accepted belong
+ *      to the next one.
+ * R21. State is computed from the first event and the changes of the code, never from the store. The next execution starts
  *      with it.
  */
+import type { CarriedSettings } from '../model/start-settings.ts';
 import {
   type AnswerEvent,
   type CommandEvent,
@@ -52,7 +58,7 @@ import {
   isCommand,
   isIncoming,
 } from '../model/event.ts';
-import type { Message } from '../model/message.ts';
+import type { Message, UpdateMessage } from '../model/message.ts';
 import { enterMicrotask, yieldToEventLoop } from './turn-window.ts';
 import { HistoryCheck } from './checks/history-check.ts';
 import { LiveCode, type LiveCodeOptions, type Recorder } from './live-code.ts';
@@ -60,6 +66,7 @@ import { MessageBatch } from './message-batch.ts';
 import type { Operation } from './operations.ts';
 import { isInterruption, toSkipped, toStarted } from './ending.ts';
 import { guardUnhandledRejections } from './checks/breakage.ts';
+import type { UpdateRejection } from './updates.ts';
 
 export interface TurnParams {
   readonly messages: readonly Message[];
@@ -75,12 +82,28 @@ export interface TurnResult {
   readonly events: readonly HistoryEvent[];
   /** The number of buffered external events, if it changed. */
   readonly bufferedEvents?: number;
+  /** The settings of the start, if it had any. */
+  readonly carried?: CarriedSettings;
   /** Set if the last event is a failure such as a stray await, which a replay may not reproduce. */
   readonly isBreakage?: true;
   /** Whether a step has no outcome and is not between two attempts. */
   readonly dueSteps?: true;
   /** Operations that the code never awaited, if it returned or continued as new. Absent: none. */
   readonly neverAwaited?: readonly string[];
+  /** Replies to updates that were not accepted. Absent: none. */
+  readonly rejections?: readonly UpdateRejection[];
+  /** Updates for the next execution. Absent: none. */
+  readonly carriedUpdates?: readonly UpdateMessage[];
+  /** Set if an execution that created awakeables continues as new. */
+  readonly closesAwakeables?: true;
+}
+
+/** The updates of one turn. */
+interface UpdateTurn {
+  readonly rejections: UpdateRejection[];
+  /** Updates without a handler so far. */
+  readonly unhandled: UpdateMessage[];
+  readonly carried: UpdateMessage[];
 }
 
 const none: ReadonlyMap<number, Operation> = new Map();
@@ -98,6 +121,7 @@ export class Execution implements Recorder {
   #recording: HistoryEvent[] | undefined;
   /** Messages of the current turn. */
   #batch: MessageBatch | undefined;
+  #updates: UpdateTurn | undefined;
   #startedAt = Number.NaN;
   #isBusy = false;
   #isDisposed = false;
@@ -203,12 +227,17 @@ export class Execution implements Recorder {
         events,
         ...(bufferedEvents !== before && { bufferedEvents }),
         ...(isBreakage && { isBreakage }),
+        ...(this.#code.carried !== undefined && { carried: this.#code.carried }),
         ...(this.#hasDueSteps(params.nowMs) && { dueSteps: true }),
         ...this.#neverAwaited(last),
+        ...this.#updateResults(),
+        ...(last?.kind === 'executionContinuedAsNew' &&
+          this.#code.commands.hasAwakeables && { closesAwakeables: true }),
       };
     } finally {
       this.#recording = undefined;
       this.#batch = undefined;
+      this.#updates = undefined;
       this.#isBusy = false;
     }
   }
@@ -304,6 +333,10 @@ export class Execution implements Recorder {
       if (ending.outcome !== undefined || this.#toExpired(batch, at) !== undefined) break;
       if (breakage.isBroken && (await breakage.isConfirmed())) break;
       batch.advance();
+      if (message.kind === 'update') {
+        await this.#applyUpdate(message, at);
+        continue;
+      }
       const event = batch.toEvent(message, at);
       if (event === undefined) continue;
       if (!this.#code.accepts(event)) {
@@ -313,6 +346,39 @@ export class Execution implements Recorder {
       }
       this.#append(event);
       await this.#code.deliver(event);
+    }
+    await this.#applyUnhandled(at);
+  }
+
+  /** Accepts or rejects an update, or keeps one without a handler until the end of the turn (R20). */
+  async #applyUpdate(message: UpdateMessage, at: number): Promise<'unhandled' | undefined> {
+    this.#updates ??= { rejections: [], unhandled: [], carried: [] };
+    const { key, name, payload } = message;
+    const admission = this.#code.updates.admit(message);
+    if (admission === 'unhandled') {
+      this.#updates.unhandled.push(message);
+      return admission;
+    }
+    if (admission === 'accepted') {
+      const event = { kind: 'updateAccepted', at, key, name, payload } as const;
+      this.#append(event);
+      await this.#code.deliver(event);
+    } else this.#updates.rejections.push({ key, failure: admission });
+    return undefined;
+  }
+
+  /** Tries the updates without a handler again, unless the execution ends. */
+  async #applyUnhandled(at: number): Promise<void> {
+    const { ending, breakage } = this.#code;
+    if (this.#updates === undefined || this.#batch?.next !== undefined) return;
+    for (const message of this.#updates.unhandled.splice(0)) {
+      const isBroken = breakage.isBroken && (await breakage.isConfirmed());
+      if (ending.outcome !== undefined || isBroken) this.#updates.unhandled.push(message);
+      else if ((await this.#applyUpdate(message, at)) === 'unhandled') {
+        this.#updates.unhandled.pop();
+        const failure = this.#code.updates.toUnknown(message);
+        this.#updates.rejections.push({ key: message.key, failure });
+      }
     }
   }
 
@@ -336,6 +402,12 @@ export class Execution implements Recorder {
     if (cancel !== undefined && rest.isExpired) {
       this.#append(toSkipped(cancel, outcome.at));
       return;
+    }
+    const interrupted = this.#code.updates.interrupted();
+    if (this.#updates !== undefined || rest.updates.length > 0 || interrupted.length > 0) {
+      this.#updates ??= { rejections: [], unhandled: [], carried: [] };
+      this.#updates.carried.push(...this.#updates.unhandled, ...rest.updates);
+      this.#updates.rejections.push(...interrupted);
     }
     this.#append({
       ...outcome,
@@ -370,6 +442,15 @@ export class Execution implements Recorder {
       });
     }
     ending.markRecorded(recorded);
+  }
+
+  #updateResults(): Pick<TurnResult, 'rejections' | 'carriedUpdates'> {
+    if (this.#updates === undefined) return {};
+    const { rejections, carried } = this.#updates;
+    return {
+      ...(rejections.length > 0 && { rejections }),
+      ...(carried.length > 0 && { carriedUpdates: carried }),
+    };
   }
 
   #append(event: HistoryEvent): void {

@@ -14,6 +14,7 @@ import type {
   TerminalEvent,
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
+import { carriedSettings, type CarriedSettings } from '../model/start-settings.ts';
 import {
   defaultStateLimits,
   StateValues,
@@ -36,11 +37,17 @@ import {
 import { Commands, describe, type Identity } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
 import { DurablePromise } from './durable-promise.ts';
-import { Ending, toThrown } from './ending.ts';
+import { Ending, toThrown, toWithdrawal } from './ending.ts';
 import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
 import { Patches } from './patches.ts';
 import { OperationTable, neverAwaited, type Operation } from './operations.ts';
 import { currentScope, currentStep, runInScope } from './cancellation/scope.ts';
+import {
+  assertOutsideHandler,
+  assertOutsideValidation,
+  Updates,
+  type UpdateHost,
+} from './updates.ts';
 
 export interface LiveCodeOptions {
   readonly instanceId: string;
@@ -82,7 +89,7 @@ const baseSizeBytes = 2_400;
 const scopeSizeBytes = 1_536;
 
 /** The running code of an execution: its operations, scopes, time and end. */
-export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
+export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
@@ -91,11 +98,14 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly commands: Commands;
   readonly scopes: Scopes;
   readonly patches: Patches;
+  readonly updates: Updates = new Updates(this);
   readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
   holder: unknown;
   tags: Tags = {};
+  /** The settings of the start, if it had any. */
+  carried: CarriedSettings | undefined;
   takenChildIds: ReadonlySet<string> = new Set();
 
   readonly #options: LiveCodeOptions;
@@ -165,10 +175,12 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   }
 
   random(): number {
+    assertOutsideValidation(currentScope(), 'a random number');
     return this.#generator().next();
   }
 
   uuid(): string {
+    assertOutsideValidation(currentScope(), 'a random number');
     return this.#generator().uuid();
   }
 
@@ -198,6 +210,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
     this.tags = started.tags ?? {};
+    if (started.headers !== undefined || started.priority !== undefined)
+      this.carried = carriedSettings(started);
     if (started.state !== undefined) this.#state = new StateValues(started.state);
     this.takenChildIds = new Set(started.takenChildIds);
     for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
@@ -214,6 +228,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     this.#window.open();
     if (event.kind === 'eventReceived') this.#table.receive(event.name, event.payload);
     else if (event.kind === 'cancelRequested') this.ending.requestCancel(event);
+    else if (event.kind === 'updateAccepted') this.updates.start(event);
     else this.#table.apply(event, this.#isCopied);
     return this.#window.drain();
   }
@@ -229,6 +244,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   accepts(event: IncomingEvent): boolean {
     if (event.kind === 'eventReceived') return true;
     if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
+    if (event.kind === 'updateAccepted') return this.updates.has(event.name);
     return this.#table.isAnswerable(event);
   }
 
@@ -267,7 +283,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     const outcome = this.ending.outcomeAt(this.#nowMs);
     if (outcome !== undefined) return this.#checkAwaited(outcome);
     if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
-    const isStuck = this.#table.size === 0;
+    const isStuck = this.#table.size === 0 && !this.updates.hasHandlers;
     if (!isStuck && !this.breakage.isBroken) return undefined;
     await yieldToEventLoop();
     const failure =
@@ -295,10 +311,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     readonly version: string;
     readonly payload: Payload | null;
   }): DurablePromise<never> {
+    assertOutsideHandler('ctx.continueAsNew()');
     const scope = this.enter('continueAsNew');
     const { cancel } = this.ending;
     if (cancel !== undefined) {
-      return DurablePromise.rejected(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
+      return DurablePromise.rejected(toCanceledError(toWithdrawal(cancel)));
     }
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();
@@ -316,6 +333,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
     if (!this.#window.isOpen || scope?.execution !== this) {
       const step = currentStep();
       if (step !== undefined) throw insideStep(describe(what, name), step);
+      assertOutsideValidation(scope, describe(what, name));
       throw this.#addStray(`${describe(what, name)} was called`);
     }
     return scope as CancelScope;
@@ -336,6 +354,24 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
 
   recordArrived(operation: Operation): AnswerEvent | undefined {
     return this.#recorder.recordArrived(operation, this.#nowMs);
+  }
+
+  runInRoot(body: () => void): void {
+    runInScope(this.#root, body);
+  }
+
+  get isCanceling(): boolean {
+    return this.ending.cancel !== undefined;
+  }
+
+  get isDecided(): boolean {
+    return this.ending.isDecided;
+  }
+
+  keepDisagreement(error: unknown): boolean {
+    if (!(error instanceof NondeterminismError)) return false;
+    this.#disagreement = error;
+    return true;
   }
 
   withdraw(operation: Operation, withdrawal: Withdrawal): void {
@@ -381,7 +417,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
       const payload = encodePayload(output, what, this.payloadLimitBytes);
       this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
     } catch (error) {
-      if (error instanceof NondeterminismError) this.#disagreement = error;
+      this.keepDisagreement(error);
       this.#finish(toThrown(error, this.ending.cancel, this.#nowMs));
     }
   }

@@ -1,4 +1,4 @@
-import type { CancelDetails } from '../model/cancel.ts';
+import { toCancelDetails, type CancelDetails } from '../model/cancel.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import {
   finishedAnswers,
@@ -7,7 +7,7 @@ import {
   type IncomingEvent,
 } from '../model/event.ts';
 import type { Failure } from '../model/failures/failure.ts';
-import type { Message, StartMessage } from '../model/message.ts';
+import type { Message, StartMessage, UpdateMessage } from '../model/message.ts';
 import { isAnswerTo, type Operation } from './operations.ts';
 
 type AnswerMessage = Extract<Message, { readonly operation: number }>;
@@ -27,6 +27,8 @@ export function isFinished(
 /** Messages of a batch that belong to the next execution. */
 interface Carried {
   readonly carried: readonly BufferedEvent[];
+  /** Updates that this execution has not accepted. */
+  readonly updates: readonly UpdateMessage[];
   readonly cancel: CancelDetails | undefined;
   /** Whether the clean-up limit has expired. */
   readonly isExpired: boolean;
@@ -74,11 +76,12 @@ export class MessageBatch {
       case 'start':
       case 'wake':
       case 'cleanupExpired':
+      case 'update':
         return undefined;
       case 'eventRaised':
         return { kind: 'eventReceived', at, name: message.name, payload: message.payload };
       case 'cancel':
-        return { kind: 'cancelRequested', at, reason: message.reason, actor: message.actor };
+        return { kind: 'cancelRequested', at, ...toCancelDetails(message) };
       default: {
         const { executionId, ...event } = message;
         return executionId === this.#executionId ? { ...event, at } : undefined;
@@ -107,14 +110,16 @@ export class MessageBatch {
   carry(leftovers: readonly BufferedEvent[]): Carried {
     const carried = [...leftovers];
     let cancel: CancelDetails | undefined;
+    const updates: UpdateMessage[] = [];
     let isExpired = false;
     for (const message of this.#unread()) {
+      if (message.kind === 'update') updates.push(message);
       if (message.kind === 'cleanupExpired') isExpired = true;
-      if (message.kind === 'cancel') cancel ??= { reason: message.reason, actor: message.actor };
+      if (message.kind === 'cancel') cancel ??= toCancelDetails(message);
       if (message.kind !== 'eventRaised') continue;
       carried.push({ name: message.name, payload: message.payload });
     }
-    return { carried, cancel, isExpired };
+    return { carried, updates, cancel, isExpired };
   }
 
   /** Whether the current cancel request has signaled the handler in its own transaction, so that later answers are void. */
@@ -165,7 +170,7 @@ function isEffectOf(cancel: Message & { kind: 'cancel' }, message: Message): boo
   if (message.kind === 'cleanupExpired') return true;
   return (
     message.kind === 'activityCanceled' &&
-    message.trigger === 'cancel' &&
+    message.trigger === (cancel.trigger ?? 'cancel') &&
     message.reason === cancel.reason
   );
 }

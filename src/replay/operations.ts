@@ -9,7 +9,7 @@ import { EventInbox } from './event-inbox.ts';
 
 import type { StepCall } from './step-call.ts';
 
-export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step';
+export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
 
 /** Withdraws operations and records it. */
 export interface OperationOwner {
@@ -29,7 +29,7 @@ export interface OperationOptions {
   readonly step?: StepCall | undefined;
   /** Whether a retry or a fork copied the event that issued it. */
   readonly isInherited: boolean;
-  /** Converts the payload of an event to the value of its wait. Throws if the payload is invalid. */
+  /** Converts the payload of an event or awakeable to the value of its wait. Throws if the payload is invalid. */
   readonly parse?: ((payload: unknown) => unknown) | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface OperationOptions {
 export class Operation extends Deferred<unknown> implements DurableSource {
   readonly kind: OperationKind;
   readonly id: number;
-  /** The name of the activity, event, child or detached instance; empty for a timer. */
+  /** The name of the activity, event, child or detached instance; empty for a timer and an awakeable. */
   readonly name: string;
   /** The scope that issued it. */
   readonly scope: CancelScope;
@@ -102,6 +102,8 @@ const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   childCanceled: 'child',
   detachedConfirmed: 'detached',
   detachedFailed: 'detached',
+  awakeableResolved: 'awakeable',
+  awakeableRejected: 'awakeable',
 };
 
 /** Whether an answer fits the kind of the operation. */
@@ -212,6 +214,13 @@ export class OperationTable {
         this.#count(event.payload);
         operation.resolve(decodePayload(event.payload));
         break;
+      case 'awakeableResolved':
+        this.#count(event.payload);
+        operation.receive(decodePayload(event.payload));
+        break;
+      case 'awakeableRejected':
+        operation.reject(toRejectedError(event.failure));
+        break;
       case 'timerFired':
         operation.resolve(undefined);
         break;
@@ -230,7 +239,7 @@ export class OperationTable {
         operation.reject(new PerdureError('INSTANCE_ALREADY_EXISTS', event.failure.message));
         break;
       case 'childCanceled': {
-        const { trigger } = operation.withdrawal ?? { trigger: 'cancel' };
+        const { trigger = 'cancel' } = operation.withdrawal ?? event;
         operation.reject(toCanceled(operation, { trigger, reason: event.reason }));
         break;
       }
@@ -273,6 +282,16 @@ function toFailedError(operation: Operation, failure: Failure): FailedError {
     code: isEndedBy(failure, 'TIMEOUT', 'POISON') ? failure.code : general,
     message: `${what} '${operation.name}' failed: ${failure.message}`,
     subject: operation.name,
+    failure,
+    cause: toError(failure),
+  });
+}
+
+function toRejectedError(failure: Failure): FailedError {
+  return new FailedError({
+    code: 'AWAKEABLE_REJECTED',
+    message: `The awakeable was rejected: ${failure.message}`,
+    subject: '',
     failure,
     cause: toError(failure),
   });

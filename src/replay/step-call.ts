@@ -1,7 +1,7 @@
 import type { ResolvedRetryPolicy } from '../model/retry-policy.ts';
 
 /** The closure of a step gets this. */
-export type StepBody = (step: never) => unknown;
+export type StepBody = (first: never, step: never) => unknown;
 
 /** The options of a step, in milliseconds. */
 export interface StepSettings {
@@ -9,6 +9,8 @@ export interface StepSettings {
   readonly attemptTimeoutMs?: number | undefined;
   /** From the call until the outcome, including all attempts and the waits between them. */
   readonly timeoutMs?: number | undefined;
+  /** A call of `ctx.transaction()`: the closure gets a transaction, and its result commits with it. */
+  readonly isTransaction?: true;
 }
 
 /** A call of `ctx.run()`: its closure, its options, and its failed attempts so far. */

@@ -18,7 +18,9 @@ import type { Logger } from '../model/logger.ts';
 import { instruments } from '../model/metrics/instruments.ts';
 import type { RunMetrics } from '../model/metrics/run-metrics.ts';
 import { encodeMessage } from '../model/message.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { ResolvedRetryPolicy } from '../model/retry-policy.ts';
+import { taskActivityName } from '../model/task-call.ts';
 import type { Telemetry } from '../model/telemetry.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import { toAttemptDefaults } from '../orchestration/call-options.ts';
@@ -53,6 +55,7 @@ import { SeriesWriter } from './maintenance/series-writer.ts';
 import { SessionReaper } from './maintenance/session-reaper.ts';
 import { LeakedHandlers, Slots } from './activities/concurrency.ts';
 import { StreamBackpressure } from './activities/emitter.ts';
+import { TimeoutApplier } from './maintenance/timeout-applier.ts';
 import { TimerTurns, WarmTimers, type TimerTurnsParams } from './turns/timer-turns.ts';
 import { TurnRunner, type TurnRunnerParams } from './turns/turn-runner.ts';
 import { UnclaimedWorkWatch } from './maintenance/unclaimed-work-watch.ts';
@@ -72,6 +75,7 @@ export interface WorkerParams {
   readonly telemetry?: Telemetry | undefined;
   /** Counts the work of all workers of this process. */
   readonly metrics?: RunMetrics | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
 }
 
 /** Dependencies that most parts of a worker share. */
@@ -108,6 +112,7 @@ export class Worker {
   readonly #unclaimedWork: UnclaimedWorkWatch;
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
+  readonly #timeouts: TimeoutApplier;
   readonly #registration: WorkerRegistration;
   readonly #seriesWriter: SeriesWriter;
   readonly #sweeper: Sweeper | undefined;
@@ -143,6 +148,7 @@ export class Worker {
     this.#unclaimedWork = createUnclaimedWorkWatch(this.#context);
     this.#scheduler = createScheduler(this.#context);
     this.#sessions = createSessionReaper(this.#context);
+    this.#timeouts = createTimeoutApplier(this.#context);
     this.#registration = createRegistration(this.#context, slots, leaked);
     this.#seriesWriter = new SeriesWriter({ ...this.#context, keepMs: options.keepSeriesMs });
     this.#sweeper = createSweeper(this.#context);
@@ -236,6 +242,7 @@ export class Worker {
       backpressure: this.#backpressure,
       watchdogId: this.#watchdog.id,
       settle: (settled) => this.#completions.settle(settled),
+      committed: (settled, result) => this.#completions.committed(settled, result),
       onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
   }
@@ -263,6 +270,7 @@ export class Worker {
     this.#sweeper?.start();
     this.#scheduler.start();
     this.#sessions.start();
+    this.#timeouts.start();
     this.#registration.start();
     this.#seriesWriter.start();
   }
@@ -323,6 +331,7 @@ export class Worker {
     const swept = this.#sweeper?.stop();
     await this.#scheduler.stop();
     await this.#sessions.stop();
+    await this.#timeouts.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#steps.stop();
@@ -344,7 +353,10 @@ export class Worker {
   }
 
   async #renewActivities(runs: readonly ActivityRun[]): Promise<readonly boolean[]> {
-    const renewals = runs.map((run) => ({ lockToken: run.lockToken, ...run.takeHeartbeat() }));
+    const renewals = runs.map((run) => {
+      const { instanceId, lockToken } = run.item;
+      return { instanceId, lockToken, ...run.takeHeartbeat() };
+    });
     try {
       const { activityLeaseMs } = this.#options;
       const results = await this.#context.provider.renewWorkItemLocks(renewals, activityLeaseMs);
@@ -369,6 +381,7 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') this.#onCancelRequested(hint);
+    if (hint.kind === 'changed' || hint.kind === 'committed') this.#timeouts.committed();
     if (hint.kind === 'changed') {
       this.#scheduler.changedElsewhere();
       this.#registration.changedElsewhere();
@@ -404,9 +417,9 @@ export class Worker {
 }
 
 function createContext(params: WorkerParams): WorkerContext {
-  const { provider, clock, client, definitions, options, telemetry, metrics } = params;
+  const { provider, clock, client, definitions, options } = params;
   const registry = new Registry(definitions);
-  const resolved = resolveOptions(options, registry.buildId, { telemetry, metrics });
+  const resolved = resolveOptions(options, registry.buildId, params);
   const tasks = new TaskRegistry(definitions.tasks ?? []);
   const { logger } = resolved;
   const series = new SeriesCounters();
@@ -424,7 +437,10 @@ function definitionsOf({ registry, tasks }: WorkerContext): WorkerDefinitions {
     orchestrations: registry
       .runnable()
       .flatMap(({ name, version }) => (version === null ? [] : { name, version })),
-    activities: registry.activities().map(({ name }) => name),
+    activities: [
+      ...registry.activities().map(({ name }) => name),
+      ...tasks.all().map(({ name }) => taskActivityName(name)),
+    ],
     tasks: tasks.all().map(({ name }) => name),
   };
 }
@@ -467,6 +483,11 @@ function createScheduler(context: WorkerContext): Scheduler {
 function createSessionReaper(context: WorkerContext): SessionReaper {
   const idleMs = 2 * context.options.pollIntervalMs;
   return new SessionReaper({ ...context, lateResults: new LateResults(context), idleMs });
+}
+
+function createTimeoutApplier(context: WorkerContext): TimeoutApplier {
+  const { pollIntervalMs, cleanupTimeoutMs: cleanupMs } = context.options;
+  return new TimeoutApplier({ ...context, cleanupMs, idleMs: 5 * pollIntervalMs });
 }
 
 function createRegistration(

@@ -1,6 +1,7 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import type { TraceContext } from '../model/trace-context.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
+import type { StartSettings } from '../model/start-settings.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { cronTiming } from './cron.ts';
 import { jitterTiming, nominalTick } from './jitter.ts';
@@ -24,16 +25,16 @@ export interface ScheduledTask {
   readonly dedupeKey?: string;
   readonly onFail: boolean;
   readonly tags?: Tags;
+  readonly timeoutMs?: number;
 }
 
 /** The orchestration that each tick starts. */
-export interface ScheduledOrchestration {
+export interface ScheduledOrchestration extends Omit<StartSettings, 'delayMs' | 'runAt'> {
   readonly kind: 'orchestration';
   readonly name: string;
   readonly version: string | null;
   readonly payload: Payload | null;
   readonly inputHash: string;
-  readonly tags?: Tags;
 }
 
 /** The stored definition of a schedule. */

@@ -1,4 +1,5 @@
 import { encodeMessage } from '../model/message.ts';
+import { carriedSettings, startTimes } from '../model/start-settings.ts';
 import { encodeTrace, toTrace, type TraceContext } from '../model/trace-context.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewInstance } from '../providers/contract/instances.ts';
@@ -50,8 +51,16 @@ function toInstance(
     name,
     version,
     inputHash,
-    start: encodeMessage({ kind: 'start', name, version, payload, ...tagged }),
+    start: encodeMessage({
+      kind: 'start',
+      name,
+      version,
+      payload,
+      ...tagged,
+      ...carriedSettings(target),
+    }),
     ...tagged,
+    ...startTimes(target),
     ...(trace !== undefined && { headers: encodeTrace(trace) }),
   };
 }
@@ -75,5 +84,6 @@ function toTask(
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(target.onFail && { onFail: { options } }),
     ...(target.tags !== undefined && { tags: target.tags }),
+    ...(target.timeoutMs !== undefined && { timeoutMs: target.timeoutMs }),
   };
 }

@@ -11,6 +11,7 @@ import { openHistoryExport, type HistoryExport } from '../client/reading/history
 import type { Why } from '../client/explaining/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
+import type { LocalUpdates } from '../client/updating/local-updates.ts';
 import type { LocalStates } from '../client/local-states.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
@@ -35,6 +36,7 @@ export interface ServerContext {
   readonly completions: CompletionWaiter;
   readonly states: LocalStates;
   readonly jobs: LocalJobs;
+  readonly updates: LocalUpdates;
   readonly bulk: LocalBulk;
   readonly owners: SessionOwners;
   readonly bindings: JobBindings;
@@ -114,7 +116,7 @@ export function createServerContext(
   metrics: ServerMetrics,
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
-  const { provider, clock, completions, states, jobs, bulk } = backend;
+  const { provider, clock, completions, states, jobs, bulk, updates } = backend;
   const explanations = new SharedReads<ExplainedInstance>({
     maxAgeMs: explainedMs,
     maxEntries: maxShared,
@@ -131,6 +133,7 @@ export function createServerContext(
     states,
     jobs,
     bulk,
+    updates,
     owners: new SessionOwners(jobs),
     bindings: new JobBindings(provider),
     namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),

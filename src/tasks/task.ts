@@ -8,13 +8,13 @@ import {
   type ResolvedRetryPolicy,
   type RetryPolicy,
 } from '../model/retry-policy.ts';
-import type { Headers } from '../model/work-item-options.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import type {
   AbandonedContext,
   OnAbandoned,
   ActivityClient,
   AttemptContext,
+  TransactionContext,
 } from '../orchestration/activity-context.ts';
 import {
   checkDefinition,
@@ -22,7 +22,6 @@ import {
   checkSchema,
   readOnAbandoned,
 } from '../orchestration/definition-checks.ts';
-import type { InputArguments } from '../orchestration/call-options.ts';
 import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
 import {
   resolveBreaker,
@@ -30,32 +29,19 @@ import {
   type ResolvedBreaker,
 } from './circuit-breaker.ts';
 
-/** The client methods available to a task handler. */
-export interface TaskClient extends ActivityClient {
-  /** Runs a task. Resolves with its handle. */
-  runTask<Input, Output>(
-    task: TaskRef<Input, Output>,
-    ...args: InputArguments<Input, { readonly id?: string | undefined }>
-  ): Promise<{ readonly id: string }>;
-  runTask(
-    task: string,
-    input?: unknown,
-    options?: { readonly id?: string | undefined },
-  ): Promise<{ readonly id: string }>;
-}
+/** The client of a task handler: everything that an application's client can do, except closing it. */
+export type TaskClient = ActivityClient;
 
 /** The context of a task's condition and `onFail` handler. */
 export interface TaskAttempt extends AttemptContext {
   /** The id of the run. */
   readonly runId: string;
   readonly taskName: string;
-  /** The headers of the run. */
-  readonly headers: Headers;
   readonly client: TaskClient;
 }
 
 /** The context of a task handler. */
-export interface TaskContext extends TaskAttempt {
+export interface TaskContext extends TaskAttempt, TransactionContext {
   /**
    * Marks the point after which the work cannot be undone. Once it resolves, cancels and timeouts no longer reach
    * this

@@ -308,5 +308,7 @@ function describe({ kind, name = '', childId = '', fireAt = 0 }: OpenOperation):
       return `the start of ${JSON.stringify(childId)}`;
     case 'event':
       return `event ${JSON.stringify(name)}`;
+    case 'awakeable':
+      return 'the answer to an awakeable';
   }
 }

@@ -1,4 +1,5 @@
 import type { Provider } from '../providers/contract/provider.ts';
+import type { TransactRequest } from '../providers/contract/transactional.ts';
 import type { ClaimedAtInsert, CommitResult } from '../providers/contract/turn.ts';
 
 /** A store that tracks whether a worker uses it. */
@@ -48,6 +49,25 @@ export function watchClaims(store: Provider): WatchedProvider {
     results.flatMap((result) => (result.ok ? result.claimed : []));
   const lost = (tokens: readonly string[], held: readonly boolean[]): void =>
     release(tokens.filter((_, index) => held[index] !== true));
+
+  const transact = async (request: TransactRequest): Promise<CommitResult> => {
+    const tokens: string[] = [];
+    const write: TransactRequest['write'] = async (tx) => {
+      const one = await request.write(tx);
+      // The claim of an instance that gets a message is kept.
+      if (one.kind === 'turn') tokens.push(...one.ack.lockTokens);
+      else if (one.kind !== 'message') tokens.push(one.ack.lockToken);
+      return one;
+    };
+    const call = async (): Promise<CommitResult> => {
+      const result = await store.transact?.({ ...request, write });
+      if (result === undefined) throw new Error('The store has no transactions.');
+      // A refused ack has not settled the claim.
+      if (!result.ok) tokens.length = 0;
+      return result;
+    };
+    return follow(call(), tokens, (result) => claimedBy([result]));
+  };
 
   const provider: Provider = {
     name: store.name,
@@ -113,9 +133,13 @@ export function watchClaims(store: Provider): WatchedProvider {
     inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
     inspectInstances: (params) => follow(store.inspectInstances(params)),
     readHeaders: (instanceKeys) => follow(store.readHeaders(instanceKeys)),
+    requestUpdates: (requests) => follow(store.requestUpdates(requests)),
+    readUpdates: (updates) => follow(store.readUpdates(updates)),
+    answerAwakeables: (answers) => follow(store.answerAwakeables(answers)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
     requestCancel: (requests) => follow(store.requestCancel(requests)),
     terminate: (requests) => follow(store.terminate(requests)),
+    applyTimeouts: (request) => follow(store.applyTimeouts(request)),
     markPointOfNoReturn: (lockToken) => follow(store.markPointOfNoReturn(lockToken)),
     listRunningItems: (instanceId) => follow(store.listRunningItems(instanceId)),
     listChildren: (instanceIds) => follow(store.listChildren(instanceIds)),
@@ -182,6 +206,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     readSeries: (params) => follow(store.readSeries(params)),
     countStops: (params) => follow(store.countStops(params)),
     sweepSeries: (params) => follow(store.sweepSeries(params)),
+    ...(store.transact !== undefined && { transact }),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

@@ -87,6 +87,22 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(late.stderr).toContain(`perdure show ${handle.id}`);
   });
 
+  it('update prints the reply, and ends with 4 for a rejected or unknown update', async () => {
+    const { id } = await startWaiting('update');
+    expect(await cli.run(['update', id, 'add', '41'])).toMatchObject({ code: 0, stdout: '42\n' });
+    expect(await cli.json(['update', id, 'add', '1', '--key', 'k'])).toEqual({
+      id,
+      update: 'add',
+      output: 2,
+    });
+    const rejected = await cli.run(['update', id, 'add', '"x"']);
+    expect(rejected.code).toBe(4);
+    expect(rejected.stderr).toContain('not a number');
+    expect((await cli.run(['update', id, 'subtract', '1'])).code).toBe(4);
+    expect((await cli.run(['update', id, 'add', '2', '--key', 'k'])).code).toBe(4);
+    expect((await cli.run(['update', 'nope', 'add', '2'])).code).toBe(3);
+  });
+
   it('cancel stops instances by id, with reason and actor, and ends with 3 for an unknown one', async () => {
     const { id } = await startWaiting('cancel');
     const { code, stdout, stderr } = await cli.run([

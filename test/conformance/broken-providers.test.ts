@@ -24,11 +24,13 @@ import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
 import { brokenReruns } from './broken/reruns.ts';
+import { brokenUpdates } from './broken/updates.ts';
 import { brokenScans } from './broken/scans.ts';
 import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
+import { brokenStarting } from './broken/starting.ts';
 import { brokenState } from './broken/state.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenRecordedStreams } from './broken/recorded-streams.ts';
@@ -37,6 +39,7 @@ import { brokenTakeovers } from './broken/takeovers.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
 import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTimerTurns } from './broken/timer-turns.ts';
+import { brokenTransactions } from './broken/transactions.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
@@ -53,7 +56,9 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTurnAcks,
   ...brokenTimerTurns,
   ...brokenWork,
+  ...brokenTransactions,
   ...brokenStops,
+  ...brokenStarting,
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,
@@ -81,6 +86,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenUnclaimedWork,
   ...brokenInspection,
   ...brokenReruns,
+  ...brokenUpdates,
   ...brokenViews,
   ...brokenState,
 ];

@@ -25,6 +25,7 @@ it('examples/ contains exactly the expected programs', () => {
     [
       'agent-with-streaming',
       'attached-work',
+      'bank-transfer',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',
@@ -33,6 +34,7 @@ it('examples/ contains exactly the expected programs', () => {
       'flow-with-failures',
       'flow',
       'hello',
+      'multi-tenant-encryption',
       'order',
       'polling-with-state',
       'race',
@@ -49,6 +51,7 @@ it('examples/ contains exactly the expected programs', () => {
       'timeout-with-cleanup',
       'timers-and-events',
       'versioned-upgrade',
+      'webhook',
     ].map((name) => `examples/${name}.ts`),
   );
 });

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { beforeAll, afterAll, describe, expect, it } from 'vitest';
+import { generateEventKey } from '../../src/model/event-key.ts';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import { resolveOptions } from '../../src/providers/postgres/driver/options.ts';
 import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
@@ -34,12 +35,26 @@ interface PlanNode {
 
 // Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
+  'timeout/cancels-when-it-has-passed',
+  'timeout/starts-again-with-a-retry',
+  'start-delay/waits-for-its-time',
+  'conflict/replaces-a-live-instance',
+  'conflict/ends-the-tree',
+  'dedupe/names-the-live-instance',
+  'event-key/is-one-event',
   'record/drops-the-oldest',
   'record/a-repeat-is-not-written-twice',
   'record/a-job-has-no-recorded-stream',
   'record/turns-emit-once',
   'record/is-deleted-with-its-instance',
   'record/a-long-stream-is-reclaimed',
+  'update/keeps-the-last-replies',
+  'update/a-retry-does-not-revive',
+  'update/is-deleted-with-its-instance',
+  'awakeable/is-answered-once',
+  'awakeable/an-unknown-token-is-missing',
+  'awakeable/a-withdrawn-one-is-missing',
+  'awakeable/continue-as-new-closes',
   'headers/are-kept-with-the-instance',
   'headers/of-children-and-detached-starts',
   'series/batches-add-up',
@@ -264,7 +279,8 @@ async function sendTheRest(): Promise<void> {
     const firstTurn = newTurn({ events: [event('x')], workItems: [workItem(1)] });
     await provider.createInstances([newInstance(id, { firstTurn })]);
   }
-  await provider.enqueueMessages([{ instanceId: 'one', message: raised('x') }]);
+  const key = generateEventKey(0);
+  await provider.enqueueMessages([{ instanceId: 'one', message: raised('x'), key }]);
   await client.query(`DELETE FROM ${schema}.orchestrator_queue`);
   expect(await provider.fetchOrchestrationItems({ max: 1, lockMs: 1, waitMs: 0 })).toEqual([]);
   await provider.registerProcess(newProcess('h'));
@@ -293,7 +309,7 @@ function namesInSources(): readonly string[] {
         ([, name]) => name ?? '',
       ),
     )
-    .filter((name) => !/^perdure_(notify|end_backend|migrations)/.test(name));
+    .filter((name) => !/^perdure_(notify|end_backend|migrations|transaction_)/.test(name));
 }
 
 /** The statements whose generic plans are unbounded. */
@@ -341,7 +357,7 @@ describe('query plans for empty queues', () => {
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks,
-      ${schema}.streams, ${schema}.stream_chunks; ANALYZE`);
+      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
     // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,

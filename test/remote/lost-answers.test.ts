@@ -62,16 +62,25 @@ describeRemote('a lost response', (open) => {
     expect(await client.schedules.next('s', { count: 3 })).toHaveLength(3);
   });
 
-  test('raiseEvent() with a lost response rejects with outcomeUnknown and raises one event', async () => {
+  test('raiseEvent() repeats a call whose response was lost, and raises one event', async () => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
     const { lost } = loseResponseOf(proxy, `/v1/instances/${handle.id}/events`);
-    const error = await handle.raiseEvent(said, 'once').catch((thrown: unknown) => thrown);
+    await handle.raiseEvent(said, 'once');
     expect(lost()).toBe(1);
-    expect(error).toBeInstanceOf(ProviderError);
-    expect(error).toMatchObject({ code: 'PROVIDER', retryable: true, outcomeUnknown: true });
     await handle.raiseEvent(said, 'stop');
     expect(await handle.result()).toEqual(['once']);
+  });
+
+  test('start() with terminateExisting repeats a lost call, and replaces once', async () => {
+    const { client, proxy, perdure } = await open(definitions);
+    await client.start(listen, undefined, { id: 'one' });
+    const { lost } = loseResponseOf(proxy, '/v1/instances');
+    await client.start(listen, undefined, { id: 'one', onConflict: 'terminateExisting' });
+    expect(lost()).toBe(1);
+    const { items } = await perdure.client.listExecutions('one');
+    expect(items).toHaveLength(2);
+    await perdure.client.terminate('one');
   });
 
   test('delete() with a lost response rejects with outcomeUnknown', async () => {

@@ -103,7 +103,7 @@ function checkEnd(history: readonly HistoryEvent[]): void {
   ).toEqual([]);
 }
 
-/** R20: the next execution starts with the state that the events describe, and no recorded deletion is without effect. */
+/** R21: the next execution starts with the state that the events describe, and no recorded deletion is without effect. */
 function checkState(history: readonly HistoryEvent[]): void {
   const [started] = history;
   if (started?.kind !== 'executionStarted') return;
@@ -124,7 +124,7 @@ function isScheduled(event: HistoryEvent): event is Scheduled {
 }
 
 function isAnswer(event: HistoryEvent): event is Extract<HistoryEvent, { kind: 'timerFired' }> {
-  return /^(?:activity|step|child|detached)(?:Completed|Confirmed|Failed|Canceled)$|^timerFired$/.test(
+  return /^(?:activity|step|child|detached|awakeable)(?:Completed|Confirmed|Resolved|Failed|Rejected|Canceled)$|^timerFired$/.test(
     event.kind,
   );
 }

@@ -20,6 +20,7 @@ export type Leaf =
   | { readonly kind: 'run'; readonly name: string }
   | { readonly kind: 'sleep'; readonly ms: number }
   | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
+  | { readonly kind: 'awakeable'; readonly timeoutMs?: number | undefined }
   | {
       readonly kind: 'child';
       readonly name: string;
@@ -66,6 +67,17 @@ export interface Program {
   readonly rounds: number;
   /** Whether it rethrows a CanceledError instead of catching it like any other error. */
   readonly heedsCancel: boolean;
+  /** The handlers of the updates `u0`, `u1`, … */
+  readonly updates: readonly UpdateCode[];
+  /** Whether it waits for running handlers before it ends. */
+  readonly settlesUpdates: boolean;
+}
+
+/** A random handler of an update. */
+export interface UpdateCode {
+  readonly step: Step;
+  /** Whether its validation rejects odd inputs. */
+  readonly isPicky: boolean;
 }
 
 type Context = OrchestrationContext<number>;
@@ -74,13 +86,32 @@ type Context = OrchestrationContext<number>;
 export function toOrchestration(program: Program): OrchestrationDefinition {
   return orchestration('random', async (ctx: Context, round: number) => {
     const seen: unknown[] = [];
+    for (const [index, code] of program.updates.entries()) handleUpdate(ctx, code, index, seen);
     const result = await runStep(ctx, program.step, seen).catch((error: unknown) => {
       if (program.heedsCancel && error instanceof CanceledError) throw error;
       return describeError(error);
     });
+    if (program.settlesUpdates) await ctx.updatesSettled();
     if (round < program.rounds) await ctx.continueAsNew(round + 1);
     // Converts undefined array items to null, because a payload rejects them.
     return JSON.parse(JSON.stringify({ result, seen })) as unknown;
+  });
+}
+
+function handleUpdate(
+  ctx: Context,
+  { step, isPicky }: UpdateCode,
+  index: number,
+  seen: unknown[],
+): void {
+  ctx.onUpdate(`u${index}`, {
+    validate: (input) => !isPicky || Number(input) % 2 === 0,
+    handle: async (input) => {
+      seen.push('update', input);
+      if (Number(input) === 4) throw new RangeError('four');
+      const result = await runStep(ctx, step, seen);
+      return JSON.parse(JSON.stringify({ result, seen: seen.length })) as unknown;
+    },
   });
 }
 
@@ -90,6 +121,7 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
     case 'run':
     case 'sleep':
     case 'wait':
+    case 'awakeable':
     case 'child':
       return issue(ctx, step, seen);
     case 'scope':
@@ -190,6 +222,7 @@ function start(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
     case 'run':
     case 'sleep':
     case 'wait':
+    case 'awakeable':
     case 'child':
       return issue(ctx, step, seen);
     case 'scope':
@@ -212,6 +245,8 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
       return ctx.sleep(leaf.ms);
     case 'wait':
       return ctx.waitFor(leaf.event, withTimeout(leaf.timeoutMs));
+    case 'awakeable':
+      return ctx.awakeable(withTimeout(leaf.timeoutMs)).promise;
     case 'child':
       return ctx.child(leaf.name, seen.length, { cancellation: leaf.cancellation });
   }

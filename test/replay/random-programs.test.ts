@@ -26,6 +26,9 @@ interface Run {
   readonly executionId: number;
   readonly history: readonly HistoryEvent[];
   readonly turns: readonly TurnRecord[];
+  /** The keys of updates with a reply. */
+  readonly replied: readonly string[];
+  readonly carriedUpdates: readonly Message[];
 }
 
 function create(definition: OrchestrationDefinition, executionId: number): Execution {
@@ -46,9 +49,34 @@ async function replayed(
   return execution;
 }
 
-/** Removes stacks, which differ with the caller of the engine. */
+/** Removes stacks, which differ with the caller of the engine, and tokens, which are random. */
+function comparable(event: HistoryEvent): HistoryEvent {
+  const known = withoutStacks(event);
+  return known.kind === 'awakeableCreated' ? { ...known, payload: '"token"' } : known;
+}
+
 function withoutAllStacks(result: TurnResult): TurnResult {
-  return { ...result, events: result.events.map(withoutStacks) };
+  return { ...result, events: result.events.map(comparable) };
+}
+
+/** Returns the keys of the updates that a turn replied to. */
+function repliesOf({ events, rejections = [] }: TurnResult): readonly string[] {
+  return [
+    ...rejections.map(({ key }) => key),
+    ...events.flatMap((event) =>
+      event.kind === 'updateCompleted' || event.kind === 'updateFailed' ? [event.key] : [],
+    ),
+  ];
+}
+
+/** Each update gets at most one reply; after a continue-as-new, exactly one, or the next execution gets it. */
+function checkReplies({ history, turns, replied, carriedUpdates }: Run): void {
+  expect(new Set(replied).size).toBe(replied.length);
+  if (history.at(-1)?.kind !== 'executionContinuedAsNew') return;
+  const keys = (messages: readonly Message[]) =>
+    messages.flatMap((message) => (message.kind === 'update' ? [message.key] : []));
+  const sent = turns.flatMap(({ messages }) => keys(messages));
+  expect([...replied, ...keys(carriedUpdates)].toSorted()).toEqual(sent.toSorted());
 }
 
 /** Runs an execution warm and, before every turn, replayed from scratch. Both must return the same result. */
@@ -56,13 +84,15 @@ async function runExecution(params: {
   readonly definition: OrchestrationDefinition;
   readonly executionId: number;
   readonly world: RandomWorld;
-  readonly start: Message;
+  readonly start: readonly Message[];
 }): Promise<Run> {
   const { definition, executionId, world, start } = params;
   const warm = create(definition, executionId);
   const history: HistoryEvent[] = [];
   const turns: TurnRecord[] = [];
-  let messages: readonly Message[] = [start, ...world.firstMessages()];
+  const replied: string[] = [];
+  let carriedUpdates: readonly Message[] = [];
+  let messages: readonly Message[] = [...start, ...world.firstMessages()];
   while (!warm.ended) {
     expect(turns.length).toBeLessThan(500);
     const cold = await replayed(params, history);
@@ -71,12 +101,14 @@ async function runExecution(params: {
     expect(withoutAllStacks(await cold.turn(turn))).toEqual(withoutAllStacks(result));
     turns.push({ messages, nowMs: world.nowMs, before: history.length });
     history.push(...result.events);
+    replied.push(...repliesOf(result));
+    carriedUpdates = result.carriedUpdates ?? [];
     world.observe(result.events, warm.pendingSteps);
     // An execution that has not ended has a pending operation.
     if (!warm.ended) expect(world.isIdle).toBe(false);
     messages = world.nextMessages();
   }
-  return { definition, executionId, history, turns };
+  return { definition, executionId, history, turns, replied, carriedUpdates };
 }
 
 /** Replays the history before a turn and runs the recorded turns from there. */
@@ -88,7 +120,7 @@ async function continueFrom(run: Run, first: number): Promise<void> {
     const { events } = await execution.turn({ messages, nowMs, version });
     continued.push(...events);
   }
-  expect(continued.map(withoutStacks)).toEqual(history.map(withoutStacks));
+  expect(continued.map(comparable)).toEqual(history.map(comparable));
 }
 
 /** Cuts a history at every event. A cut between turns continues equally; a cut inside a turn is detected. */
@@ -120,10 +152,13 @@ async function runProgram(
   const definition = toOrchestration(program);
   const runs: Run[] = [];
   let start: StartMessage = { kind: 'start', name: 'random', version: null, payload: '1' };
+  let carriedUpdates: readonly Message[] = [];
   for (let executionId = 1; executionId <= program.rounds; executionId++) {
     const world = new RandomWorld(seed, executionId, plan);
-    const run = await runExecution({ definition, executionId, world, start });
+    const messages = [start, ...carriedUpdates];
+    const run = await runExecution({ definition, executionId, world, start: messages });
     runs.push(run);
+    ({ carriedUpdates } = run);
     const last = run.history.at(-1);
     if (last?.kind !== 'executionContinuedAsNew') break;
     const { payload, carried, cancel, state } = last;
@@ -153,6 +188,7 @@ describe('random programs', () => {
             run.turns.flatMap(({ messages }) => messages),
           );
           for (const { kind } of run.history) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+          checkReplies(run);
           await checkCuts(run);
         }
       }),
@@ -171,6 +207,12 @@ describe('random programs', () => {
       'executionCanceled',
       'executionCompleted',
       'executionContinuedAsNew',
+      'awakeableCreated',
+      'awakeableResolved',
+      'awakeableRejected',
+      'updateAccepted',
+      'updateCompleted',
+      'updateFailed',
       'stateSet',
     ];
     expect(mustOccur.filter((kind) => (kinds.get(kind) ?? 0) < numRuns / 20)).toEqual([]);

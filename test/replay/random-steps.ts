@@ -16,6 +16,7 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   fc.record({ kind: fc.constant('run'), name: names }),
   fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }),
   fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
+  fc.record({ kind: fc.constant('awakeable'), timeoutMs: timeouts }),
   fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
   // Twice, so that canceled children occur often enough.
   fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
@@ -107,7 +108,7 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
 
 /**
  * Random programs: all operations, native and durable combinators, scopes and shields with and without timeouts,
- * compensation, branches without an await; nested, in sequence and in parallel.
+ * compensation, branches without an await, update handlers; nested, in sequence and in parallel.
  */
 export const programs: fc.Arbitrary<Program> = fc.record({
   step: fc
@@ -115,4 +116,9 @@ export const programs: fc.Arbitrary<Program> = fc.record({
     .map((steps): Step => ({ kind: 'sequence', steps })),
   rounds: fc.constantFrom(1, 1, 1, 2, 3),
   heedsCancel: fc.boolean(),
+  settlesUpdates: fc.boolean(),
+  updates: fc.oneof(
+    fc.constant([]),
+    fc.array(fc.record({ step, isPicky: fc.boolean() }), { minLength: 1, maxLength: 2 }),
+  ),
 });

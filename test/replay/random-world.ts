@@ -6,7 +6,12 @@ type Scheduled = Extract<
   HistoryEvent,
   {
     kind:
-      'activityScheduled' | 'timerCreated' | 'childScheduled' | 'detachedStarted' | 'eventAwaited';
+      | 'activityScheduled'
+      | 'timerCreated'
+      | 'childScheduled'
+      | 'detachedStarted'
+      | 'eventAwaited'
+      | 'awakeableCreated';
   }
 >;
 
@@ -35,6 +40,7 @@ export class RandomWorld {
   readonly #stopping = new Set<number>();
   readonly #answered: Message[] = [];
   #turn = 0;
+  #updates = 0;
   nowMs = 1_000;
 
   constructor(seed: number, executionId: number, plan: CancelPlan) {
@@ -59,6 +65,7 @@ export class RandomWorld {
         case 'childScheduled':
         case 'detachedStarted':
         case 'eventAwaited':
+        case 'awakeableCreated':
           this.#outstanding.set(event.operation, event);
           break;
         case 'operationWithdrawn':
@@ -98,8 +105,18 @@ export class RandomWorld {
     if (this.#random.next() < 0.1) messages.unshift(this.#stale());
     if (this.#random.next() < 0.1)
       messages.unshift(this.#event(['a', 'b', 'c'][this.#pick(3)] ?? 'a'));
+    // Bounded: handlers issue operations too, and a program may wait until none runs.
+    if (this.#updates < 4 && this.#random.next() < 0.6) this.#insert(messages, this.#update());
     this.#addRequests(messages);
     return messages;
+  }
+
+  /** An update: most have a handler, and all have a key of their own. */
+  #update(): Message {
+    this.#updates += 1;
+    const key = `${this.#executionId}-${this.#updates}`;
+    const name = ['u0', 'u0', 'u0', 'u1', 'unknown'][this.#pick(5)] ?? 'u0';
+    return { kind: 'update', key, name, payload: JSON.stringify(this.#pick(10)) };
   }
 
   /** Inserts the cancel, repeated cancels and the end of clean-up at random places of a batch. */
@@ -182,6 +199,10 @@ export class RandomWorld {
       }
       case 'eventAwaited':
         return this.#event(event.name);
+      case 'awakeableCreated':
+        return fails
+          ? { kind: 'awakeableRejected', executionId, operation, failure }
+          : { kind: 'awakeableResolved', executionId, operation, payload };
       default:
         return { kind: 'timerFired', executionId, operation };
     }

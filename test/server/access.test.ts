@@ -51,9 +51,10 @@ describe('roles and routes', () => {
     expect(seen).toEqual(wanted);
   });
 
-  it('only health is public, and every changing route requires operate or admin', () => {
+  it('only health and awakeables are public, and every changing route requires operate or admin', () => {
     const open = all.filter(([, { role }]) => role === 'public').map(([name]) => name);
-    expect(open).toEqual(['health', 'live', 'ready']);
+    // The token of an awakeable is the right to answer it.
+    expect(open).toEqual(['resolveAwakeable', 'rejectAwakeable', 'health', 'live', 'ready']);
     const reading = all.filter(([, { method, role }]) => method === 'POST' && role === 'read');
     // They only read, and are a POST because many ids do not fit into a URL.
     expect(reading.map(([name]) => name)).toEqual([
@@ -122,6 +123,10 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   waitForStates: 'filtered',
   readState: 'instance',
   raiseEvent: 'instance',
+  updateInstance: 'instance',
+  waitForUpdates: 'filtered',
+  resolveAwakeable: 'open',
+  rejectAwakeable: 'open',
   getInstanceTree: 'instance',
   getHistory: 'instance',
   exportHistory: 'instance',
@@ -218,6 +223,8 @@ function ofOthers(name: RouteName): Parts {
   const bodies: Partial<Record<RouteName, object>> = {
     startInstance: { name: 'payroll', id: 'new' },
     raiseEvent: { name: 'approved' },
+    updateInstance: { name: 'raise', timeoutMs: 0 },
+    waitForUpdates: { updates: [{ id: 'theirs', key: 'k' }], timeoutMs: 0 },
     watchInstances: { ids: ['theirs'] },
     explainInstances: { ids: ['theirs'] },
     signalFlow: { name: 'approved', timeoutMs: 0 },
@@ -321,6 +328,7 @@ describe('a token restricted to definitions', () => {
         seen[name] = treatments[name] === 'open' ? 'open' : 'filtered';
         expect([name, text]).not.toEqual([name, expect.stringContaining('payroll')]);
       } else if (status === 404 && code === 'INSTANCE_NOT_FOUND') seen[name] = 'instance';
+      else if (status === 404 && code === 'AWAKEABLE_NOT_FOUND') seen[name] = 'open';
       else if (status === 404 && code === 'SCHEDULE_NOT_FOUND') seen[name] = 'schedule';
       else if (status === 404 && code === 'SESSION_NOT_FOUND') seen[name] = 'session';
       else if (status === 403 && text.includes('belongs to another token')) seen[name] = 'session';

@@ -69,6 +69,57 @@ describeServer('routes', (open) => {
     expect(await again).toMatchObject({ results: [{ id: 'w', instance: { output: 'yes' } }] });
   });
 
+  it('update routes return the reply, or `pending` and the key to wait with', async () => {
+    const { ask, send } = await openServer();
+    await ask('startInstance', { body: { name: 'updated', id: 'u' } });
+    const params = { id: 'u' };
+    expect(await ask('updateInstance', { params, body: { name: 'add', input: 1 } })).toEqual({
+      status: 'completed',
+      key: expect.any(String) as unknown,
+      output: 2,
+    });
+    const body = { name: 'hold', key: 'k', timeoutMs: 0 };
+    const pending = { status: 'pending', key: 'k' };
+    expect(await ask('updateInstance', { params, body })).toEqual(pending);
+    const updates = [{ id: 'u', key: 'k' }];
+    expect(await ask('waitForUpdates', { body: { updates, timeoutMs: 0 } })).toEqual({
+      results: [],
+    });
+    const reply = ask('waitForUpdates', { body: { updates } });
+    await ask('raiseEvent', { params, body: { name: 'go', payload: 'now' } });
+    expect(await reply).toEqual({ results: [{ id: 'u', key: 'k', output: 'now' }] });
+    const unknown = await send('updateInstance', { params, body: { name: 'none' } });
+    expect([unknown.status, codeOf(unknown)]).toEqual([400, 'UNKNOWN_UPDATE']);
+    const missing = [{ id: 'u', key: 'none' }];
+    expect(await ask('waitForUpdates', { body: { updates: missing } })).toMatchObject({
+      results: [{ error: { code: 'INSTANCE_NOT_FOUND' } }],
+    });
+  });
+
+  it('awakeable routes need only the token, answer once, and treat wrong tokens alike', async () => {
+    const { ask, send } = await openServer();
+    await ask('startInstance', { body: { name: 'woken', id: 'a' } });
+    const tokens = (): Promise<readonly string[]> =>
+      ask('getInstance', { params: { id: 'a' } }).then(
+        ({ customStatus }) => (customStatus ?? []) as readonly string[],
+      );
+    await expect.poll(tokens).toHaveLength(2);
+    const [first = '', second = ''] = await tokens();
+    const asNobody = { token: '' };
+    const resolve = (token: string, key?: string) =>
+      send('resolveAwakeable', { params: { token }, body: { value: 1, key } }, asNobody);
+    expect((await resolve(first, 'mine')).status).toBe(200);
+    expect((await resolve(first, 'mine')).status).toBe(200);
+    const again = await resolve(first);
+    expect([again.status, codeOf(again)]).toEqual([409, 'AWAKEABLE_ALREADY_ANSWERED']);
+    const wrong = await resolve(`${second.slice(0, -1)}${second.endsWith('A') ? 'B' : 'A'}`);
+    expect([wrong.status, codeOf(wrong)]).toEqual([404, 'AWAKEABLE_NOT_FOUND']);
+    const body = { reason: 'no' };
+    const rejected = await send('rejectAwakeable', { params: { token: second }, body }, asNobody);
+    expect(rejected.status).toBe(200);
+    const { instance } = await ask('waitForInstance', { params: { id: 'a' }, query: {} });
+    expect(instance).toMatchObject({ output: [1, 'AWAKEABLE_REJECTED'] });
+  });
   it('state routes return values by key, and wait for versions', async () => {
     const notes = orchestration('notes', async (ctx) => {
       ctx.state.set('__proto__', [1]);

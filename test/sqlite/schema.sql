@@ -13,6 +13,16 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_instance ON audit (instance_id) WHERE instance_id IS NOT NULL;
 
+CREATE TABLE awakeables (
+  token_hash TEXT PRIMARY KEY,
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  operation INTEGER NOT NULL,
+  answer_key TEXT -- NULL: not answered
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX awakeables_by_operation ON awakeables (instance_key, execution_id, operation);
+
 CREATE TABLE changes (
   change_key INTEGER PRIMARY KEY, -- without gaps, so that a reader detects missed rows
   origin INTEGER NOT NULL, -- the connection that committed
@@ -44,11 +54,18 @@ CREATE TABLE definitions (
   UNIQUE (kind, name, version)
 ) STRICT;
 
+CREATE TABLE event_keys (
+  instance_key INTEGER NOT NULL,
+  event_key TEXT NOT NULL,
+  PRIMARY KEY (instance_key, event_key)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE "executions" (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   definition_key INTEGER NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('continuedAsNew', 'failed', 'canceled', 'terminated', 'expired')),
+  status TEXT NOT NULL
+    CHECK (status IN ('continuedAsNew', 'completed', 'failed', 'canceled', 'terminated', 'expired')),
   history_length INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL,
@@ -67,6 +84,14 @@ CREATE TABLE history (
   payload TEXT,
   PRIMARY KEY (instance_key, execution_id, event_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE instance_deadlines (
+  instance_key INTEGER PRIMARY KEY,
+  timeout_ms INTEGER NOT NULL,
+  due_at INTEGER -- NULL: applied. A retry sets it again
+) STRICT;
+
+CREATE INDEX instance_deadlines_due ON instance_deadlines (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE instance_locks (
   instance_key INTEGER PRIMARY KEY,
@@ -157,7 +182,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER, headers TEXT,
+  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER, headers TEXT, cancel_cause TEXT,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -362,6 +387,23 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
+
+CREATE TABLE updates (
+  instance_key INTEGER NOT NULL,
+  update_key TEXT NOT NULL,
+  seq INTEGER NOT NULL, -- 1, 2, 3, … within the instance
+  name TEXT NOT NULL,
+  input_hash TEXT NOT NULL,
+  requested_at INTEGER NOT NULL,
+  outcome TEXT CHECK (outcome IN ('completed', 'failed', 'rejected', 'interrupted')), -- NULL: no reply yet
+  reply TEXT,
+  failure TEXT,
+  UNIQUE (instance_key, update_key)
+) STRICT;
+
+CREATE UNIQUE INDEX updates_by_seq ON updates (instance_key, seq);
+
+CREATE INDEX updates_open ON updates (instance_key) WHERE outcome IS NULL;
 
 CREATE TABLE worker_queue (
   item_key INTEGER PRIMARY KEY, -- reused; lock tokens never are

@@ -275,6 +275,38 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
   });
 });
 
+describe.each(['local', 'remote'] as const)('updates (%s client)', (kind) => {
+  it('an update has a span, and the turn that handles it links to the span', async () => {
+    const caller = recordSpans();
+    const worker = recordSpans();
+    const perdure = await open(await newStore('SQLite'), {
+      telemetry: otel({ tracerProvider: kind === 'local' ? caller.provider : worker.provider }),
+    });
+    const counted = orchestration('counted', async (ctx) => {
+      ctx.onUpdate('add', { handle: (value) => Number(value) + 1 });
+      return ctx.waitFor('end');
+    });
+    await perdure.startWorker({ orchestrations: [counted] });
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const remote = await Perdure.connect(server.url, {
+      telemetry: otel({ tracerProvider: caller.provider }),
+    });
+    cleanups.push(() => remote.close());
+    const { client } = kind === 'local' ? perdure : remote;
+    await client.start(counted, undefined, { id: 'c' });
+    expect(await client.update('c', 'add', 1)).toBe(2);
+    const [update, ...others] = named(caller.finished(), 'update add');
+    expect(others).toEqual([]);
+    expect(update?.attributes).toMatchObject({
+      'perdure.update': 'add',
+      'perdure.instance.id': 'c',
+    });
+    const turns = named(kind === 'local' ? caller.finished() : worker.finished(), 'turn counted');
+    expect(turns.filter(({ links }) => links.includes(update?.spanId ?? ''))).toHaveLength(1);
+  });
+});
+
 describe.each(['local', 'remote'] as const)('schedules (%s client)', (kind) => {
   const work = task('work', () => Promise.resolve('done'));
   const hello = orchestration('hello', () => Promise.resolve('done'));

@@ -18,7 +18,8 @@ export function describeEvent(event: HistoryEvent): string {
     text('targetKind'),
     text('reason'),
     failure?.message === undefined ? undefined : `${failure.message}${code}`,
-    text('payload'),
+    // The payload of an awakeable is its token.
+    event.kind === 'awakeableCreated' ? undefined : text('payload'),
   ]
     .filter((part) => part !== undefined)
     .join('  ');

@@ -22,7 +22,7 @@ import {
   type PendingWork,
 } from '../reading/inspect-instance.ts';
 import { toBlockedInfo, toPauseInfo } from '../reading/instance-info.ts';
-import { OpenOperations, type OpenOperation } from './open-operations.ts';
+import { OpenOperations, type OpenOperation, type OpenUpdate } from './open-operations.ts';
 import type { ActivityWait, PausedWait, TaskWait, Wait, Why } from './why.ts';
 import { summarizeWaits } from './why-summary.ts';
 import { explainWaits } from './why-text.ts';
@@ -54,10 +54,10 @@ async function explain(context: ExplainContext, id: string, childLimit: number):
     context.liveWorkers(),
   );
   const { nowMs } = turn;
-  const { open, incomplete } = isTerminal(status)
-    ? { open: [], incomplete: false }
+  const { open, updates, incomplete } = isTerminal(status)
+    ? { open: [], updates: [], incomplete: false }
     : await openOperations(context, record, turn);
-  const found = { record, turn, pending, open };
+  const found = { record, turn, pending, open, updates };
   const { state, operations, job } = await findWaits(context, found, childLimit);
   const listed = operations.slice(0, Math.max(0, maxWaits - state.length - job.length));
   const all = [...state, ...operations, ...job];
@@ -78,12 +78,13 @@ export interface InstanceState {
   readonly turn: TurnState;
   readonly pending: readonly PendingWork[];
   readonly open: readonly OpenOperation[];
+  readonly updates: readonly OpenUpdate[];
 }
 
 /** Derives the waits of an instance. Reads at most `childLimit` of its children. */
 export async function findWaits(
   context: ExplainContext,
-  { record, turn, pending, open }: InstanceState,
+  { record, turn, pending, open, updates }: InstanceState,
   childLimit: number,
 ): Promise<Record<'state' | 'operations' | 'job', readonly Wait[]>> {
   const { status } = record;
@@ -102,6 +103,7 @@ export async function findWaits(
   const operations = [
     ...(await workWaits(context, record, { pending, paused, nowMs })),
     ...(await operationWaits(context, record, { open, pending, childLimit })),
+    ...updates.map((update): Wait => ({ kind: 'update', ...update })),
   ];
   return { state, operations, job: jobWaits(turn) };
 }
@@ -288,6 +290,8 @@ async function operationWaits(
             lastFailure: summarizeFailure(one.retried.failure),
           },
         ];
+      case 'awakeable':
+        return [{ kind, operation }];
       case 'event':
         return [{ kind, operation, name, ...(isFlow(record) && flowEventOf(name)) }];
       case 'detached':
@@ -328,9 +332,13 @@ async function openOperations(
   { provider }: ExplainContext,
   { instanceId, executionId, kind }: InstanceRecord,
   { historyLength, isClosing }: TurnState,
-): Promise<{ readonly open: readonly OpenOperation[]; readonly incomplete: boolean }> {
+): Promise<{
+  readonly open: readonly OpenOperation[];
+  readonly updates: readonly OpenUpdate[];
+  readonly incomplete: boolean;
+}> {
   // An execution that has ended waits for its work only.
-  if (kind === 'task' || isClosing) return { open: [], incomplete: false };
+  if (kind === 'task' || isClosing) return { open: [], updates: [], incomplete: false };
   const first = Math.max(0, historyLength - maxEvents);
   let incomplete = first > 0;
   const operations = new OpenOperations({ isPartial: incomplete });
@@ -351,6 +359,7 @@ async function openOperations(
   }
   return {
     open: await withChildIds(provider, { instanceId, executionId }, operations),
+    updates: operations.updates,
     incomplete,
   };
 }

@@ -5,7 +5,7 @@ import { ExplainContext, type ExplainParams } from './explain-context.ts';
 import { findWaits } from './explain-instance.ts';
 import { tooLarge, toPendingWork } from '../reading/inspect-instance.ts';
 import { toSummary, type InstanceInfo } from '../reading/instance-info.ts';
-import { OpenOperations, type OpenOperation } from './open-operations.ts';
+import { OpenOperations, type OpenOperation, type OpenUpdate } from './open-operations.ts';
 import { summarizeWaits } from './why-summary.ts';
 
 /** An instance of a list, with what it does now. */
@@ -48,9 +48,9 @@ async function explain(
   { record: stored, turn, events, pending: items }: InspectedInstance,
 ): Promise<ExplainedInstance> {
   const record = withShownFailure(stored);
-  const { open, incomplete, lastEventAt } = openOperations(events, turn.historyLength);
+  const { open, updates, incomplete, lastEventAt } = openOperations(events, turn.historyLength);
   const pending = items.map(toPendingWork);
-  const found = { record, turn, pending, open };
+  const found = { record, turn, pending, open, updates };
   const { state, operations, job } = await findWaits(context, found, 0);
   const turnWait = state.find((wait) => wait.kind === 'turn');
   const worker = turnWait?.worker ?? pending.find((work) => work.worker !== undefined)?.worker;
@@ -89,6 +89,7 @@ function openOperations(
   historyLength: number,
 ): {
   readonly open: readonly OpenOperation[];
+  readonly updates: readonly OpenUpdate[];
   readonly incomplete: boolean;
   readonly lastEventAt: number | undefined;
 } {
@@ -107,5 +108,5 @@ function openOperations(
       incomplete = true;
     }
   }
-  return { open: operations.all, incomplete, lastEventAt };
+  return { open: operations.all, updates: operations.updates, incomplete, lastEventAt };
 }

@@ -1,9 +1,15 @@
 import type { HistoryEvent, StepRetried } from '../../model/event.ts';
 import { EventWaits } from '../reading/event-waits.ts';
 
+/** An update whose handler runs. */
+export interface OpenUpdate {
+  readonly key: string;
+  readonly name: string;
+}
+
 /** An operation of an execution without an outcome. */
 export interface OpenOperation {
-  readonly kind: 'activity' | 'step' | 'timer' | 'child' | 'detached' | 'event';
+  readonly kind: 'activity' | 'step' | 'timer' | 'child' | 'detached' | 'event' | 'awakeable';
   readonly operation: number;
   /** The name of the activity, child or event. */
   readonly name?: string;
@@ -21,6 +27,7 @@ export interface OpenOperation {
 export class OpenOperations {
   readonly #open = new Map<number, OpenOperation>();
   readonly #events: EventWaits;
+  readonly #updates = new Map<string, OpenUpdate>();
   /** Operations with `cancellation: 'wait'`: open until they have stopped, even if withdrawn. */
   readonly #mustStop = new Set<number>();
 
@@ -31,6 +38,11 @@ export class OpenOperations {
 
   get all(): readonly OpenOperation[] {
     return [...this.#open.values()];
+  }
+
+  /** The updates whose handlers run. */
+  get updates(): readonly OpenUpdate[] {
+    return [...this.#updates.values()];
   }
 
   /** Adds an event with its id. */
@@ -60,6 +72,16 @@ export class OpenOperations {
         this.#set({ kind: 'detached', operation, name, childId });
         break;
       }
+      case 'awakeableCreated':
+        this.#set({ kind: 'awakeable', operation: event.operation });
+        break;
+      case 'updateAccepted':
+        this.#updates.set(event.key, { key: event.key, name: event.name });
+        break;
+      case 'updateCompleted':
+      case 'updateFailed':
+        this.#updates.delete(event.key);
+        break;
       case 'eventAwaited': {
         const { operation, name } = event;
         if (this.#events.wait(name, operation)) this.#set({ kind: 'event', operation, name });
@@ -86,6 +108,8 @@ export class OpenOperations {
       case 'childCanceled':
       case 'detachedConfirmed':
       case 'detachedFailed':
+      case 'awakeableResolved':
+      case 'awakeableRejected':
         this.#open.delete(event.operation);
         break;
       default:

@@ -14,7 +14,18 @@ import type {
 
 type Operation = Extract<
   Wait,
-  { readonly kind: 'activity' | 'onFail' | 'task' | 'child' | 'detached' | 'event' | 'timer' }
+  {
+    readonly kind:
+      | 'activity'
+      | 'onFail'
+      | 'task'
+      | 'child'
+      | 'detached'
+      | 'event'
+      | 'timer'
+      | 'awakeable'
+      | 'update';
+  }
 >;
 
 interface SummaryOptions {
@@ -61,6 +72,8 @@ function isOperation(wait: Wait): wait is Operation {
     case 'detached':
     case 'event':
     case 'timer':
+    case 'awakeable':
+    case 'update':
       return true;
     default:
       return false;
@@ -77,7 +90,10 @@ function rank(wait: Operation): number {
     case 'detached':
       return 4;
     case 'event':
+    case 'awakeable':
       return 5;
+    case 'update':
+      return 5.5;
     case 'timer':
       return 6;
     default:
@@ -94,7 +110,10 @@ function operationSummary(operations: readonly Operation[], options: SummaryOpti
       : 'Waits for nothing that the store shows';
   }
   const timer = others.find((wait): wait is TimerWait => wait.kind === 'timer');
-  const isTimed = first.kind === 'event' && timer !== undefined && others.length === 1;
+  const isTimed =
+    (first.kind === 'event' || first.kind === 'awakeable') &&
+    timer !== undefined &&
+    others.length === 1;
   if (isTimed) return `${summaryOf(first, nowMs)}, timer ${fires(timer, nowMs)}`;
   const more = others.length === 0 ? '' : `; ${others.length}${hasMore === true ? '+' : ''} more`;
   return `${summaryOf(first, nowMs)}${more}`;
@@ -110,6 +129,10 @@ function summaryOf(wait: Operation, nowMs: number): string {
         : `Waits for a turn: its timer was due ${formatMs(nowMs - wait.fireAt)} ago`;
     case 'event':
       return `Waits for ${eventSubject(wait)}`;
+    case 'awakeable':
+      return 'Waits for the answer to an awakeable';
+    case 'update':
+      return `Runs the handler of update ${code(wait.name)}`;
     case 'child': {
       const stop = wait.isStopping === true ? ' to stop' : '';
       return `Waits for child ${code(wait.name ?? wait.id)}${stop}`;

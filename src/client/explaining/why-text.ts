@@ -112,6 +112,10 @@ function clauseOf(
       };
     case 'event':
       return { subject: eventSubject(wait) };
+    case 'awakeable':
+      return { subject: 'the answer to an awakeable' };
+    case 'update':
+      return { subject: `the handler of update ${code(wait.name)}` };
     case 'child':
       return childClause(wait);
     case 'detached':

@@ -34,6 +34,8 @@ export type Wait =
   | EventWait
   | ChildWait
   | DetachedWait
+  | AwakeableWait
+  | UpdateWait
   | CancelWait
   | BlockedWait
   | JobWait
@@ -153,6 +155,19 @@ export interface DetachedWait {
   /** Absent if the caller must not see its definition. */
   readonly name?: string;
   readonly id: string;
+}
+
+/** The answer to the token of an awakeable. */
+export interface AwakeableWait {
+  readonly kind: 'awakeable';
+  readonly operation: number;
+}
+
+/** The handler of an accepted update runs. */
+export interface UpdateWait {
+  readonly kind: 'update';
+  readonly name: string;
+  readonly key: string;
 }
 
 /** The instance was canceled and has not ended. */

@@ -162,7 +162,7 @@ export class Bulk {
     options?: BulkEventOptions,
   ): Promise<BulkResult> {
     const given = readFields(options, 'bulk.raiseEvent()', [...optionKeys, 'payload'] as const);
-    const call = readEventCall(event, given.payload, this.#params.payloadLimitBytes);
+    const call = readEventCall(event, given.payload, undefined, this.#params.payloadLimitBytes);
     return this.#run({ kind: 'raiseEvent', ...call }, filter, given);
   }
 

@@ -6,7 +6,6 @@ import type { Payload } from '../../model/values/payload.ts';
 import { maxBufferLimit, type Overlap } from '../../schedules/overlap.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
 import type { StoredTiming } from '../../schedules/schedule-definition.ts';
-import type { Tags } from '../../model/values/tags.ts';
 import {
   encodeInput,
   readStartOptions,
@@ -16,10 +15,10 @@ import {
 import {
   readRunTaskOptions,
   readTask,
-  readTime,
   type RunTaskOptions,
   type TaskSettings,
 } from '../starting/task-request.ts';
+import { readTime, type StartSettings } from '../../model/start-settings.ts';
 
 /** When a schedule fires, and how it handles missed ticks. */
 export interface ScheduleTiming {
@@ -55,19 +54,21 @@ export type ScheduledInput<Input> = undefined extends Input
 export type TaskSchedule<Input = unknown> = ScheduleTiming & {
   readonly task: TaskRef<Input> | string;
   readonly options?:
-    Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags'> | undefined;
+    | Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags' | 'timeout'>
+    | undefined;
 } & ScheduledInput<Input>;
 
 /** A schedule that starts an orchestration at each tick. */
 export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
   readonly orchestration: OrchestrationRef<Input> | string;
-  readonly options?: Pick<StartOptions, 'version' | 'tags'> | undefined;
+  readonly options?:
+    Pick<StartOptions, 'version' | 'priority' | 'headers' | 'tags' | 'timeout'> | undefined;
 } & ScheduledInput<Input>;
 
 /** A schedule that starts a flow at each tick, with its definition at the time of `put`. */
 export type FlowSchedule<Input = unknown> = ScheduleTiming & {
   readonly flow: FlowRef<Input>;
-  readonly options?: Pick<StartOptions, 'tags'> | undefined;
+  readonly options?: Pick<StartOptions, 'priority' | 'headers' | 'tags' | 'timeout'> | undefined;
 } & ScheduledInput<Input>;
 
 const fieldNames = [
@@ -89,6 +90,8 @@ const fieldNames = [
 
 type Fields = Readonly<Partial<Record<(typeof fieldNames)[number], unknown>>>;
 
+/** The settings of a start that a tick may have: it starts at its own time. */
+const scheduledSettings = ['priority', 'headers', 'tags', 'timeout'] as const;
 const minEveryMs = 1_000;
 const optionsOf = 'the options of schedules.put()';
 
@@ -98,13 +101,12 @@ export type ScheduledWork =
       TaskSettings,
       'delayMs' | 'runAt' | 'expiresAt'
     >)
-  | {
+  | ({
       readonly kind: 'orchestration';
       readonly name: string;
       readonly version: string | null;
       readonly payload: Payload | null;
-      readonly tags?: Tags | undefined;
-    };
+    } & Omit<StartSettings, 'delayMs' | 'runAt'>);
 
 /** A schedule, checked and encoded. Cron expressions are parsed where the store is. */
 export interface ScheduleRequest {
@@ -220,8 +222,9 @@ function readWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   if (typeof given !== 'object' || given?.kind !== 'flow') {
     throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
   }
-  readFields(options, optionsOf, ['tags'] as const);
-  const flowInput = { flow: given.graph, input };
+  const { priority } = readFields(options, optionsOf, scheduledSettings);
+  const prioritized = priority !== undefined && { priority };
+  const flowInput = { flow: given.graph, input, ...prioritized };
   const started = { orchestration: given.orchestration, input: flowInput, options };
   return readOrchestrationWork(started, limitBytes);
 }
@@ -234,10 +237,10 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
     'dedupeKey',
     'headers',
     'tags',
+    'timeout',
   ] as const);
-  const chosen = readRunTaskOptions(fields.options, target);
-  const { priority, expiresInMs, dedupeKey, headers, onFail, tags } = chosen;
-  if (expiresInMs === 0) {
+  const { id: _, ...chosen } = readRunTaskOptions(fields.options, target);
+  if (chosen.expiresInMs === 0) {
     throw invalid(
       'options.expiresIn',
       0,
@@ -246,14 +249,14 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
   }
   const { name, schema } = target;
   const payload = await encodeInput(fields.input, { kind: 'Task', name, schema, limitBytes });
-  return { kind: 'task', name, payload, priority, expiresInMs, dedupeKey, headers, onFail, tags };
+  return { kind: 'task', name, payload, ...chosen };
 }
 
 async function readOrchestrationWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
   const { name, schema, ...definition } = readTarget(fields.orchestration);
-  readFields(fields.options, optionsOf, ['version', 'tags'] as const);
-  const { version = definition.version, tags } = readStartOptions(fields.options);
+  readFields(fields.options, optionsOf, ['version', ...scheduledSettings] as const);
+  const { version = definition.version, settings } = readStartOptions(fields.options);
   const target = { kind: 'Orchestration', name, schema, limitBytes } as const;
   const payload = await encodeInput(fields.input, target);
-  return { kind: 'orchestration', name, version, payload, tags };
+  return { kind: 'orchestration', name, version, payload, ...settings };
 }

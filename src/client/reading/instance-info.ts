@@ -4,8 +4,10 @@ import { decodeBlockedDetails, type BlockedDetails } from '../../model/failures/
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { Tags } from '../../model/values/tags.ts';
-import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
-import { decodePayload, type Payload } from '../../model/values/payload.ts';
+import type { Headers } from '../../model/values/headers.ts';
+import { decodeHeaders } from '../../model/work-item-options.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
 import type {
   BlockedRecord,
@@ -97,7 +99,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
   const undecodable: ('output' | 'customStatus')[] = [];
   const decode = (field: 'output' | 'customStatus', payload: Payload): object | undefined => {
     try {
-      return { [field]: decodePayload(payload) };
+      return { [field]: readPayload(payload) };
     } catch {
       undecodable.push(field);
       return undefined;

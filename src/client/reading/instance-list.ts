@@ -14,7 +14,7 @@ import { bytesOfTexts } from '../../providers/contract/page-bytes.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { toMs } from '../../model/values/duration.ts';
 import { checkTags, type Tags } from '../../model/values/tags.ts';
-import { readTime } from '../starting/task-request.ts';
+import { readTime } from '../../model/start-settings.ts';
 import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
 
 /** A time: a date, milliseconds since the epoch, or a duration such as `'1h'`, which means that long ago. */

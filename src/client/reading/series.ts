@@ -9,7 +9,7 @@ import { minuteMs, percentileMs, seriesBoundsMs, totalName } from '../../provide
 import { maxNameBytes } from '../../model/values/names.ts';
 import { byteLength } from '../../model/values/payload.ts';
 import { ago, type ListTime } from './instance-list.ts';
-import { readTime } from '../starting/task-request.ts';
+import { readTime } from '../../model/start-settings.ts';
 
 /** Selects minutes of the series. */
 export interface SeriesQuery {

@@ -120,6 +120,9 @@ const kinds: Readonly<Partial<Record<HistoryEvent['kind'], TimelineItem['kind']>
   detachedStarted: 'detached',
   detachedConfirmed: 'detached',
   detachedFailed: 'detached',
+  awakeableCreated: 'awakeable',
+  awakeableResolved: 'awakeable',
+  awakeableRejected: 'awakeable',
   customStatusSet: 'status',
   stateSet: 'state',
 };
@@ -182,6 +185,8 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
     case 'childScheduled':
     case 'detachedStarted':
       return { name: event.name, childId: event.childId, startedAt: at };
+    case 'awakeableCreated':
+      return { startedAt: at };
     case 'timerCreated':
       return { startedAt: at, fireAt: event.fireAt };
     case 'stateSet':
@@ -203,11 +208,13 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
     case 'timerFired':
     case 'childCompleted':
     case 'detachedConfirmed':
+    case 'awakeableResolved':
       return { endedAt: at, outcome: 'completed' };
     case 'activityFailed':
     case 'stepFailed':
     case 'childFailed':
-    case 'detachedFailed': {
+    case 'detachedFailed':
+    case 'awakeableRejected': {
       const { name, message, attempts } = event.failure;
       return {
         ...(event.kind === 'activityFailed' && ranBy(event)),

@@ -16,7 +16,15 @@ export interface TimelineOptions {
 export interface TimelineItem {
   readonly operation: number;
   readonly kind:
-    'activity' | 'step' | 'timer' | 'event' | 'child' | 'detached' | 'status' | 'state';
+    | 'activity'
+    | 'step'
+    | 'timer'
+    | 'event'
+    | 'child'
+    | 'detached'
+    | 'awakeable'
+    | 'status'
+    | 'state';
   readonly name?: string;
   readonly childId?: string;
   /** When the code issued it. Absent if that event is before the page. */
@@ -37,7 +45,7 @@ export interface TimelineItem {
   readonly withdrawnAt?: number;
 }
 
-/** A moment of an execution: its start and end, an external event, a cancel request. */
+/** A moment of an execution: its start and end, an external event, an update, a cancel request. */
 export interface TimelineMark {
   /** The id of the event. */
   readonly id: number;

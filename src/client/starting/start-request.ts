@@ -3,12 +3,24 @@ import type {
   OrchestrationRef,
   StandardSchema,
   TaskRef,
+  UpdateToken,
 } from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { readFields } from '../../model/option-fields.ts';
-import { checkInstanceId, checkName } from '../../model/values/names.ts';
+import { invalidOption, readFields } from '../../model/option-fields.ts';
+import {
+  readStartSettings,
+  startSettingNames,
+  type CommonStartOptions,
+  type StartSettings,
+} from '../../model/start-settings.ts';
+import {
+  checkDedupeKey,
+  checkEventKey,
+  checkInstanceId,
+  checkName,
+} from '../../model/values/names.ts';
+import { randomToken } from '../../model/values/random-id.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
-import { checkTags, type Tags } from '../../model/values/tags.ts';
 import { validateEvent, validateInput } from '../../model/values/validate-input.ts';
 import type { StartCall } from '../client-backend.ts';
 import type { ClientSurface } from '../client.ts';
@@ -23,23 +35,56 @@ export type StartArguments<Input, Options = StartOptions> = undefined extends In
 
 /** The arguments of `raiseEvent` after the event. The payload is optional if it may be `undefined`. */
 export type EventArguments<Value> = undefined extends Value
-  ? [payload?: NoInfer<Value>]
-  : [payload: NoInfer<Value>];
+  ? [payload?: NoInfer<Value>, options?: RaiseEventOptions]
+  : [payload: NoInfer<Value>, options?: RaiseEventOptions];
+
+/** An event that a start brings. */
+export interface StartEvent<Value = unknown> {
+  /** The event, or its name. */
+  readonly token: EventToken<Value, unknown> | string;
+  readonly payload?: NoInfer<Value> | undefined;
+  /** A repeated key is one event. See `RaiseEventOptions`. */
+  readonly key?: string | undefined;
+}
+
+/**
+ * What a start does if its id belongs to an instance with another input. `reject` (default): rejects with
+ * `INSTANCE_ALREADY_EXISTS`. `useExisting`: returns the existing instance. `terminateExisting`: terminates the instance
+ * with its descendants, if it is live, and starts the next execution under the same id, in one transaction. Only an
+ * instance of the same orchestration can be used or replaced.
+ */
+export type OnConflict = 'reject' | 'useExisting' | 'terminateExisting';
 
 /** Options of a start. */
-export interface StartOptions {
+export interface StartOptions<EventValue = unknown> extends CommonStartOptions {
   /** The id of the instance; it makes the start idempotent. Default: generated. */
   readonly id?: string | undefined;
   /** The version to run. Default: the version of the definition; for a plain name, the newest version of a worker. */
   readonly version?: string | undefined;
-  /** Tags, by which lists and bulk operations filter: at most 16, names of 64 bytes, values of 256 bytes. */
-  readonly tags?: Tags | undefined;
+  /** At most one instance of the orchestration with this key is live: a second start returns the first instance. */
+  readonly dedupeKey?: string | undefined;
+  /**
+   * Raised with the start, in one transaction. If the id belongs to a live instance of the orchestration, only the event
+   * is raised, whatever its input. Rejects with `INSTANCE_OVER` if that instance has ended.
+   */
+  readonly event?: StartEvent<EventValue> | undefined;
+  /** Default: `reject`. */
+  readonly onConflict?: OnConflict | undefined;
+  /** With `terminateExisting`: a repeated call with this key replaces nothing. Default: generated per call. */
+  readonly replaceKey?: string | undefined;
 }
 
-/** Options of a run of a flow. */
-export interface RunFlowOptions extends StartOptions {
-  /** Priority of the steps that set none: 0 to 100, higher first. Default 0. */
-  readonly priority?: number | undefined;
+/** Options of a run of a flow. `priority` is the one of the steps that set none. */
+export type RunFlowOptions<EventValue = unknown> = StartOptions<EventValue>;
+
+/** Options of `raiseEvent`. */
+export interface RaiseEventOptions {
+  /**
+   * Deduplicates the event: while the instance exists, the key raises one event, also after the code has received it and
+   * over a continue-as-new. Default: none for a local client; a remote client generates one, so that it can repeat the
+   * call after a lost response.
+   */
+  readonly key?: string | undefined;
 }
 
 /** The orchestration of a start. */
@@ -62,21 +107,71 @@ export function readTarget(definition: unknown): StartTarget {
   }));
 }
 
-/** Checks the options of a start. */
-export function readStartOptions(
-  options: unknown,
-  where = 'start()',
-): {
+/** Options of a start that has no caller who could get another instance: of a job, or of a schedule. */
+export interface ReadStartOptions {
   readonly id: string | undefined;
   readonly version: string | undefined;
-  readonly tags: Tags | undefined;
-} {
-  const { id, version, tags } = readFields(options, where, ['id', 'version', 'tags'] as const);
+  readonly settings: StartSettings;
+}
+
+/** Checks the options of a start that always creates its instance. */
+export function readStartOptions(options: unknown, where = 'start()'): ReadStartOptions {
+  const given = readFields(options, where, ['id', 'version', ...startSettingNames] as const);
+  const { id, version } = given;
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
     version: version === undefined ? undefined : checkName(version, 'Orchestration version'),
-    tags: checkTags(tags),
+    settings: readStartSettings(given),
   };
+}
+
+const identityNames = ['dedupeKey', 'event', 'onConflict', 'replaceKey'] as const;
+const startOptionNames = ['id', 'version', ...startSettingNames, ...identityNames] as const;
+
+/** Checks which instance a start finds instead of creating one. */
+function readIdentity(
+  options: unknown,
+  limitBytes: number,
+): Pick<StartCall, (typeof identityNames)[number]> {
+  const given = readFields(options, 'start()', startOptionNames);
+  const { id, dedupeKey, event, onConflict, replaceKey } = given;
+  const isReplacing = onConflict === 'terminateExisting';
+  if (isReplacing && (event !== undefined || dedupeKey !== undefined)) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `\`onConflict: 'terminateExisting'\` replaces a live instance, and \`${event === undefined ? 'dedupeKey' : 'event'}\` keeps it. Pass only one of them.`,
+    );
+  }
+  if (onConflict !== undefined && !onConflicts.includes(onConflict)) {
+    throw invalidOption('onConflict', onConflict, "'reject', 'useExisting' or 'terminateExisting'");
+  }
+  if (replaceKey !== undefined && !isReplacing) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      "`replaceKey` is only valid with `onConflict: 'terminateExisting'`.",
+    );
+  }
+  if (onConflict !== undefined && onConflict !== 'reject' && id === undefined) {
+    throw new PerdureError('INVALID_OPTION', '`onConflict` needs an `id`: a generated id is new.');
+  }
+  return {
+    ...(dedupeKey !== undefined && { dedupeKey: checkDedupeKey(dedupeKey) }),
+    ...(event !== undefined && { event: readStartEvent(event, limitBytes) }),
+    ...(onConflict !== undefined &&
+      onConflict !== 'reject' && { onConflict: onConflict as StartCall['onConflict'] }),
+    ...(isReplacing && {
+      replaceKey: replaceKey === undefined ? randomToken() : checkName(replaceKey, 'replaceKey'),
+    }),
+  };
+}
+
+const onConflicts: readonly unknown[] = ['reject', 'useExisting', 'terminateExisting'];
+
+function readStartEvent(event: unknown, limitBytes: number): EventCall {
+  const where = '`event` of start()';
+  const given = readFields(event, where, ['token', 'payload', 'key'] as const);
+  if (given.token === undefined) throw invalidOption('event.token', undefined, 'an event');
+  return readEventCall(given.token, given.payload, { key: given.key }, limitBytes);
 }
 
 /** Checks and encodes a start; its id is `undefined` unless the caller chose one. */
@@ -87,21 +182,44 @@ export async function readStart(
   limitBytes: number,
 ): Promise<Omit<StartCall, 'id'> & { readonly id: string | undefined }> {
   const { name, schema, ...target } = readTarget(definition);
-  const { id, version = target.version, tags } = readStartOptions(options);
+  const identity = readIdentity(options, limitBytes);
+  const { id, version = target.version, settings } = readStartOptions(withoutIdentity(options));
   const payload = await encodeInput(input, { kind: 'Orchestration', name, schema, limitBytes });
-  return { id, name, version, payload, tags };
+  return { id, name, version, payload, ...settings, ...identity };
+}
+
+function withoutIdentity(options: unknown): unknown {
+  if (options === undefined) return undefined;
+  const {
+    dedupeKey: _,
+    event: __,
+    onConflict: ___,
+    replaceKey: ____,
+    ...rest
+  } = options as StartOptions;
+  return rest;
+}
+
+/** An event, checked and encoded. */
+export interface EventCall {
+  readonly name: string;
+  readonly payload: Payload | null;
+  readonly key?: string | undefined;
 }
 
 /** Checks and encodes an event. The schema only validates: the orchestration parses the payload again. */
 export function readEventCall(
   event: unknown,
   value: unknown,
+  options: unknown,
   limitBytes: number,
-): { readonly name: string; readonly payload: Payload | null } {
+): EventCall {
   const { name, schema } = readEvent(event);
+  const { key } = readFields(options, 'raiseEvent()', ['key'] as const);
   validateEvent(schema, value, name);
   const what = `The payload of event ${JSON.stringify(name)}`;
-  return { name, payload: encodePayload(value, what, limitBytes) };
+  const payload = encodePayload(value, what, limitBytes);
+  return { name, payload, ...(key !== undefined && { key: checkEventKey(key) }) };
 }
 
 /** Reads an event token or a plain name. */
@@ -120,6 +238,7 @@ interface Definitions {
   readonly orchestration: OrchestrationRef;
   readonly event: EventToken;
   readonly task: TaskRef;
+  readonly update: UpdateToken;
 }
 
 /** Reads a definition from the caller, which may be a proxy that throws on every access. */
@@ -149,7 +268,8 @@ export function readDefinition<Kind extends keyof Definitions, Value>(
 function describe(value: unknown): string {
   try {
     const kind: unknown = (value as { kind?: unknown } | null | undefined)?.kind;
-    if (kind === 'activity' || kind === 'orchestration' || kind === 'event') return `an ${kind}`;
+    if (kind === 'activity' || kind === 'orchestration') return `an ${kind}`;
+    if (kind === 'event' || kind === 'update') return `an ${kind}`;
     if (kind === 'task' || kind === 'flow') return `a ${kind}`;
   } catch {
     return 'an object that cannot be read';

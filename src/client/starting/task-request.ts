@@ -1,25 +1,25 @@
 import type { StandardSchema, TaskRef, TaskRunDefaults } from '../../model/definition.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { checkTags, type Tags } from '../../model/values/tags.ts';
 import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/names.ts';
-import { invalid, readFields, checkPriority } from '../../model/option-fields.ts';
-import { isHeaders, type Headers } from '../../model/work-item-options.ts';
+import { invalid, readFields } from '../../model/option-fields.ts';
+import {
+  readStartSettings,
+  readTime,
+  refuseBoth,
+  startSettingNames,
+  type CommonStartOptions,
+  type StartSettings,
+} from '../../model/start-settings.ts';
 import type { TaskCall } from '../client-backend.ts';
 import type { TaskHandle } from '../handle.ts';
 import { encodeInput, readDefinition, type StartArguments } from './start-request.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** Options of a task run. */
-export interface RunTaskOptions {
+export interface RunTaskOptions extends CommonStartOptions {
   /** The id of the run; it makes the call idempotent. Default: generated. */
   readonly id?: string | undefined;
-  /** 0 to 100, higher first. Default: the priority of the definition, or 0. */
-  readonly priority?: number | undefined;
-  /** Time before the run may start. */
-  readonly delay?: Duration | undefined;
-  /** When the run may start; excludes `delay`. */
-  readonly runAt?: Date | number | undefined;
   /** The run ends as `expired` if it has not started this long after it could. Default: that of the definition. */
   readonly expiresIn?: Duration | undefined;
   /** The run ends as `expired` if it has not started by then; excludes `expiresIn`. */
@@ -29,10 +29,6 @@ export interface RunTaskOptions {
    * handler has stopped, also after a cancel.
    */
   readonly dedupeKey?: string | undefined;
-  /** Strings by name; the handler reads them as `ctx.headers`. */
-  readonly headers?: Headers | undefined;
-  /** Tags, by which lists and bulk operations filter: at most 16, names of 64 bytes, values of 256 bytes. */
-  readonly tags?: Tags | undefined;
 }
 
 /** The arguments of `runTask` after the definition. */
@@ -63,30 +59,16 @@ export interface TaskTarget {
 }
 
 /** Options of a task run, checked. Durations count from the time the store gets the call. */
-export interface TaskSettings {
+export interface TaskSettings extends StartSettings {
   readonly priority: number;
-  readonly delayMs?: number | undefined;
-  readonly runAt?: number | undefined;
   readonly expiresInMs?: number | undefined;
   readonly expiresAt?: number | undefined;
   readonly dedupeKey?: string | undefined;
-  readonly headers?: Headers | undefined;
-  readonly tags?: Tags | undefined;
   /** Whether a handler runs after a failure. */
   readonly onFail: boolean;
 }
 
-const optionNames = [
-  'id',
-  'priority',
-  'delay',
-  'runAt',
-  'expiresIn',
-  'expiresAt',
-  'dedupeKey',
-  'headers',
-  'tags',
-] as const;
+const optionNames = ['id', 'expiresIn', 'expiresAt', 'dedupeKey', ...startSettingNames] as const;
 
 /** Reads a definition or a plain name. Throws `INVALID_INPUT` for any other value. */
 export function readTask(task: unknown): TaskTarget {
@@ -107,19 +89,15 @@ export function readRunTaskOptions(
   where = 'runTask()',
 ): TaskSettings & { readonly id: string | undefined } {
   const given = readFields(options, where, optionNames);
-  const { id, priority, delay, runAt, expiresIn, expiresAt, dedupeKey, headers } = given;
-  refuseBoth('delay', delay, 'runAt', runAt);
+  const { id, expiresIn, expiresAt, dedupeKey } = given;
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
-    priority: priority === undefined ? (defaults?.priority ?? 0) : checkPriority(priority),
-    delayMs: delay === undefined ? undefined : toMs(delay as Duration, 'delay'),
-    runAt: readTime('runAt', runAt),
+    priority: defaults?.priority ?? 0,
+    ...readStartSettings(given),
     expiresInMs: readExpiresIn(expiresIn, expiresAt === undefined ? defaults : undefined),
     expiresAt: readTime('expiresAt', expiresAt),
     dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
-    headers: readHeaders(headers),
-    tags: checkTags(given.tags),
     onFail: defaults?.onFail === true,
   };
 }
@@ -147,24 +125,6 @@ export function toTaskTimes(
 
 function readExpiresIn(given: unknown, defaults: TaskRunDefaults | undefined): number | undefined {
   return given === undefined ? defaults?.expiresInMs : toMs(given as Duration, 'expiresIn');
-}
-
-function readHeaders(headers: unknown): Headers | undefined {
-  if (headers === undefined || isHeaders(headers)) return headers;
-  throw invalid('headers', headers, 'an object whose values are strings');
-}
-
-/** Checks a time, if one was given. */
-export function readTime(key: string, value: unknown): number | undefined {
-  if (value === undefined) return undefined;
-  const time = value instanceof Date ? value.getTime() : value;
-  if (typeof time === 'number' && Math.abs(time) <= 8.64e15) return time;
-  throw invalid(key, value, 'a valid Date, or milliseconds since the epoch');
-}
-
-function refuseBoth(one: string, first: unknown, other: string, second: unknown): void {
-  if (first === undefined || second === undefined) return;
-  throw new PerdureError('INVALID_INPUT', `Pass either \`${one}\` or \`${other}\`, not both.`);
 }
 
 /** Checks and encodes a task run. `newId` generates its id, unless the caller chose one. */

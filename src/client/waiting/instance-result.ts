@@ -18,7 +18,10 @@ export function takeResult(record: Ending | Completion): unknown {
     case 'failed':
       throw failed(record, which);
     case 'canceled':
-      throw new CanceledError(record.cancel?.reason ?? 'canceled', 'cancel');
+      throw new CanceledError(
+        record.cancel?.reason ?? 'canceled',
+        record.cancel?.trigger ?? 'cancel',
+      );
     case 'terminated':
       throw new PerdureError(
         'INSTANCE_TERMINATED',

@@ -68,6 +68,10 @@ export class LiveStepContext implements StepContext<unknown> {
     return this.#activity.instanceId;
   }
 
+  get headers(): Readonly<Record<string, string>> {
+    return this.#activity.headers;
+  }
+
   get attempt(): number {
     return this.#activity.attempt;
   }

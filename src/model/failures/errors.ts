@@ -27,6 +27,12 @@ export type ErrorCode =
   | 'CANCEL_IGNORED'
   | 'NEVER_AWAITED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
+  | 'FORBIDDEN_IN_VALIDATION'
+  | 'UNKNOWN_UPDATE'
+  | 'UPDATE_KEY_REUSED'
+  | 'TOO_MANY_UPDATES'
+  | 'AWAKEABLE_NOT_FOUND'
+  | 'AWAKEABLE_ALREADY_ANSWERED'
   | 'UNKNOWN_SIGNAL'
   | 'SIGNAL_ALREADY_DELIVERED'
   | 'CLOSED'
@@ -41,16 +47,26 @@ export type ErrorCode =
   | 'STREAM_TAKEN'
   | 'STREAM_OVERFLOW'
   | 'CURSOR_UNKNOWN'
+  | 'TRANSACTION_CLOSED'
+  | 'TRANSACTION_NESTED'
+  | 'TRANSACTION_STATEMENT'
+  | 'TRANSACTION_UNSUPPORTED'
   // Outcomes of user code.
   | 'ACTIVITY_FAILED'
   | 'CHILD_FAILED'
   | 'INSTANCE_FAILED'
   | 'INSTANCE_TERMINATED'
+  | 'UPDATE_REJECTED'
+  | 'UPDATE_FAILED'
+  | 'UPDATE_INTERRUPTED'
+  | 'AWAKEABLE_REJECTED'
   | 'STEP_FAILED'
   | 'CONDITION_FAILED'
   | 'NO_OUTPUT'
   | 'POISON'
   | 'EVENT_LOOP_BLOCKED'
+  | 'TRANSACTION_ABORTED'
+  | 'TRANSACTION_TIMEOUT'
   | 'TIMEOUT'
   | 'EVENT_BUFFER_FULL'
   | 'TASK_SKIPPED'
@@ -75,6 +91,7 @@ export type ErrorCode =
   | 'LOCK_LOST'
   | 'PROVIDER'
   | 'UNDECODABLE'
+  | 'CODEC_FAILED'
   | 'STORE_TOO_NEW'
   | 'STORE_TOO_OLD'
   | 'STORE_INCOMPATIBLE'
@@ -204,17 +221,24 @@ export class CanceledError extends PerdureError {
 }
 
 /**
- * An activity, a child or an instance failed. `failure` and `cause` contain its error. The code is `TIMEOUT` if the last
+ * An activity, a child, an instance or an update failed, or an awakeable was rejected. `failure` and `cause` contain its error. The code is `TIMEOUT` if the last
  * attempt of an activity timed out, and `POISON` if the work was claimed too often without an outcome.
  */
 export class FailedError extends PerdureError {
-  /** The name of the activity or orchestration that failed. */
+  /** The name of the activity, orchestration or update that failed. Empty for an awakeable. */
   readonly subject: string;
   readonly failure: Failure;
 
   constructor(options: {
     readonly code:
-      'ACTIVITY_FAILED' | 'STEP_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED' | 'TIMEOUT' | 'POISON';
+      | 'ACTIVITY_FAILED'
+      | 'STEP_FAILED'
+      | 'CHILD_FAILED'
+      | 'INSTANCE_FAILED'
+      | 'UPDATE_FAILED'
+      | 'AWAKEABLE_REJECTED'
+      | 'TIMEOUT'
+      | 'POISON';
     readonly message: string;
     readonly subject: string;
     readonly failure: Failure;

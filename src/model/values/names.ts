@@ -24,6 +24,24 @@ export function checkDedupeKey(key: unknown): string {
   return checkText(key, 'Dedupe key', maxIdBytes, 'INVALID_ID');
 }
 
+/** Returns a valid key of an event: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
+export function checkEventKey(key: unknown): string {
+  const text = checkText(key, 'Event key', maxIdBytes, 'INVALID_ID');
+  if (!text.startsWith('~') || generatedKey.test(text)) return text;
+  throw new PerdureError(
+    'INVALID_ID',
+    `Event key ${JSON.stringify(text.slice(0, 80))} starts with "~", which is reserved for generated keys.`,
+  );
+}
+
+// As a remote client generates it.
+const generatedKey = /^~[0-9a-z]{9,}-[\w-]{16}$/;
+
+/** Returns a valid key of an update: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
+export function checkUpdateKey(key: unknown): string {
+  return checkText(key, 'Update key', maxIdBytes, 'INVALID_ID');
+}
+
 function checkText(
   text: unknown,
   what: string,

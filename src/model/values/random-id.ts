@@ -43,6 +43,11 @@ export function randomToken(): string {
   return randomText(16);
 }
 
+/** Returns 192 random bits as text, for secrets that people receive. */
+export function randomSecret(): string {
+  return randomText(24);
+}
+
 /** Returns a new instance id. It starts with the time, so that consecutive ids are adjacent in an index. */
 export function timeOrderedId(nowMs: number): string {
   return `${Math.floor(nowMs).toString(36).padStart(9, '0')}-${randomText(12)}`;

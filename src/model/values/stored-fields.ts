@@ -1,5 +1,6 @@
 import type { CancelTrigger } from '../failures/errors.ts';
 import { isFailure } from '../failures/failure.ts';
+import { isHeaders } from './headers.ts';
 import { parseJson } from './payload.ts';
 import { isTagChanges, isTags } from './tags.ts';
 
@@ -40,8 +41,18 @@ const isParent: Check = (value) =>
   isCount(value['executionId']) &&
   isCount(value['operation']);
 
+export const cancelTriggerField = [
+  'trigger',
+  (value: unknown) => value === undefined || value === 'timeout',
+] as const;
+/** The fields of `CancelDetails`. */
+export const cancelFields: FieldChecks = [
+  ['reason', isText],
+  ['actor', isTextOrNull],
+  cancelTriggerField,
+];
 const isCancelWish: Check = (value) =>
-  isObject(value) && isText(value['reason']) && isTextOrNull(value['actor']);
+  isObject(value) && cancelFields.every(([field, check]) => check(value[field]));
 
 const isBufferedEvent: Check = (value) =>
   isObject(value) && isText(value['name']) && isTextOrNull(value['payload']);
@@ -74,7 +85,9 @@ const targetKinds: ReadonlySet<unknown> = new Set([
   'child',
   'detached',
   'step',
+  'awakeable',
 ]);
+export const keyField = ['key', isText] as const;
 export const targetKindField = ['targetKind', (value: unknown) => targetKinds.has(value)] as const;
 export const cancellationField = [
   'cancellation',
@@ -86,6 +99,13 @@ export const carriedField = [
   'carried',
   optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
 ] as const;
+export const headersField = ['headers', optional(isHeaders)] as const;
+export const priorityField = ['priority', isTimeOrAbsent] as const;
+export const timingFields: FieldChecks = [
+  ['timeoutMs', isTimeOrAbsent],
+  ['delayMs', isTimeOrAbsent],
+  ['runAt', isTimeOrAbsent],
+];
 const isStateValue: Check = (value) =>
   isObject(value) && isText(value['key']) && isText(value['payload']);
 export const stateField = [

@@ -33,6 +33,19 @@ export function validateEvent(
   throw new PerdureError('INVALID_INPUT', `${what} has an invalid payload: ${problems}.`);
 }
 
+/** Returns a value after its schema parsed it, synchronously. Throws `INVALID_INPUT` with the issues and their paths. */
+export function validateNamed(
+  schema: StandardSchema | undefined,
+  value: unknown,
+  what: string,
+): unknown {
+  if (schema === undefined) return value;
+  const result = validateNow(schema, value, what);
+  if (result.issues === undefined) return result.value;
+  const problems = result.issues.slice(0, maxShown).map(describe).join('; ');
+  throw new PerdureError('INVALID_INPUT', `${what} has an invalid value: ${problems}.`);
+}
+
 function validateNow(schema: StandardSchema, value: unknown, what: string): Result {
   let result: Result | Promise<Result>;
   try {
@@ -45,7 +58,7 @@ function validateNow(schema: StandardSchema, value: unknown, what: string): Resu
   void result.then(undefined, () => undefined);
   throw new PerdureError(
     'INVALID_OPTION',
-    `${what} has an asynchronous schema. Use a synchronous schema for an event, and validate the rest in an activity.`,
+    `${what} has an asynchronous schema. Use a synchronous schema, and validate the rest in an activity.`,
   );
 }
 

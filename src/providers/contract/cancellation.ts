@@ -39,6 +39,22 @@ export interface StopResult {
   readonly status: InstanceStatus | null;
 }
 
+/** How to cancel instances whose timeouts have passed. */
+export interface ApplyTimeouts {
+  readonly limit: number;
+  /** How long an orchestration may clean up before it is ended. */
+  readonly cleanupMs: number;
+}
+
+/** What `applyTimeouts` did. */
+export interface AppliedTimeouts {
+  /** The number of canceled instances. */
+  readonly canceled: number;
+  /** When the next timeout passes, by the store's clock. `null`: no live instance has one. */
+  readonly nextAt: number | null;
+  readonly nowMs: number;
+}
+
 /** Whether a handler may pass its point of no return. */
 export type PointOfNoReturn =
   | { readonly kind: 'passed' }
@@ -112,6 +128,23 @@ export interface CancellationStore {
    * - record the audit entry as `requestCancel` does (audit/records-terminations)
    */
   terminate(requests: readonly TerminateInstance[]): Promise<readonly StopResult[]>;
+
+  /**
+   * Cancels instances whose timeouts have passed, at most `limit`, the longest overdue first.
+   *
+   * A provider must:
+   * - store `timeoutMs` with the start of an instance, a child, a task run or a job; it counts from when the instance may
+   *   start, by the store's clock (timeout/cancels-when-it-has-passed, timeout/counts-with-a-first-turn, timeout/of-children-and-detached-starts,
+   *   timeout/of-tasks, timeout/of-jobs, timeout/counts-from-the-earliest-start)
+   * - do what `requestCancel` does, with the trigger `timeout` in the record, the messages and the items, needing no
+   *   worker that has the code (timeout/ends-a-pending-instance, timeout/flags-claimed-work, timeout/tells-the-parent)
+   * - apply each timeout once, also if several workers call it, and change nothing that has ended or is canceling
+   *   (timeout/is-applied-once, timeout/leaves-what-has-ended)
+   * - keep the timeout over a continue-as-new; start it again for a retry and a fork; delete it with its instance
+   *   (timeout/survives-continue-as-new, timeout/starts-again-with-a-retry, timeout/is-deleted-with-its-instance)
+   * - return when the next timeout passes (timeout/returns-the-next)
+   */
+  applyTimeouts(request: ApplyTimeouts): Promise<AppliedTimeouts>;
 
   /**
    * Marks an item as past its point of no return.

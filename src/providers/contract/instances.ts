@@ -23,6 +23,18 @@ export interface NewInstance {
   readonly tags?: Tags;
   /** The trace context of the start, as JSON text. Opaque to the store; not part of the input hash and the history. */
   readonly headers?: string;
+  /** How long the instance may take from when it may start. Then it is canceled with the trigger `timeout`. */
+  readonly timeoutMs?: number;
+  /** Delay from its creation, by the store's clock. Excludes `firstTurn`. */
+  readonly delayMs?: number;
+  /** Instead of `delayMs`: when it may start. */
+  readonly runAt?: number;
+  /** At most one live instance of this name has this key. */
+  readonly dedupeKey?: string;
+  /** Enqueued with the start, or at the live instance of this name that has the id or the dedupe key. */
+  readonly event?: Omit<NewMessage, 'instanceId'>;
+  /** What happens if the id belongs to an instance of this name with another input. Absent: `conflict`. */
+  readonly onConflict?: 'useExisting' | 'terminateExisting';
   /** The first turn, already run. Its events replace the start message (fast path). */
   readonly firstTurn?: Turn;
 }
@@ -36,8 +48,11 @@ export type CreateResult =
       /** The definition is paused: the start message was stored instead of the first turn. */
       readonly withoutTurn?: true;
     }
-  | { readonly kind: 'exists' }
+  /** `event`: the result of the event at the existing instance. */
+  | { readonly kind: 'exists'; readonly event?: EnqueueResult }
   | { readonly kind: 'conflict'; readonly name: string }
+  /** A live instance holds the dedupe key. */
+  | { readonly kind: 'active'; readonly instanceId: string; readonly event?: EnqueueResult }
   /** The store rejected this one. Nothing of it was written, and other items are not affected. */
   | { readonly kind: 'refused'; readonly error: Error };
 
@@ -47,6 +62,8 @@ export interface NewMessage {
   readonly message: StoredMessage;
   /** Reject if this many messages of the kind are pending, in the queue or (external events) in the code. */
   readonly maxPending?: number;
+  /** A message with a key that this instance has already got is `repeated`. */
+  readonly key?: string;
   /** The bulk operation that sends the message. Absent: none. */
   readonly bulk?: BulkMessage;
 }
@@ -61,7 +78,7 @@ export interface BulkMessage {
 
 /**
  * The result of a message: enqueued, or rejected because the instance is missing, has ended or has too many messages.
- * `repeated`: the bulk operation has already visited the instance.
+ * `repeated`: the instance has got a message with the key before, or the bulk operation has already visited it.
  */
 export type EnqueueResult = 'enqueued' | 'missing' | 'over' | 'full' | 'repeated';
 
@@ -254,6 +271,22 @@ export interface InstanceStore {
    * - store the tags with the row; a turn merges its own, they survive a continue-as-new, and a deletion deletes them
    *   (tags/come-with-the-start, tags/of-tasks-and-children, tags/a-turn-merges-them, tags/survive-continue-as-new,
    *   tags/are-deleted-with-their-instance, tags/are-not-part-of-the-start)
+   * - with an `event`, in the same transaction: enqueue it with the start; if the id belongs to a live instance of the
+   *   name, enqueue it there as `enqueueMessages` does, whatever the input; return `over` if that one has ended
+   *   (start-event/comes-with-the-start, start-event/reaches-a-live-instance, start-event/is-refused-after-the-end,
+   *   start-event/its-key-counts, start-event/concurrent-starts-have-one-instance)
+   * - with `useExisting`, return `exists` for another input (conflict/uses-the-existing)
+   * - with `terminateExisting`, in one transaction: terminate the live instance and its descendants, archive its
+   *   execution, and start the next one with the new input, tags and timeout under the same id; a repeat with the same
+   *   incarnation is `exists` (conflict/replaces-a-live-instance, conflict/replaces-an-ended-instance,
+   *   conflict/a-repeat-replaces-nothing, conflict/ends-the-tree)
+   * - return `conflict` for another name or kind, and for a child or a job that would be replaced, changing nothing
+   *   (conflict/another-name-stays)
+   * - with a `dedupeKey` that a live instance of the name holds, return `active`, and enqueue the event there; the key is
+   *   free once its holder has ended (dedupe/names-the-live-instance, dedupe/is-free-after-the-end,
+   *   dedupe/concurrent-starts-have-one-winner)
+   * - with `delayMs` or `runAt`, make the start and all messages before it visible from then on, by the store's clock
+   *   (start-delay/waits-for-its-time, start-delay/holds-events-back)
    * - isolate errors: one bad instance does not affect the others (create/a-conflict-spares-its-neighbours,
    *   create/a-refused-one-spares-its-neighbours)
    */
@@ -269,6 +302,10 @@ export interface InstanceStore {
    *   message/to-a-missing-instance-blocks-no-other, batch/messages-are-answered-each)
    * - return `full` if `maxPending` messages of the kind are pending, including claimed ones
    *   (message/beyond-the-limit-is-full, message/the-limit-counts-one-kind-of-one-instance)
+   * - return `repeated`, storing nothing, for a `key` that the instance has got, also after the message was read, over a
+   *   continue-as-new and after the end; keys belong to one instance and are deleted with it (event-key/is-one-event,
+   *   event-key/belongs-to-its-instance, event-key/survives-continue-as-new, event-key/is-deleted-with-its-instance,
+   *   event-key/a-refused-event-keeps-its-key-free)
    * - keep the order of messages to one instance (order/messages-come-in-the-order-of-their-arrival)
    * - record the audit entry of a `bulk` message in the same transaction, exactly if it was enqueued, with the smallest
    *   key so far; return `repeated`, changing nothing, for that key and all greater ones, also in a race

@@ -45,7 +45,12 @@ import type { StateStore } from './state.ts';
 import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
-import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
+import type { UpdateStore } from './updates.ts';
+import type {
+  TransactionalWrites,
+  TransactionConnection,
+  TransactionStore,
+} from './transactional.ts';
 import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { ViewStore } from './views.ts';
 import type { CancelInfo, WorkQueue } from './work-queue.ts';
@@ -79,7 +84,7 @@ export type Hint =
     }
   /** Chunks of these runs were added or read, in this process or a notifying one. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
-  /** The custom status or the state of these instances was set, in this or another process. */
+  /** The custom status or the state of these instances was set, or updates of them got replies, in any process. */
   | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
   /** Claimed instances got messages, in this process or a notifying one. */
   | { readonly kind: 'messages'; readonly instanceKeys: readonly number[] }
@@ -87,7 +92,7 @@ export type Hint =
   | { readonly kind: 'changed' }
   /** This process, or a notifying one, committed a change. Sent with every commit: throttle what follows from it. */
   | { readonly kind: 'committed' }
-  /** Hints of other processes were lost: instances may have ended, and custom status may have been set. */
+  /** Hints of other processes were lost: instances may have ended or replied, and custom status may have been set. */
   | { readonly kind: 'missed' };
 
 /** How another thread opens the same store: a module, its export, and cloneable options. */
@@ -113,12 +118,14 @@ export interface Provider
     ScheduleStore,
     SessionStore,
     StreamStore,
+    UpdateStore,
     UnclaimedWorkStore,
     RerunStore,
     StateStore,
     InspectionStore,
     ViewStore,
-    SeriesStore {
+    SeriesStore,
+    Partial<TransactionStore> {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;
   /** The store's clock as known to this process, used by workers. Absent: the system clock. */

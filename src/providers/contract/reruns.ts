@@ -1,3 +1,4 @@
+import type { CancelDetails } from '../../model/cancel.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { InstanceStatus } from '../../model/status.ts';
@@ -30,11 +31,7 @@ export interface RerunStart {
   /** The state after the kept events, or at the start of the source. All other keys are deleted. Absent: none. */
   readonly state?: readonly StateValue[];
   /** The kept events contain this cancel request: the instance is `canceling`. */
-  readonly cancel?: {
-    readonly reason: string;
-    readonly actor: string | null;
-    readonly cleanupMs: number;
-  };
+  readonly cancel?: CancelDetails & { readonly cleanupMs: number };
 }
 
 /** Runs an ended instance again, as its next execution. */

@@ -1,10 +1,20 @@
-import { type ActivityScheduled, type HistoryEvent, type ParentRef } from '../../model/event.ts';
+import {
+  type ActivityScheduled,
+  type AwakeableCreated,
+  type HistoryEvent,
+  type ParentRef,
+} from '../../model/event.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import { encodeMessage } from '../../model/message.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
+import { carriedSettings, startTimes, type CarriedSettings } from '../../model/start-settings.ts';
+import { mergeHeaders, type Headers } from '../../model/values/headers.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { randomToken } from '../../model/values/random-id.ts';
+import { hashAwakeableToken } from '../../model/values/awakeable-token.ts';
+import { decodePayload } from '../../model/values/payload.ts';
 import type { NewChild, NewWorkItem } from './turn.ts';
+import type { NewAwakeable } from './updates.ts';
 
 /** Converts a scheduled activity to its work item, claimed if `claimMs` is given. */
 export function toWorkItem(
@@ -13,13 +23,17 @@ export function toWorkItem(
     claimMs,
     worker,
     trace,
+    carried = {},
   }: {
     readonly claimMs?: number | undefined;
     readonly worker?: string;
     readonly trace?: TraceContext | undefined;
+    /** The settings of the run. */
+    readonly carried?: CarriedSettings | undefined;
   } = {},
 ): NewWorkItem {
-  const options = encodeWorkOptions(event);
+  const options = encodeWorkOptions(event, carried.headers);
+  const priority = event.options?.priority ?? carried.priority;
   return {
     operation: event.operation,
     name: event.name,
@@ -27,7 +41,7 @@ export function toWorkItem(
     options: trace === undefined ? options : withTrace(options, trace),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
-    ...(event.options?.priority !== undefined && { priority: event.options.priority }),
+    ...(priority !== undefined && { priority }),
     ...(claimMs !== undefined && { claimMs }),
     ...(claimMs !== undefined && worker !== undefined && { claimedBy: worker }),
     ...(trace !== undefined && { untraced: { options, trace } }),
@@ -41,18 +55,33 @@ export function withTrace(options: string | null, trace: TraceContext): string {
 }
 
 /** Encodes the call options that a work item carries to its worker. Opaque to the store. */
-function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
-  if (options === undefined && cancellation === undefined) return null;
-  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
+function encodeWorkOptions(
+  { options, cancellation }: ActivityScheduled,
+  headers: Headers | undefined,
+): string | null {
+  if (options === undefined && cancellation === undefined && headers === undefined) return null;
+  return JSON.stringify({
+    ...options,
+    ...(cancellation !== undefined && { cancellation }),
+    ...(headers !== undefined && { headers }),
+  });
 }
 
 /** Converts a started child or detached instance to its row and messages. */
 export function toChild(
   subject: { readonly instanceId: string; readonly executionId: number },
   event: Extract<HistoryEvent, { kind: 'childScheduled' | 'detachedStarted' }>,
-  trace?: TraceContext,
+  {
+    trace,
+    carried,
+  }: {
+    readonly trace?: TraceContext | undefined;
+    readonly carried?: CarriedSettings | undefined;
+  } = {},
 ): NewChild {
   const { name, version, childId, payload, operation, tags } = event;
+  const headers = mergeHeaders(carried?.headers, event.headers);
+  const priority = event.priority ?? carried?.priority;
   const tagged = tags !== undefined && { tags };
   const waits = event.kind === 'childScheduled';
   const { executionId } = subject;
@@ -71,8 +100,13 @@ export function toChild(
       payload,
       ...(waits && { parent }),
       ...tagged,
+      ...carriedSettings({
+        ...(headers && { headers }),
+        ...(priority !== undefined && { priority }),
+      }),
     }),
     ...tagged,
+    ...startTimes(event),
     ...(trace !== undefined && { headers: encodeTrace(trace) }),
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
@@ -102,4 +136,9 @@ function taken(childId: string) {
     'INSTANCE_ALREADY_EXISTS',
     `Instance ${JSON.stringify(childId)} already exists. Choose another id for the child, or omit it to generate one.`,
   );
+}
+
+/** Converts a created awakeable to its row, which has only the hash of the token. */
+export function toAwakeable({ operation, payload }: AwakeableCreated): NewAwakeable {
+  return { operation, tokenHash: hashAwakeableToken(String(decodePayload(payload))) };
 }

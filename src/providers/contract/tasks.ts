@@ -26,6 +26,8 @@ export interface NewTask {
   /** The handler that runs after the run has failed, with its own attempts. Opaque, like `options`. */
   readonly onFail?: { readonly options: string | null };
   readonly tags?: Tags;
+  /** How long the run may take from its earliest start, over all attempts. Then it is canceled. */
+  readonly timeoutMs?: number;
 }
 
 /** The result of one task. None is created partially. */

@@ -6,6 +6,7 @@ import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
+import type { AwakeableChanges, UpdateReply } from './updates.ts';
 
 /** An activity to run after this turn has committed. */
 export interface NewWorkItem {
@@ -72,6 +73,12 @@ export interface NewChild {
   readonly tags?: Tags;
   /** See `NewInstance.headers`. */
   readonly headers?: string;
+  /** See `NewInstance.timeoutMs`. */
+  readonly timeoutMs?: number;
+  /** See `NewInstance.delayMs`. */
+  readonly delayMs?: number;
+  /** See `NewInstance.runAt`. */
+  readonly runAt?: number;
 }
 
 /** An activity that the turn no longer needs. */
@@ -143,6 +150,10 @@ export interface Turn {
   readonly state?: readonly StateChange[];
   /** External events that the code has received and not yet consumed. Absent: unchanged. */
   readonly bufferedEvents?: number;
+  /** Replies to updates, in order. Absent: none. */
+  readonly updateReplies?: readonly UpdateReply[];
+  /** Absent: unchanged. */
+  readonly awakeables?: AwakeableChanges;
   readonly outcome: TurnOutcome;
 }
 

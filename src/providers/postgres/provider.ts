@@ -1,13 +1,15 @@
 import type { Provider, Reopening } from '../contract/provider.ts';
 import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
 import type { CreateInstances } from './batches/store-access.ts';
+import { ApplicationTransactions } from './driver/application-transactions.ts';
 import { CallerTransaction } from './driver/transaction.ts';
 import { Connections } from './driver/connection.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './driver/options.ts';
 import { toProviderError } from './driver/postgres-errors.ts';
 import { Scope } from './driver/scope.ts';
 import { StoreClock } from './driver/store-clock.ts';
-import { createInstanceStore, create, enqueue } from './instances/instances.ts';
+import { enqueue } from './instances/enqueue.ts';
+import { createInstanceStore, create } from './instances/instances.ts';
 import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';
@@ -15,10 +17,12 @@ import { prepareSchema } from './migrations/migrate.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
+import { createTransactionStore } from './queues/transactions.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createManagementStore } from './deletion/management.ts';
+import { createUpdateStore } from './instances/updates.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createRerunStore } from './reruns/reruns.ts';
 import { createStateStore } from './reading/states.ts';
@@ -72,12 +76,14 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
         singleStatementAbandons.abandon(requests, store.nowParameter),
     }),
     ...createStreamStore(store),
+    ...createUpdateStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
     ...createStateStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),
+    ...createTransactionStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);
@@ -96,13 +102,13 @@ function reopeningOf(options: PostgresOptions): Reopening {
   };
 }
 
-function newStore(
-  { connection, quotedSchema, schema, listen, pollMs, clock }: ResolvedOptions,
-  storeClock: StoreClock,
-): Store {
+function newStore(options: ResolvedOptions, storeClock: StoreClock): Store {
+  const { connection, application, quotedSchema, schema, listen, pollMs, clock } = options;
   const { client, connectTimeoutMs, answerTimeoutMs } = connection;
+  const connections = new Connections(connection, () => store.wakeUps.checkConnection());
   const store: Store = new Store({
-    connections: new Connections(connection, () => store.wakeUps.checkConnection()),
+    connections,
+    applicationTransactions: new ApplicationTransactions(application, connections),
     wakeUps: (query) =>
       new WakeUps({
         clock: clock ?? storeClock,

@@ -1,7 +1,10 @@
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
+import type { ApplicationTransactions } from './driver/application-transactions.ts';
 import { Audit } from './tables/audit.ts';
+import { AwakeableRows } from './tables/awakeable-rows.ts';
+import { UpdateRows } from './tables/update-rows.ts';
 import { Batching, type BatchWork } from './batches/batching.ts';
 import { Changes, InstanceMutexes, LockedInstances, type Batch } from './batches/batch.ts';
 import { ChunkRows } from './tables/chunk-rows.ts';
@@ -11,6 +14,8 @@ import type { Connections, Statement, Transaction } from './driver/connection.ts
 import { Definitions } from './tables/definitions.ts';
 import { DueInstances } from './queues/orchestration-queue.ts';
 import { DueItems } from './queues/item-claims.ts';
+import { EventKeys } from './tables/event-keys.ts';
+import { ReplacedRows } from './tables/replaced-rows.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { Fetching, type Fetch, type QueueAccess } from './wakeups/fetching.ts';
 import type { Effects } from '../shared/effects.ts';
@@ -20,6 +25,7 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -62,6 +68,7 @@ import { Workers } from './queues/workers.ts';
 
 export interface StoreOptions {
   readonly connections: Connections;
+  readonly applicationTransactions: ApplicationTransactions;
   /** Creates the wake-ups, given the query that they poll with. */
   readonly wakeUps: (query: (flaggedSince: number) => Promise<DueTimes>) => WakeUps;
   /** The estimated clock of the database. */
@@ -83,6 +90,9 @@ export class Store implements QueueAccess {
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
+  readonly replacedRows: ReplacedRows;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
@@ -109,6 +119,8 @@ export class Store implements QueueAccess {
   readonly jobRows: JobRows;
   readonly chunkRows: ChunkRows;
   readonly streamRows: StreamRows;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
   readonly parentChild: ParentChildQueries;
@@ -130,6 +142,7 @@ export class Store implements QueueAccess {
   readonly series: Series;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
+  readonly applicationTransactions: ApplicationTransactions;
   readonly clock: Clock | undefined;
   readonly #mutexes: InstanceMutexes;
   readonly #dueQuery: DueQuery;
@@ -143,6 +156,7 @@ export class Store implements QueueAccess {
     const { connections, wakeUps, storeClock, quotedSchema: schema, clock, pollMs } = options;
     this.schema = schema;
     this.connections = connections;
+    this.applicationTransactions = options.applicationTransactions;
     this.clock = clock;
     this.#storeClock = storeClock;
     this.#dueQuery = new DueQuery(schema);
@@ -151,6 +165,9 @@ export class Store implements QueueAccess {
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
     this.instanceHeaders = new InstanceHeaders(schema);
+    this.deadlines = new InstanceDeadlines(schema);
+    this.eventKeys = new EventKeys(schema);
+    this.replacedRows = new ReplacedRows(schema);
     this.instanceState = new InstanceState(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.instanceList = new InstanceList(schema, this.unclaimedWork);
@@ -163,6 +180,8 @@ export class Store implements QueueAccess {
     this.stopRows = new StopRows(schema);
     this.taskRows = new TaskRows(schema);
     this.dedupeKeys = new DedupeKeys(schema);
+    this.updateRows = new UpdateRows(schema);
+    this.awakeableRows = new AwakeableRows(schema);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
     this.singleStatementStarts = new SingleStatementStarts(this);
@@ -291,6 +310,12 @@ export class Store implements QueueAccess {
     return this.#storeClock.monotonic();
   }
 
+  /** Sends the notifications of a transaction that the caller has committed. */
+  committed(scope: Scope): void {
+    scope.committed();
+    this.wakeUps.announce(scope.effects);
+  }
+
   async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
     const sentAt = this.monotonic();
     const { scope, value } = await this.connections.transaction(operation, async (tx) => {
@@ -319,6 +344,7 @@ export class Store implements QueueAccess {
     await Promise.resolve();
     await Promise.all(this.#batchings.map((batching) => batching.drain()));
     await Promise.allSettled(this.#writings);
+    await this.applicationTransactions.close();
     await this.wakeUps.close();
     await this.connections.close();
   }

@@ -1,3 +1,7 @@
+import { isTerminal, type InstanceStatus } from '../../model/status.ts';
+import { decodeMessage, encodeMessage, type StoredMessage } from '../../model/message.ts';
+import { isDefaultChildId } from '../../model/values/child-id.ts';
+import type { NewInstance } from '../contract/instances.ts';
 import type { NewTask } from '../contract/tasks.ts';
 
 /** The attributes by which a repeated start is recognized. */
@@ -19,6 +23,45 @@ export function existingStart(
   return isSame ? { kind: 'exists' } : { kind: 'conflict', name: existing.name };
 }
 
+/**
+ * What a start does whose id is taken.
+ * - `exists`: returns the instance
+ * - `raise`: raises its event at the instance
+ * - `replace`: terminates the instance, and starts its next execution
+ * - `conflict`: changes nothing
+ */
+export type ExistingStartPlan = 'exists' | 'raise' | 'replace' | 'conflict';
+
+/** Decides what a start does whose id is taken. */
+export function planExistingStart(
+  existing: Start & { readonly incarnation: string },
+  wanted: Pick<NewInstance, 'name' | 'inputHash' | 'incarnation' | 'event' | 'onConflict'>,
+): ExistingStartPlan {
+  const isSame = existing.kind === 'orchestration' && existing.name === wanted.name;
+  if (!isSame) return 'conflict';
+  if (wanted.event !== undefined) return 'raise';
+  if (wanted.onConflict === 'terminateExisting') {
+    return existing.incarnation === wanted.incarnation ? 'exists' : 'replace';
+  }
+  const isKept = wanted.onConflict === 'useExisting' || existing.inputHash === wanted.inputHash;
+  return isKept ? 'exists' : 'conflict';
+}
+
+/** The reason of a termination by a start with `terminateExisting`. */
+export const replacedReason = 'replaced by a new start';
+
+/** Adds the ids that children of earlier executions have: a call with one of them gets a generated id. */
+export function withTakenChildIds(
+  start: StoredMessage,
+  instanceId: string,
+  childIds: readonly string[],
+): StoredMessage {
+  const takenChildIds = childIds.filter((id) => !isDefaultChildId(instanceId, id));
+  if (takenChildIds.length === 0) return start;
+  const message = decodeMessage(start);
+  return message.kind === 'start' ? encodeMessage({ ...message, takenChildIds }) : start;
+}
+
 /** The times of a new task run, in whole milliseconds. */
 export interface TaskTimes {
   /** When it may start. `null`: immediately. */
@@ -37,4 +80,9 @@ export function taskTimes(task: NewTask, now: number): TaskTimes {
 
 function wholeOrNull(time: number | undefined): number | null {
   return time === undefined ? null : Math.ceil(time);
+}
+
+/** The status in which a start with `terminateExisting` leaves the execution that it replaces. */
+export function replacedStatus({ status }: { readonly status: InstanceStatus }): InstanceStatus {
+  return isTerminal(status) ? status : 'terminated';
 }

@@ -18,7 +18,7 @@ export class Effects {
   readonly finished: string[] = [];
   /** The outputs of instances that completed. */
   readonly outputs = new Map<string, CompletedOutput>();
-  /** Ids of instances whose custom status was set. A superset is harmless. */
+  /** Ids of instances whose custom status was set, or whose updates got replies. A superset is harmless. */
   readonly statusSet = new Set<string>();
   /** Lock tokens of claimed work items that were asked to stop or were deleted. */
   readonly cancelRequested: string[] = [];

@@ -22,6 +22,7 @@ export interface InstanceRecordRow extends Omit<
   readonly cancelRequestedAt: number | null;
   readonly cancelReason: string | null;
   readonly cancelActor: string | null;
+  readonly cancelTrigger: 'timeout' | null;
   readonly cleanupSkipped: boolean | 0 | 1;
   readonly terminateReason: string | null;
   readonly terminateActor: string | null;
@@ -43,6 +44,22 @@ export interface InstanceRecordRow extends Omit<
   readonly failures: number | null;
   readonly onFail: OnFailState | 'ready' | null;
   readonly onFailFailure: string | null;
+}
+
+/** The columns of a cancel request. */
+export interface CancelRow {
+  readonly reason: string;
+  readonly actor: string | null;
+  readonly trigger: 'timeout' | null;
+}
+
+/** Converts a cancel request to its columns. */
+export function toCancelRow({
+  reason,
+  actor,
+  trigger = null,
+}: Partial<CancelRow> & Pick<CancelRow, 'reason' | 'actor'>): CancelRow {
+  return { reason, actor, trigger };
 }
 
 /** The size of the user data in a row, in bytes. */
@@ -83,7 +100,12 @@ export function toInstanceRecord(
     cancel:
       cancelReason === null || cancelRequestedAt === null
         ? null
-        : { reason: cancelReason, actor: row.cancelActor, requestedAt: cancelRequestedAt },
+        : {
+            reason: cancelReason,
+            actor: row.cancelActor,
+            requestedAt: cancelRequestedAt,
+            ...(row.cancelTrigger !== null && { trigger: row.cancelTrigger }),
+          },
     cleanupSkipped: row.cleanupSkipped === true || row.cleanupSkipped === 1,
     leaked: row.leaked,
     terminated:

@@ -23,7 +23,7 @@ const named: ReadonlySet<string> = new Set([
 ]);
 
 /** Methods that are no operation on the data. */
-const untimed: ReadonlySet<string> = new Set(['close', 'hints', 'within']);
+const untimed: ReadonlySet<string> = new Set(['close', 'hints', 'within', 'transact']);
 
 /** Measures the operations of a store. Calls pass straight through until the metrics are read. */
 export function timedProvider(provider: Provider, metrics: RunMetrics): Provider {

@@ -19,7 +19,9 @@ import { prepareOnUse } from './driver/lazy-statements.ts';
 import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
+import { createTransactionStore } from './queues/transactions.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
+import { createUpdateStore } from './instances/updates.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createStateStore } from './reading/states.ts';
 import { createViewStore } from './reading/views.ts';
@@ -38,6 +40,11 @@ export interface SqliteOptions {
   readonly pollMs?: number;
   /** How long an operation waits for locks of other processes, in milliseconds. Default: 30,000. */
   readonly busyTimeoutMs?: number;
+  /**
+   * How long a closure of `ctx.transaction` may hold the write lock, in milliseconds. All other writes wait for it, so keep
+   * it well below the leases of the workers. Default: 5,000.
+   */
+  readonly transactionTimeoutMs?: number;
   /** Applies missing migrations. Default: true. If false, a file that does not exist or lacks one throws. */
   readonly migrate?: boolean;
 }
@@ -46,11 +53,13 @@ export interface SqliteOptions {
 export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const { path, synchronous = 'full', clock = systemClock } = options;
   const { pollMs = 5, busyTimeoutMs = 30_000, migrate: mayMigrate = true } = options;
+  const { transactionTimeoutMs = 5_000 } = options;
   const isPath = typeof path === 'string' && path !== '' && !path.includes('\0');
   check(isPath, { path }, `a file path or ':memory:'`);
   check(synchronous === 'full' || synchronous === 'normal', { synchronous }, `'full' or 'normal'`);
   check(pollMs >= 1, { pollMs }, '1 or more');
   check(busyTimeoutMs >= 0, { busyTimeoutMs }, '0 or more');
+  check(transactionTimeoutMs >= 1, { transactionTimeoutMs }, '1 or more');
   check(typeof mayMigrate === 'boolean', { migrate: mayMigrate }, 'true or false');
   const db = await openConnection({
     path,
@@ -60,7 +69,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     migrate: mayMigrate ? migrate : (opened) => assertMigrated(opened),
     mayCreate: mayMigrate,
   });
-  const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
+  const store = await prepare({ db, clock, pollMs, busyTimeoutMs, transactionTimeoutMs });
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
     clock: store.clock,
@@ -77,12 +86,14 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createScheduleStore(store),
     ...createSessionStore(store),
     ...createStreamStore(store),
+    ...createUpdateStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
     ...createStateStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),
+    ...createTransactionStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

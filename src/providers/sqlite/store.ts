@@ -5,19 +5,23 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './tables/audit.ts';
 import { ChunkRows } from './tables/chunk-rows.ts';
 import { StreamRows } from './tables/stream-rows.ts';
+import { AwakeableRows } from './tables/awakeable-rows.ts';
 import { DatabaseFiles } from './driver/database-files.ts';
 import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
 import { DueItems } from './queues/due-items.ts';
 import { Secrets } from '../shared/lock-token.ts';
+import { EventKeys } from './tables/event-keys.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { GroupCommit, type Fetch, type Scope, type StoreAccess } from './batches/group-commit.ts';
+import { OpenTransactions } from './batches/open-transactions.ts';
 import { History } from './tables/history.ts';
 import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -35,6 +39,7 @@ import { Metrics } from './reading/metrics.ts';
 import { PausedDefinitions, PauseRows } from './tables/pause-rows.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
+import { ReplacedRows } from './tables/replaced-rows.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
@@ -46,6 +51,7 @@ import { TaskRuns } from './tasks/task-runs.ts';
 import { Tombstones } from './tables/tombstones.ts';
 import { TreeDeletions } from './deletion/tree-deletions.ts';
 import { Turns } from './instances/turns.ts';
+import { UpdateRows } from './tables/update-rows.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
 import { WakeUps } from './wakeups/wake-ups.ts';
 import { Views } from './reading/views.ts';
@@ -57,8 +63,11 @@ export interface StoreOptions {
   readonly clock: Clock;
   readonly pollMs: number;
   readonly busyTimeoutMs: number;
+  /** Default limit of a transaction of the application. */
+  readonly transactionTimeoutMs?: number;
 }
 
+const defaultTransactionTimeoutMs = 5_000;
 const clockRecord = 'clock';
 
 /** The tables of a store, and the ways to write, read and wait. */
@@ -70,6 +79,9 @@ export class Store implements StoreAccess {
   readonly outcomeUpdates: OutcomeUpdates;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
+  readonly replacedRows: ReplacedRows;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
@@ -91,6 +103,8 @@ export class Store implements StoreAccess {
   readonly jobRows: JobRows;
   readonly chunkRows: ChunkRows;
   readonly streamRows: StreamRows;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
   readonly parentChild: ParentChildQueries;
@@ -113,6 +127,7 @@ export class Store implements StoreAccess {
   readonly series: Series;
   readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
+  readonly openTransactions: OpenTransactions;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
   /** The clock for visibility, expiry and waits. */
@@ -124,7 +139,9 @@ export class Store implements StoreAccess {
   readonly #groupCommit: GroupCommit;
   #closing: Promise<void> | undefined;
 
-  constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
+  constructor(options: StoreOptions) {
+    const { db, clock, pollMs, busyTimeoutMs } = options;
+    const { transactionTimeoutMs = defaultTransactionTimeoutMs } = options;
     this.#db = db;
     this.#files = new DatabaseFiles(db, () => this.wakeUps.wakeAll());
     this.#busyTimeoutMs = busyTimeoutMs;
@@ -137,6 +154,9 @@ export class Store implements StoreAccess {
     this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceTags = new InstanceTags(db);
     this.instanceHeaders = new InstanceHeaders(db);
+    this.deadlines = new InstanceDeadlines(db);
+    this.eventKeys = new EventKeys(db);
+    this.replacedRows = new ReplacedRows(db);
     this.instanceState = new InstanceState(db);
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
@@ -158,6 +178,8 @@ export class Store implements StoreAccess {
     this.jobRows = new JobRows(db);
     this.chunkRows = new ChunkRows(db);
     this.streamRows = new StreamRows(db);
+    this.updateRows = new UpdateRows(db);
+    this.awakeableRows = new AwakeableRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
     this.parentChild = new ParentChildQueries(db);
@@ -202,6 +224,12 @@ export class Store implements StoreAccess {
         this.wakeUps.announce(effects);
       },
     });
+    this.openTransactions = new OpenTransactions({
+      db,
+      groupCommit: this.#groupCommit,
+      timeoutMs: transactionTimeoutMs,
+      busyTimeoutMs,
+    });
   }
 
   now(): number {
@@ -242,6 +270,7 @@ export class Store implements StoreAccess {
 
   async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     this.assertOpen(operation);
+    this.openTransactions.assertOutside(operation);
     return this.#groupCommit.run(operation, work);
   }
 
@@ -266,6 +295,8 @@ export class Store implements StoreAccess {
   }
 
   #snapshot<T>(work: () => T): T {
+    // A transaction of the application is open. It holds the write lock, so its snapshot is the newest state.
+    if (this.#db.inTransaction) return work();
     this.#begin.run();
     try {
       const value = work();

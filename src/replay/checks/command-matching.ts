@@ -10,7 +10,8 @@ interface Cancelable {
 /**
  * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, state, cancellation
  * type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
- * the time of a timer, retry options, the version and tags of a child, the custom status, chunks, tags, the reason of a withdrawal.
+ * the time of a timer, retry options, the version and tags of a child, the custom status, chunks, tags, the token of an
+ * awakeable, the reply of an update, the reason of a withdrawal.
  */
 export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boolean {
   switch (recorded.kind) {
@@ -25,6 +26,7 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
     case 'customStatusSet':
     case 'chunkEmitted':
     case 'tagsSet':
+    case 'awakeableCreated':
       return issued.kind === recorded.kind && issued.operation === recorded.operation;
     case 'stateSet':
       return (
@@ -35,6 +37,9 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
       );
     case 'patchMarked':
       return issued.kind === recorded.kind && issued.id === recorded.id;
+    case 'updateCompleted':
+    case 'updateFailed':
+      return issued.kind === recorded.kind && issued.key === recorded.key;
     case 'eventAwaited':
       return (
         issued.kind === recorded.kind &&
@@ -135,13 +140,23 @@ export function describeEvent(event: HistoryEvent): string {
     case 'stepFailed':
     case 'stepRetried':
       return `step ${JSON.stringify(event.name)} as operation ${event.operation}`;
+    case 'awakeableCreated':
+      return 'an awakeable';
+    case 'updateAccepted':
+      return `update ${JSON.stringify(event.name)}`;
+    case 'updateCompleted':
+      return `the reply to update ${JSON.stringify(event.key)}`;
+    case 'updateFailed':
+      return `the failure of update ${JSON.stringify(event.key)}`;
     case 'operationWithdrawn':
       return `the withdrawal of operation ${event.target} (${event.trigger}${event.abandoned === true ? ', abandoned' : ''})`;
     case 'activityCompleted':
     case 'childCompleted':
+    case 'awakeableResolved':
       return `the result of operation ${event.operation}`;
     case 'activityFailed':
     case 'childFailed':
+    case 'awakeableRejected':
       return `the failure of operation ${event.operation}`;
     case 'activityCanceled':
     case 'childCanceled':
@@ -198,6 +213,13 @@ export function labelEvent(event: HistoryEvent): string {
     case 'stepFailed':
     case 'stepRetried':
       return `step ${JSON.stringify(event.name)}`;
+    case 'awakeableCreated':
+      return 'awakeable';
+    case 'updateAccepted':
+      return `update ${JSON.stringify(event.name)}`;
+    case 'updateCompleted':
+    case 'updateFailed':
+      return `reply to update ${JSON.stringify(event.key)}`;
     case 'operationWithdrawn':
       return `withdrawal of operation ${event.target}`;
     case 'activityCompleted':
@@ -208,6 +230,8 @@ export function labelEvent(event: HistoryEvent): string {
     case 'childCanceled':
     case 'detachedConfirmed':
     case 'detachedFailed':
+    case 'awakeableResolved':
+    case 'awakeableRejected':
       return `outcome of operation ${event.operation}`;
     case 'timerFired':
       return `timer of operation ${event.operation} fired`;

@@ -1,5 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
-import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
+import { CanceledError, LockLostError, PerdureError } from '../../model/failures/errors.ts';
 import {
   platformFailure,
   toFailure,
@@ -12,7 +12,17 @@ import { validateInput } from '../../model/values/validate-input.ts';
 import type { AttemptSpan, TracedAttempt } from '../../model/telemetry.ts';
 import { traceOfOptions, type TraceIds } from '../../model/trace-context.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
+import {
+  AttemptTransaction,
+  nested,
+  outsideHandler,
+  readTransactionCall,
+  reportAfterCommit,
+  StoreFailure,
+} from './attempt-transaction.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
 import { isDebugged, watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
 import {
@@ -28,11 +38,19 @@ import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { Outcome } from '../turns/completions.ts';
+import type { StoreTransaction } from '../../model/store-transaction.ts';
+import type { TransactionOptions } from '../../orchestration/activity-context.ts';
 import type { TaskClient } from '../../tasks/task.ts';
 
 /** The result of one attempt: an outcome, a retry, or a release without an outcome. */
 export type AttemptResult =
   | Outcome
+  /** Committed by `ctx.transaction`, together with its ack. */
+  | {
+      readonly kind: 'completed';
+      readonly payload: Payload | null;
+      readonly commit: CommitResult;
+    }
   | {
       readonly kind: 'retry';
       readonly failure: Failure;
@@ -53,6 +71,7 @@ export interface RunEnvironment {
   /** Cancels the run of the item. Tasks only. */
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
+  readonly store: Pick<Provider, 'name' | 'transact'>;
   readonly starts: StartSlices;
   readonly leaked: LeakedHandlers;
   readonly leases: StartLeases;
@@ -65,6 +84,8 @@ export interface RunEnvironment {
 interface StartLeases {
   isHeld(lockToken: string): boolean;
   pendingRenewal(lockToken: string): Promise<unknown> | undefined;
+  /** Stops renewing a claim. */
+  remove(lockToken: string): void;
 }
 
 /** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
@@ -82,6 +103,9 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
   #emitter: Emitter | undefined;
+  #transaction: AttemptTransaction | undefined;
+  #committed: { readonly payload: Payload | null } | undefined;
+  #isHandling = false;
   #hasBegun = false;
   #isDeleted = false;
   #isDisposed = false;
@@ -93,7 +117,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#handler = handler;
     this.#environment = environment;
     this.#context =
-      item.kind === 'activity'
+      item.kind === 'activity' && !handler.isTask
         ? new RunningActivityContext(this, environment)
         : new RunningTaskContext(this, environment);
   }
@@ -226,6 +250,78 @@ export class ActivityRun implements LoopHolder, RunOperations {
     return this.#emitter.emit(payload);
   }
 
+  async transaction<Value>(
+    work: (tx: StoreTransaction) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value> {
+    const timeoutMs = readTransactionCall(this.#handler.label, work, options);
+    const transaction = this.#newTransaction();
+    try {
+      // Chunks are stored under the claim, which ends with the commit.
+      await this.#emitter?.drain();
+      const { value, payload, commit } = await transaction.run(work, timeoutMs);
+      if (!commit.ok) throw this.#refused(commit.error);
+      this.#committed = { payload };
+      // The item is gone: a renewal would report a lost lease.
+      this.#environment.leases.remove(this.lockToken);
+      this.#end({ kind: 'completed', payload, commit });
+      return value;
+    } catch (error) {
+      if (!(error instanceof StoreFailure)) throw error;
+      // The hand-back is fenced: if the transaction did commit, it changes nothing.
+      this.abandon();
+      throw error.cause;
+    } finally {
+      transaction.settle();
+      this.#transaction = undefined;
+    }
+  }
+
+  #newTransaction(): AttemptTransaction {
+    const { item } = this;
+    const { label } = this.#handler;
+    const { store, options } = this.#environment;
+    if (this.#transaction !== undefined) throw nested(label);
+    if (this.#finish === undefined || !this.#isHandling) throw outsideHandler(label);
+    this.#context.throwIfCanceled();
+    this.#transaction = new AttemptTransaction({
+      item,
+      label,
+      options,
+      store,
+      unlessCanceled: item.kind !== 'activity' || this.#activityOptions.cancellation === undefined,
+      assertMayComplete: () => {
+        const stopping = this.#stopping;
+        if (stopping !== undefined && !this.#mayComplete(stopping)) throw stopping;
+        if (this.#finish === undefined) throw outsideHandler(label);
+      },
+    });
+    return this.#transaction;
+  }
+
+  /** Whether a handler that ignores the cancel still completes: the orchestration waits for its outcome. */
+  #mayComplete(stopping: CanceledError): boolean {
+    if (this.item.kind !== 'activity' || this.#isDeleted) return false;
+    const isOwn = stopping === this.#attemptTimeout || isOfWorker(stopping);
+    return this.#activityOptions.cancellation === 'wait' && !isOwn;
+  }
+
+  /** Handles a refused ack: nothing was written. Returns the error for the handler. */
+  #refused(error: Error): Error {
+    this.#transaction?.settle();
+    if (error instanceof CanceledError) this.abort(error);
+    else if (error instanceof LockLostError) this.onLost();
+    return this.#stopping ?? error;
+  }
+
+  /** Whether a commit is in progress. Then `call` runs after it, unless it has committed. */
+  #isCommitting(call: () => void): boolean {
+    const retry = (): void => {
+      if (this.#committed === undefined) call();
+    };
+    return this.#transaction?.isCommitting(retry) === true;
+  }
+
   cancelRun(reason: string | undefined): Promise<void> {
     return this.#environment.cancelRun(this.item, reason);
   }
@@ -238,7 +334,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
   /** The lease expired: another worker may run the item, so the result is dropped. */
   onLost(): void {
-    if (this.#isDeleted) return;
+    if (this.#isDeleted || this.#isCommitting(() => this.onLost())) return;
     if (!this.#hasBegun) {
       // No user code was called, so there is nothing to cancel. The store takes an unstarted item back even after its
       // lease, unless another worker has claimed it.
@@ -257,12 +353,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const { clock, options } = this.#environment;
     this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#onGraceExpired());
     this.#context.abort(reason);
+    if (!this.#mayComplete(reason)) this.#transaction?.abort(reason);
     // The handler has not started, so there is nothing to wait for.
     if (!this.#hasBegun) this.#end(this.#toResult(reason));
   }
 
   /** Ends the attempt without an outcome: the item returns to the queue. */
   abandon(): void {
+    if (this.#isCommitting(() => this.abandon())) return;
     this.#end({ kind: 'abandoned' });
   }
 
@@ -281,12 +379,20 @@ export class ActivityRun implements LoopHolder, RunOperations {
       }
       const output = await this.#begin(() => this.#runHandler(input.value));
       if (output === undefined) return;
+      if (this.#committed !== undefined) {
+        reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, ...output });
+        return;
+      }
       // Chunks that the handler did not await are stored before its outcome ends the claim.
       await this.#emitter?.drain();
       const result = this.#completed(output.value);
       if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
+      if (this.#committed !== undefined) {
+        reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, error });
+        return;
+      }
       if (this.#stopping === undefined) await this.#emitter?.drain();
       this.#end(this.#toResult(error));
     } finally {
@@ -329,16 +435,26 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const { options } = this.#environment;
     const { isolated } = handler;
     if (isolated === undefined) {
+      this.#isHandling = true;
       this.#markBegun();
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        return runAsHolder(this, () => this.#inSpan(() => handler.run(this.#context, input, item)));
+        return runAsHolder(this, () =>
+          this.#inSpan(() => this.#around(input, () => handler.run(this.#context, input, item))),
+        );
       } finally {
         const ms = performance.now() - begunAt;
         if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
       }
     }
+    return this.#around(input, () => this.#runIsolated(isolated, input));
+  }
+
+  #runIsolated(isolated: NonNullable<WorkHandler['isolated']>, input: unknown): unknown {
+    const { item } = this;
+    const handler = this.#handler;
+    const { options } = this.#environment;
     this.#thread = startIsolated({
       isolated,
       context: this.#context,
@@ -356,6 +472,33 @@ export class ActivityRun implements LoopHolder, RunOperations {
       },
     });
     return this.#thread.result;
+  }
+
+  /** Calls the handler inside the middleware of its kind. */
+  #around(input: unknown, call: () => unknown): unknown {
+    const { middleware } = this.#environment.options;
+    const { kind, name, instanceId, orchestration, failures } = this.item;
+    const group = kind === 'activity' ? 'activity' : 'task';
+    if (middleware.isEmpty(group)) return call();
+    this.#markBegun();
+    const context = this.#context;
+    const { headers } = context;
+    const shared = {
+      name,
+      instanceId,
+      attempt: failures + 1,
+      input,
+      headers,
+      signal: context.signal,
+    };
+    const inner = (): unknown => {
+      // The middleware may have waited.
+      context.throwIfCanceled();
+      return call();
+    };
+    return kind === 'activity'
+      ? middleware.run('activity', { kind, orchestration, ...shared }, inner)
+      : middleware.run('task', { kind, ...shared }, inner);
   }
 
   #reportBlocked(ms: number, watchdogAt: number | undefined): void {
@@ -393,7 +536,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   get #hasNoRecipient(): boolean {
     const stopping = this.#stopping;
     if (stopping === undefined || stopping === this.#attemptTimeout) return false;
-    if (stopping.trigger === 'shutdown' || stopping.trigger === 'lease_lost') return false;
+    if (isOfWorker(stopping)) return false;
     // With `cancellation: 'wait'`, the orchestration receives the result.
     return (
       this.#isDeleted ||
@@ -462,6 +605,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   }
 
   #onGraceExpired(): void {
+    if (this.#isCommitting(() => this.#onGraceExpired())) return;
     if (this.#thread === undefined) this.#leak();
     else void this.#thread.kill().then(() => this.#end(this.#toResult(this.#stopping)));
   }
@@ -493,6 +637,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#cancelTimeout?.();
     this.#cancelGrace?.();
     this.#context.end();
+    this.#transaction?.abort(new CanceledError('the attempt has ended', 'lease_lost'));
     // The thread must not outlive the attempt.
     void this.#thread?.kill();
     finish(this.#isDeleted ? { kind: 'deleted' } : result);
@@ -501,6 +646,11 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
 function capitalize(what: string): string {
   return what.charAt(0).toUpperCase() + what.slice(1);
+}
+
+/** Whether the worker stops the attempt, and the work goes on elsewhere. */
+function isOfWorker({ trigger }: CanceledError): boolean {
+  return trigger === 'shutdown' || trigger === 'lease_lost';
 }
 
 function noPointOfNoReturn(what: string): PerdureError {

@@ -40,6 +40,7 @@ const context: ActivityContext = {
   executionId: call.executionId,
   orchestrationName: call.orchestrationName,
   activityName: call.activityName,
+  headers: call.headers,
   attempt: call.attempt,
   idempotencyKey: call.idempotencyKey,
   lastHeartbeat: decodePayload(call.lastHeartbeat),
@@ -73,6 +74,13 @@ const context: ActivityContext = {
     emitted.catch(() => undefined);
     return emitted;
   },
+  transaction: () =>
+    Promise.reject(
+      new PerdureError(
+        'TRANSACTION_UNSUPPORTED',
+        '`ctx.transaction` is not available in an isolated handler: its thread has no connection of the worker. Use a handler that is not isolated.',
+      ),
+    ),
   get client(): ActivityClient {
     throw new PerdureError(
       'INVALID_INPUT',
@@ -82,7 +90,7 @@ const context: ActivityContext = {
   log,
 };
 
-if (call.headers !== undefined) {
+if (call.isTask) {
   Object.assign(context, {
     runId: call.instanceId,
     taskName: call.activityName,

@@ -7,7 +7,7 @@ import {
   type ErrorCode,
 } from '../../model/failures/errors.ts';
 import type { Logger } from '../../model/logger.ts';
-import type { Headers } from '../../model/work-item-options.ts';
+import type { Headers } from '../../model/values/headers.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityContext } from '../../orchestration/activity-context.ts';
 import { reportSafely } from '../maintenance/reports.ts';
@@ -54,7 +54,8 @@ export function startIsolated(params: {
     attempt: context.attempt,
     idempotencyKey: context.idempotencyKey,
     aborted,
-    ...(context instanceof RunningTaskContext && { headers: context.headers }),
+    headers: context.headers,
+    isTask: context instanceof RunningTaskContext,
   };
   const thread = new Thread(threadUrl(), { workerData: call });
   const send = (message: FromHost): void => thread.postMessage(message, []);
@@ -169,8 +170,9 @@ export interface ThreadCall {
   readonly attempt: number;
   readonly idempotencyKey: string;
   readonly lastHeartbeat: Payload | null;
-  /** Headers of a task run. Absent for an activity. */
-  readonly headers?: Headers;
+  readonly headers: Headers;
+  /** Whether the handler gets the context of a task. */
+  readonly isTask: boolean;
   /** One `Int32`, set to 1 when the signal aborts. It is visible before the `abort` message arrives. */
   readonly aborted: SharedArrayBuffer;
 }

@@ -1,9 +1,16 @@
 import { PerdureError, isPerdureError, type CanceledError } from '../../model/failures/errors.ts';
 import { withFields, type Logger } from '../../model/logger.ts';
+import { taskNameOf } from '../../model/task-call.ts';
 import type { TraceIds } from '../../model/trace-context.ts';
-import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
+import type { Headers } from '../../model/values/headers.ts';
+import { decodeHeaders } from '../../model/work-item-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
-import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
+import type {
+  ActivityClient,
+  ActivityContext,
+  TransactionOptions,
+} from '../../orchestration/activity-context.ts';
+import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -15,6 +22,11 @@ export interface RunOperations {
   readonly traceIds?: TraceIds | undefined;
   pointOfNoReturn(): Promise<void>;
   emit(payload: Payload): Promise<boolean>;
+  /** Completes the attempt together with the writes of the closure. */
+  transaction<Value>(
+    work: (tx: StoreTransaction) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value>;
   /** Cancels the run of the item. Tasks only. */
   cancelRun(reason: string | undefined): Promise<void>;
 }
@@ -58,6 +70,10 @@ export class RunningActivityContext implements ActivityContext {
 
   get activityName(): string {
     return this.#item.name;
+  }
+
+  get headers(): Headers {
+    return decodeHeaders(this.#item.options);
   }
 
   get attempt(): number {
@@ -129,6 +145,14 @@ export class RunningActivityContext implements ActivityContext {
     this.#heartbeat = { heartbeat: this.#encode('heartbeat', details) };
   }
 
+  transaction<Value, Tx extends StoreTransaction = StoreTransaction>(
+    work: (tx: Tx) => Value | Promise<Value>,
+    options?: TransactionOptions,
+  ): Promise<Value> {
+    // The author names the transaction of the store that the worker uses.
+    return this.#run.transaction(work as (tx: StoreTransaction) => Value | Promise<Value>, options);
+  }
+
   emit(chunk: unknown): Promise<boolean> {
     const emitted = this.#emitChunk(chunk);
     // A handler that does not await its emits is canceled through its signal.
@@ -188,11 +212,7 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
   }
 
   get taskName(): string {
-    return this.activityName;
-  }
-
-  get headers(): Headers {
-    return decodeHeaders(this.#run.item.options);
+    return taskNameOf(this.activityName, this.#run.item.kind);
   }
 
   async cancel(reason?: string): Promise<void> {
@@ -200,6 +220,12 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
       throw new PerdureError(
         'OUTSIDE_HANDLER',
         `The handler of task ${JSON.stringify(this.taskName)} has ended and can no longer cancel its run. Use client.cancel(${JSON.stringify(this.runId)}).`,
+      );
+    }
+    if (this.#run.item.kind === 'activity') {
+      throw new PerdureError(
+        'OUTSIDE_HANDLER',
+        `Task ${JSON.stringify(this.taskName)} is called by an orchestration and has no run of its own to cancel. Throw an error instead.`,
       );
     }
     await this.#run.cancelRun(reason);

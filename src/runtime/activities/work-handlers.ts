@@ -3,6 +3,7 @@ import {
   type ActivityOptions,
   decodeHeaders,
 } from '../../model/work-item-options.ts';
+import { taskActivityName } from '../../model/task-call.ts';
 import type { StandardSchema } from '../../model/definition.ts';
 import { LockLostError, PerdureError } from '../../model/failures/errors.ts';
 import { decodeFailure, platformFailure, toError } from '../../model/failures/failure.ts';
@@ -25,7 +26,10 @@ export class WorkHandlers {
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
     this.#byKind = {
-      activity: new Map(registry.activities().map((one) => [one.name, activityHandler(one)])),
+      activity: new Map([
+        ...definitions.map((one) => [taskActivityName(one.name), taskCallHandler(one)] as const),
+        ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
+      ]),
       task: new Map(definitions.map((one) => [one.name, taskHandler(one)])),
       onFail: new Map(definitions.map((one) => [one.name, onFailHandler(one, provider)])),
     };
@@ -68,6 +72,8 @@ export interface WorkHandler {
   readonly limiter?: TaskLimiter | undefined;
   /** Whether an `onFail` handler runs after the final failure. */
   readonly hasOnFail: boolean;
+  /** Whether the handler gets the context of a task. */
+  readonly isTask: boolean;
   /** Returns the attempt options. Throws `UNDECODABLE` for options that cannot be decoded. */
   options(item: WorkItem): WorkOptions;
   /** Whether the task's condition is false, so that the run is skipped. */
@@ -82,6 +88,7 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
   const defaults = toAttemptDefaults(definition.defaults);
   return {
     label: `activity ${JSON.stringify(definition.name)}`,
+    isTask: false,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
     hasOnFail: false,
@@ -99,6 +106,7 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
+    isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
     limiter: TaskLimiter.of(definition),
@@ -116,6 +124,38 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
   };
 }
 
+/** A task as an activity, for orchestrations that call it. */
+function taskCallHandler(definition: TaskDefinition): WorkHandler {
+  const { condition } = definition;
+  const { cancellation: _, ...defaults } = attemptOptions(definition);
+  return {
+    label: `task ${JSON.stringify(definition.name)}`,
+    isTask: true,
+    inputSchema: definition.inputSchema,
+    isolated: definition.isolated,
+    hasOnFail: false,
+    options: (item) =>
+      item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
+    run: async (context, input, item) => {
+      const isRefused =
+        condition !== undefined &&
+        item.failures === 0 &&
+        (await isSkipped(definition, taskContext(context), input));
+      if (isRefused) throw skipped(definition.name);
+      return definition.handler(taskContext(context), input);
+    },
+  };
+}
+
+// Not retryable: the condition is checked before the first attempt only.
+function skipped(task: string): Error {
+  const error = new PerdureError(
+    'TASK_SKIPPED',
+    `Task ${JSON.stringify(task)} was skipped: its condition returned false.`,
+  );
+  return Object.assign(error, { nonRetryable: true });
+}
+
 /** The `onFail` handler of a task. */
 function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHandler {
   const { onFail } = definition;
@@ -123,6 +163,7 @@ function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHand
   const options = attemptOptions(onFail ?? {});
   return {
     label,
+    isTask: true,
     // Not validated: the run may have failed because of its input. `onFail` gets the input as stored.
     inputSchema: undefined,
     hasOnFail: false,

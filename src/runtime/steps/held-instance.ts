@@ -11,6 +11,8 @@ export class HeldInstance implements Lease {
   readonly runs = new Map<number, StepRun>();
   /** Operations that wait for a slot. */
   readonly waiting = new Set<number>();
+  /** Operations whose outcome is a message of the store: they must not run again. */
+  readonly recorded = new Set<number>();
   /** Outcomes that wait for a turn. */
   settled: StepMessage[] = [];
   /** Messages of the store that wait for a turn. */

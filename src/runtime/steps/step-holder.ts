@@ -7,9 +7,12 @@
  *     that timer makes the instance claimable: the next worker replays the history and runs the steps without an outcome.
  * H4. Messages of the store are read under the claim, after a hint, when the next timer is due, and at each poll.
  * H5. A closure whose claim is lost, whose step was withdrawn, or whose worker stops gets its signal and its grace.
+ * H6. The outcome of a transaction is a message of the store, committed together with the writes of its closure. If it is
+ *     unknown whether it was committed, the claim is given back: the next one finds the message or runs the closure again.
  */
 import type { Clock } from '../../model/clock.ts';
 import type { HistoryEvent } from '../../model/event.ts';
+import { isPerdureError } from '../../model/failures/errors.ts';
 import { decodeMessage } from '../../model/message.ts';
 import type { CommitResult, Turn } from '../../providers/contract/turn.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
@@ -18,12 +21,16 @@ import { Slots, type LeakedHandlers } from '../activities/concurrency.ts';
 import { Leases } from '../leases/leases.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import type { ResolvedOptions } from '../options.ts';
+import { toBlocked } from '../turns/blocked-turn.ts';
 import type { TurnLifecycle } from '../turns/turn-lifecycle.ts';
 import { causesOf } from '../turns/turn-trace.ts';
 import type { WarmCache } from '../turns/warm-cache.ts';
 import type { WarmInstance } from '../turns/warm-instance.ts';
 import { HeldInstance } from './held-instance.ts';
-import { StepRun, type StepMessage } from './step-run.ts';
+import { StepRun, type StepMessage, type StepTransactionEnd } from './step-run.ts';
+
+/** The delay after which a turn runs again that the codec could not encode. */
+const codecRetryMs = 5_000;
 
 export interface StepHolderParams {
   readonly provider: Provider;
@@ -139,7 +146,7 @@ export class StepHolder {
     const now = this.#params.clock.now();
     for (const [id, { step }] of held.instance.execution.pendingSteps) {
       if (this.#isStopping || held.isPaused) break;
-      if (held.runs.has(id) || held.waiting.has(id)) continue;
+      if (held.runs.has(id) || held.waiting.has(id) || held.recorded.has(id)) continue;
       if (step?.retryAt !== undefined && step.retryAt > now) continue;
       if (this.#slots.free > 0) this.#start(held, id);
       else {
@@ -159,12 +166,14 @@ export class StepHolder {
       this.#lose(held);
       return;
     }
-    const { clock, options, leaked } = this.#params;
+    const { provider, clock, options, leaked } = this.#params;
     const run = new StepRun(operation, held.instance, {
       clock,
       options,
       leaked,
-      onEnd: (ended, message) => this.#onEnd(held, ended, message),
+      store: provider,
+      lockToken: held.lockToken,
+      onEnd: (ended, message, transacted) => this.#onEnd(held, ended, message, transacted),
     });
     held.runs.set(id, run);
     this.#runs.add(run);
@@ -172,16 +181,32 @@ export class StepHolder {
     run.start();
   }
 
-  #onEnd(held: HeldInstance, run: StepRun, message: StepMessage | undefined): void {
+  #onEnd(
+    held: HeldInstance,
+    run: StepRun,
+    message: StepMessage | undefined,
+    transacted: StepTransactionEnd | undefined,
+  ): void {
     this.#runs.delete(run);
     this.#slots.release(1);
     if (held.runs.get(run.operation) === run) {
       held.runs.delete(run.operation);
       if (message !== undefined && !held.isOver) held.settled.push(message);
     }
+    if (transacted !== undefined && !held.isOver) this.#onTransacted(held, run, transacted);
     if (!held.isOver) this.#continue(held);
     if (this.#waiting.size > 0) this.#startWaiting();
     if (this.#runs.size === 0) this.#onIdle?.();
+  }
+
+  /** The closure of a transaction must not run again, unless it was rolled back. */
+  #onTransacted(held: HeldInstance, run: StepRun, transacted: StepTransactionEnd): void {
+    if (transacted === 'committed') {
+      held.recorded.add(run.operation);
+      held.mayHaveMessages = true;
+    } else if (transacted === 'lost') this.#lose(held);
+    // The next claim finds the message, if it was committed.
+    else this.#track(this.#giveBack(held, 'evict'));
   }
 
   #startWaiting(): void {
@@ -245,6 +270,7 @@ export class StepHolder {
     const commit = await this.#commit(held, turn, keep, stored);
     if (!commit.ok) {
       turns.rejected(instance, turn);
+      if (isPerdureError(commit.error, 'CODEC_FAILED')) await this.#block(held, commit.error);
       this.#lose(held);
       options.logger.debug(
         { error: commit.error, instanceId: instance.instanceId },
@@ -269,14 +295,14 @@ export class StepHolder {
   }
 
   async #commit(
-    { lockToken }: HeldInstance,
+    { lockToken, instance: { instanceId } }: HeldInstance,
     turn: Turn,
     keep: boolean,
     stored: HeldInstance['messages'],
   ): Promise<CommitResult> {
     const { provider, clock, options } = this.#params;
     const messageKeys = stored.map(({ messageKey }) => messageKey);
-    const acks = [{ lockToken, messageKeys, turn, ...(keep && { keep }) }];
+    const acks = [{ instanceId, lockToken, messageKeys, turn, ...(keep && { keep }) }];
     try {
       const deadline = clock.monotonic() + options.orchestrationLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
@@ -287,8 +313,24 @@ export class StepHolder {
     }
   }
 
+  /** Releases the claim of an instance whose turn the codec cannot encode, with the reason. The claim does not count. */
+  async #block({ lockToken, instance: { instanceId } }: HeldInstance, error: Error): Promise<void> {
+    const { provider, options } = this.#params;
+    const { name: worker, buildId } = options;
+    const blocked = toBlocked(error, { worker, buildId });
+    const claim = { instanceId, lockToken, giveBackClaim: true };
+    try {
+      await provider.abandonOrchestrationItems([{ ...claim, delayMs: codecRetryMs, blocked }]);
+    } catch (cause) {
+      options.logger.warn({ error: cause, instanceId }, 'releasing a blocked instance failed');
+    }
+  }
+
   /** Aborts the attempts of steps that are no longer pending. They keep their slots until they end. */
-  #abortWithdrawn({ runs, waiting, instance }: HeldInstance, events: readonly HistoryEvent[]): void {
+  #abortWithdrawn(
+    { runs, waiting, instance }: HeldInstance,
+    events: readonly HistoryEvent[],
+  ): void {
     if (runs.size === 0 && waiting.size === 0) return;
     const { pendingSteps } = instance.execution;
     for (const id of waiting) if (!pendingSteps.has(id)) waiting.delete(id);
@@ -369,7 +411,8 @@ export class StepHolder {
   #lose(held: HeldInstance): void {
     if (held.isOver) return;
     this.#end(held);
-    for (const run of held.runs.values()) run.abort('lease_lost', 'the claim on the instance was lost');
+    for (const run of held.runs.values())
+      run.abort('lease_lost', 'the claim on the instance was lost');
     this.#params.cache.evict(held.instance);
   }
 

@@ -1,19 +1,27 @@
 import type { Clock } from '../../model/clock.ts';
-import { CanceledError, type CancelTrigger } from '../../model/failures/errors.ts';
+import {
+  CanceledError,
+  LockLostError,
+  ProviderError,
+  type CancelTrigger,
+} from '../../model/failures/errors.ts';
 import {
   errorClasses,
   platformFailure,
   toFailure,
   type Failure,
 } from '../../model/failures/failure.ts';
-import type { Message } from '../../model/message.ts';
+import { encodeMessage, type Message } from '../../model/message.ts';
+import type { StoreTransaction } from '../../model/store-transaction.ts';
 import { nextRetryDelayMs } from '../../model/retry-policy.ts';
 import type { AttemptSpan } from '../../model/telemetry.ts';
 import { encodePayload } from '../../model/values/payload.ts';
 import type { StepContext } from '../../orchestration/steps.ts';
 import { runInStep } from '../../replay/cancellation/scope.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
 import type { Operation } from '../../replay/operations.ts';
 import type { StepCall } from '../../replay/step-call.ts';
+import { unsupported } from '../activities/attempt-transaction.ts';
 import type { LeakedHandlers } from '../activities/concurrency.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -25,12 +33,22 @@ export type StepMessage = Extract<
   { readonly kind: 'stepCompleted' | 'stepFailed' | 'stepRetried' }
 >;
 
+/** How a transaction ended without a message for the turn: its outcome is stored, its claim is lost, or unknown. */
+export type StepTransactionEnd = 'committed' | 'lost' | 'unknown';
+
 export interface StepRunParams {
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly leaked: LeakedHandlers;
   /** The attempt has ended. Without a message it has no outcome: it was canceled, or its worker stops. */
-  readonly onEnd: (run: StepRun, message: StepMessage | undefined) => void;
+  readonly onEnd: (
+    run: StepRun,
+    message: StepMessage | undefined,
+    transacted: StepTransactionEnd | undefined,
+  ) => void;
+  readonly store: Pick<Provider, 'name' | 'transact'>;
+  /** The claim on the instance. */
+  readonly lockToken: string;
 }
 
 /** One attempt of a step. Calls the closure, applies its timeouts, and delivers a cancel. */
@@ -48,6 +66,8 @@ export class StepRun implements StepContext {
   #cancelTimers: (() => void)[] | undefined;
   #startedAt = 0;
   #ended = false;
+  /** Whether the writes of a transaction are being committed: they cannot be stopped. */
+  #isCommitting = false;
   #isLeaked = false;
   #span: AttemptSpan | undefined;
 
@@ -112,6 +132,10 @@ export class StepRun implements StepContext {
 
   async #run(): Promise<void> {
     try {
+      if (this.#step.settings.isTransaction === true) {
+        await this.#transact();
+        return;
+      }
       const body = this.#step.body as (step: StepContext) => unknown;
       const output = await runInStep(this.name, () => this.#inSpan(() => body(this)));
       this.#end(this.#stopping === undefined ? this.#completed(output) : this.#toLate());
@@ -122,13 +146,58 @@ export class StepRun implements StepContext {
     }
   }
 
+  /** Runs the closure in a transaction, which also stores its outcome as a message to the instance. */
+  async #transact(): Promise<void> {
+    const { store, lockToken } = this.#params;
+    const what = `step ${JSON.stringify(this.name)}`;
+    if (store.transact === undefined) throw unsupported(what, store.name);
+    const body = this.#step.body as (tx: StoreTransaction, step: StepContext) => unknown;
+    let thrown: { readonly error: unknown } | undefined;
+    try {
+      const result = await store.transact({
+        signal: this.signal,
+        write: async (tx) => {
+          this.#isCommitting = false;
+          thrown = undefined;
+          try {
+            const output = await runInStep(this.name, () => this.#inSpan(() => body(tx, this)));
+            if (this.#stopping !== undefined) throw this.#stopping;
+            const message = encodeMessage(this.#toCompleted(output));
+            this.#isCommitting = true;
+            return { kind: 'message', ack: { lockToken, message } };
+          } catch (error) {
+            thrown = { error };
+            throw error;
+          }
+        },
+      });
+      this.#isCommitting = false;
+      if (!result.ok && !(result.error instanceof LockLostError)) throw result.error;
+      this.#end(undefined, result.ok ? 'committed' : 'lost');
+    } catch (error) {
+      this.#isCommitting = false;
+      const isOfStore = thrown === undefined && error instanceof ProviderError && error.retryable;
+      if (!isOfStore) throw error;
+      this.#end(undefined, 'unknown');
+    }
+  }
+
   #completed(output: unknown): StepMessage {
+    try {
+      return this.#toCompleted(output);
+    } catch (error) {
+      return this.#failed({ ...toFailure(error), nonRetryable: true });
+    }
+  }
+
+  /** Throws an error that is not retryable if the result cannot be stored. */
+  #toCompleted(output: unknown): StepMessage {
     const what = `The result of step ${JSON.stringify(this.name)}`;
     try {
       const payload = encodePayload(output, what, this.#params.options.payloadLimitBytes);
       return { kind: 'stepCompleted', ...this.#answer(), payload };
     } catch (error) {
-      return this.#failed({ ...toFailure(error), nonRetryable: true });
+      throw Object.assign(error as Error, { nonRetryable: true });
     }
   }
 
@@ -202,7 +271,7 @@ export class StepRun implements StepContext {
 
   // JavaScript cannot be stopped from outside: free the slot and ignore the result.
   #leak(): void {
-    if (this.#ended) return;
+    if (this.#ended || this.#isCommitting) return;
     const { options, leaked } = this.#params;
     const { instanceId } = this.#instance;
     this.#isLeaked = true;
@@ -257,17 +326,18 @@ export class StepRun implements StepContext {
     }
   }
 
-  #end(message: StepMessage | undefined): void {
+  #end(message: StepMessage | undefined, transacted?: StepTransactionEnd): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#clearTimers();
     const span = this.#span;
     if (span !== undefined) {
       const failure = message !== undefined && 'failure' in message ? message.failure : undefined;
-      const outcome = message === undefined ? 'canceled' : outcomes[message.kind];
+      const ended = transacted === 'committed' ? 'completed' : 'canceled';
+      const outcome = message === undefined ? ended : outcomes[message.kind];
       reportSafely(this.#params.options.logger, () => span.end(outcome, failure));
     }
-    this.#params.onEnd(this, message);
+    this.#params.onEnd(this, message, transacted);
   }
 }
 

@@ -7,13 +7,21 @@ import {
   type TerminalEvent,
   type TimerCreated,
 } from '../../model/event.ts';
-import { encodeMessage, stepGuardOperation, type Message } from '../../model/message.ts';
+import type { Failure } from '../../model/failures/failure.ts';
+import {
+  encodeMessage,
+  stepGuardOperation,
+  type Message,
+  type UpdateMessage,
+} from '../../model/message.ts';
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { encodeChunkSource } from '../../model/values/chunk-source.ts';
+import type { CarriedSettings } from '../../model/start-settings.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
-import { toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
+import { toAwakeable, toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
+import type { NewAwakeable, UpdateReply } from '../../providers/contract/updates.ts';
 import type {
   ActivityCancel,
   ChildCancel,
@@ -43,10 +51,18 @@ export interface TurnEffectsParams {
   readonly events: readonly HistoryEvent[];
   /** The time of the turn by the store's clock. Absent if it is only an estimate. */
   readonly storeNowMs?: number | undefined;
+  /** The settings of the run, which its work and its next execution get. */
+  readonly carried?: CarriedSettings | undefined;
   /** Number of buffered external events, if it changed. */
   readonly bufferedEvents?: number | undefined;
   /** Whether to add or withdraw the timer that an instance has while its steps run. */
   readonly stepGuard?: 'add' | 'withdraw' | undefined;
+  /** Replies to updates that were not accepted. */
+  readonly rejections?: readonly { readonly key: string; readonly failure: Failure }[] | undefined;
+  /** Updates for the next execution. */
+  readonly carriedUpdates?: readonly UpdateMessage[] | undefined;
+  /** Whether an execution that created awakeables continues as new. */
+  readonly closesAwakeables?: boolean | undefined;
   /** Returns the lease of a work item that this process claims, or `undefined` to queue it. */
   readonly claimMs: (activity: string) => number | undefined;
   /** Name of the worker that claims the items. */
@@ -66,6 +82,9 @@ interface Effects {
   customStatus: string | null | undefined;
   tags: RecordedTagChanges | undefined;
   chunks: string[] | undefined;
+  /** Absent until the first one: most turns have none. */
+  awakeables: NewAwakeable[] | undefined;
+  replies: UpdateReply[] | undefined;
   state: Map<string, Payload | null> | undefined;
   terminal: TerminalEvent | undefined;
 }
@@ -76,7 +95,9 @@ export function toTurn(params: TurnEffectsParams): Turn {
   const { terminal } = effects;
   // The end of an execution cancels its pending work, so do not insert the work of this turn.
   const over = terminal !== undefined;
-  const { activityCancels, childCancels, timerWithdrawals } = toWithdrawals(effects.withdrawn);
+  const { activityCancels, childCancels, timerWithdrawals, withdrawnAwakeables } = toWithdrawals(
+    effects.withdrawn,
+  );
   if (params.stepGuard === 'add') effects.timers.push(stepGuard);
   if (params.stepGuard === 'withdraw') timerWithdrawals.push(stepGuardOperation);
   // Assigned below: spreading optional fields here takes longer than the rest.
@@ -93,7 +114,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
     childCancels,
     timerWithdrawals,
     cleanupMs: params.cleanupMs,
-    outcome: toOutcome(params.subject, terminal),
+    outcome: toOutcome(params, terminal),
   };
   if (effects.customStatus !== undefined) turn.customStatus = effects.customStatus;
   if (effects.tags !== undefined) turn.tags = effects.tags;
@@ -104,6 +125,22 @@ export function toTurn(params: TurnEffectsParams): Turn {
   }
   if (effects.state !== undefined) turn.state = toStateChanges(effects.state);
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
+  if (params.carriedUpdates !== undefined) {
+    const { instanceId } = params.subject;
+    const carried = params.carriedUpdates.map((update) => ({
+      instanceId,
+      message: encodeMessage(update),
+    }));
+    turn.messages = [...turn.messages, ...carried];
+  }
+  if (effects.replies !== undefined || params.rejections !== undefined) {
+    turn.updateReplies = [...(effects.replies ?? []), ...(params.rejections ?? []).map(toRejected)];
+  }
+  const closes = params.closesAwakeables === true;
+  if (effects.awakeables !== undefined || closes || withdrawnAwakeables.length > 0) {
+    const created = over ? [] : (effects.awakeables ?? []);
+    turn.awakeables = { created, withdrawn: withdrawnAwakeables, closes };
+  }
   return turn;
 }
 
@@ -123,6 +160,8 @@ function collect(params: TurnEffectsParams): Effects {
     customStatus: undefined,
     tags: undefined,
     chunks: undefined,
+    awakeables: undefined,
+    replies: undefined,
     state: undefined,
     terminal: undefined,
   };
@@ -142,6 +181,7 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
           claimMs: params.claimMs(event.name),
           worker: params.worker,
           trace: traceOf(params.subject),
+          carried: params.carried,
         }),
       );
       break;
@@ -156,10 +196,10 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     }
     case 'childScheduled':
       if (neverNeeded(effects, event)) break;
-      effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
+      effects.children.push(toChild(params.subject, event, inherited(params)));
       break;
     case 'detachedStarted':
-      effects.children.push(toChild(params.subject, event, traceOf(params.subject)));
+      effects.children.push(toChild(params.subject, event, inherited(params)));
       break;
     case 'customStatusSet':
       effects.customStatus = event.payload;
@@ -167,6 +207,21 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     case 'chunkEmitted':
       (effects.chunks ??= []).push(event.payload ?? 'null');
       break;
+    case 'awakeableCreated':
+      if (effects.withdrawn.delete(event.operation)) break;
+      (effects.awakeables ??= []).push(toAwakeable(event));
+      break;
+    case 'updateCompleted': {
+      const { key, payload } = event;
+      (effects.replies ??= []).push({ key, outcome: 'completed', payload, failure: null });
+      break;
+    }
+    case 'updateFailed': {
+      const { key } = event;
+      const failure = JSON.stringify(event.failure);
+      (effects.replies ??= []).push({ key, outcome: 'failed', payload: null, failure });
+      break;
+    }
     case 'stateSet':
       effects.state ??= new Map();
       // In the order of the last changes.
@@ -185,6 +240,20 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
     default:
       break;
   }
+}
+
+function inherited({ subject, carried }: TurnEffectsParams) {
+  return { trace: traceOf(subject), carried };
+}
+
+function toRejected({
+  key,
+  failure,
+}: {
+  readonly key: string;
+  readonly failure: Failure;
+}): UpdateReply {
+  return { key, outcome: 'rejected', payload: null, failure: JSON.stringify(failure) };
 }
 
 function toStateChanges(state: ReadonlyMap<string, Payload | null>): readonly StateChange[] {
@@ -221,15 +290,17 @@ function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   const activityCancels: ActivityCancel[] = [];
   const childCancels: ChildCancel[] = [];
   const timerWithdrawals: number[] = [];
+  const withdrawnAwakeables: number[] = [];
   for (const { target, targetKind, trigger, reason, childId, abandoned } of withdrawn.values()) {
     if (abandoned === true) continue;
     if (targetKind === 'activity') activityCancels.push({ operation: target, reason, trigger });
     // A step between two attempts has a timer.
     if (targetKind === 'timer' || targetKind === 'step') timerWithdrawals.push(target);
+    if (targetKind === 'awakeable') withdrawnAwakeables.push(target);
     if (targetKind === 'child' && childId !== undefined)
       childCancels.push({ instanceId: childId, reason });
   }
-  return { activityCancels, childCancels, timerWithdrawals };
+  return { activityCancels, childCancels, timerWithdrawals, withdrawnAwakeables };
 }
 
 /** Returns the message with the child's outcome. None without a waiting parent, or if the child continues as new. */
@@ -253,7 +324,10 @@ function toParent(parent: ParentRef, reply: Message): OutgoingMessage {
   return { instanceId: parent.instanceId, message: encodeMessage(reply) };
 }
 
-function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): TurnOutcome {
+function toOutcome(
+  { subject, carried: settings }: TurnEffectsParams,
+  terminal: TerminalEvent | undefined,
+): TurnOutcome {
   switch (terminal?.kind) {
     case undefined:
       return { status: 'running' };
@@ -278,6 +352,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
         ...(carried !== undefined && { carried }),
         ...(cancel !== undefined && { cancel }),
         ...(tags !== undefined && { tags }),
+        ...settings,
         ...(state !== undefined && { state }),
       };
       return { status: 'continuedAsNew', version, start: encodeMessage(start) };

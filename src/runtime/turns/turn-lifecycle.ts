@@ -69,8 +69,12 @@ export class TurnLifecycle {
       events: result.events,
       storeNowMs:
         time.path === 'slow' || provider.clockIsEstimate !== true ? time.nowMs : undefined,
+      carried: result.carried,
       bufferedEvents: result.bufferedEvents,
       stepGuard: guardOf(instance, result),
+      rejections: result.rejections,
+      carriedUpdates: result.carriedUpdates,
+      closesAwakeables: result.closesAwakeables,
       cleanupMs: options.cleanupTimeoutMs,
       streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
@@ -124,8 +128,7 @@ export class TurnLifecycle {
     if (turn.outcome.status !== 'running') cache.evict(instance);
     else if (options.warmCacheBytes === 0) {
       if (commit.kept !== true) cache.evict(instance);
-    }
-    else if (!instance.isEvicted && !(commit.kept === true && turn.timers.length === 0))
+    } else if (!instance.isEvicted && !(commit.kept === true && turn.timers.length === 0))
       this.#keep(instance, turn);
     this.#startClaimed(instance, turn, commit);
   }
@@ -136,7 +139,8 @@ export class TurnLifecycle {
     // A store with its own clock may reject a timer that is due by ours.
     if (instance.isEvicted || !options.fastPaths || provider.clockIsEstimate === true) return;
     for (const { operation, fireAt, delayMs } of set) {
-      if (delayMs === undefined && instance.timers.has(operation)) timers.add(instance, operation, Math.ceil(fireAt));
+      if (delayMs === undefined && instance.timers.has(operation))
+        timers.add(instance, operation, Math.ceil(fireAt));
     }
   }
 

@@ -52,10 +52,11 @@ export function traceTurn(
   telemetry.ended({ ...ended, startedAt: Math.min(startedAt, endedAt), endedAt });
 }
 
-/** The contexts of the callers who raised these events. */
+/** The contexts of the callers who raised these events and sent these updates. */
 export function causesOf(messages: readonly Message[]): readonly TraceContext[] {
   return messages.flatMap((message) => {
-    const trace = message.kind === 'eventRaised' ? toTrace(message.trace) : undefined;
+    const isTraced = message.kind === 'eventRaised' || message.kind === 'update';
+    const trace = isTraced ? toTrace(message.trace) : undefined;
     return trace === undefined ? [] : [trace];
   });
 }

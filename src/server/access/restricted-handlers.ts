@@ -119,6 +119,18 @@ export const restrictedHandlers: Handlers<Routes> = {
     return hideDefinitionName(call.caller, call.body.id, handlers.forkInstance(call, context));
   },
 
+  updateInstance: forInstance('updateInstance'),
+  async waitForUpdates(call, context) {
+    const ids = [...new Set(call.body.updates.map(({ id }) => id))];
+    const hidden = new Set(await hiddenIds(ids, call.caller, context));
+    const missing = call.body.updates.filter(({ id }) => hidden.has(id));
+    if (missing.length === 0) return handlers.waitForUpdates(call, context);
+    return { results: missing.map(({ id, key }) => ({ ...toMissing(id), key })) };
+  },
+  // The token is the right.
+  resolveAwakeable: handlers.resolveAwakeable,
+  rejectAwakeable: handlers.rejectAwakeable,
+
   pauseInstance: forInstance('pauseInstance'),
   resumeInstance: forInstance('resumeInstance'),
   async listPausedDefinitions(call, context) {

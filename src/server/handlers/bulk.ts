@@ -31,7 +31,7 @@ export const bulkHandlers: Handlers<typeof bulkRoutes> = {
   },
   bulkRaiseEvent(call, context) {
     const { name, payload } = call.body;
-    const event = readEventCall(name, payload, context.payloadLimitBytes);
+    const event = readEventCall(name, payload, undefined, context.payloadLimitBytes);
     return run({ kind: 'raiseEvent', ...event }, call, context);
   },
   bulkDelete(call, context) {

@@ -5,6 +5,7 @@ import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import type { Handlers } from '../server-context.ts';
 import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
+import { toStartOptions } from './start-options.ts';
 import { toFlowRunResponse, toStepResponse } from './serializers.ts';
 
 export const flowHandlers: Handlers<typeof flowRoutes> = {
@@ -16,7 +17,7 @@ export const flowHandlers: Handlers<typeof flowRoutes> = {
     const flow = flows.get(params.name);
     if (flow === undefined) throw unknownFlow(params.name);
     const { input, ...options } = body;
-    return { id: (await client.runFlow(flow, input, options)).id };
+    return { id: (await client.runFlow(flow, input, toStartOptions(options))).id };
   },
   async getFlowRun({ params }, { client, showStacks }) {
     const run = await readFlowRun(client, params.id);

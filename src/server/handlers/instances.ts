@@ -5,6 +5,7 @@ import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import { HttpError, toWireError } from '../http/errors.ts';
+import { toStartOptions } from './start-options.ts';
 import { firstSettled, pageByBytes } from './long-poll.ts';
 import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
@@ -19,8 +20,8 @@ import {
 
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
-    const { name, input, id, version, tags } = body;
-    const handle = await client.start(name, input, { id, version, tags });
+    const { name, input, ...options } = body;
+    const handle = await client.start(name, input, toStartOptions(options));
     return { id: handle.id };
   },
   async listInstances({ query }, { client, showStacks }) {
@@ -79,7 +80,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     };
   },
   async raiseEvent({ params, body }, { client }) {
-    await client.raiseEvent(params.id, body.name, body.payload);
+    const { name, payload, key } = body;
+    await client.raiseEvent(params.id, name, payload, { key });
     return {};
   },
   async getInstanceTree({ params }, { client }) {

@@ -6,8 +6,9 @@ import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { toTrace } from '../../model/trace-context.ts';
-import { checkTags } from '../../model/values/tags.ts';
-import { decodePayload, encodePayload } from '../../model/values/payload.ts';
+import { readStartSettings } from '../../model/start-settings.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
+import { encodePayload } from '../../model/values/payload.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
 import type { JobKey } from '../../providers/contract/sessions.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from '../access/allowed-definitions.ts';
@@ -225,7 +226,7 @@ function toRequest(
   { payloadLimitBytes, nowMs }: { readonly payloadLimitBytes: number; readonly nowMs: number },
 ): JobRequest {
   const { kind, version, input, disposable = false } = job;
-  const tags = checkTags(job.tags);
+  const settings = kind === 'task' ? {} : readStartSettings(job);
   const trace = toTrace({ traceparent: job.traceparent, tracestate: job.tracestate, at: nowMs });
   const name = checkName(job.name, `${kind === 'task' ? 'Task' : 'Orchestration'} name`);
   return {
@@ -237,7 +238,7 @@ function toRequest(
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
     task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
-    ...(tags !== undefined && { tags }),
+    ...settings,
     ...(trace !== undefined && { trace }),
   };
 }
@@ -245,10 +246,11 @@ function toRequest(
 function toTaskOptions({
   delayMs,
   expiresInMs,
+  timeoutMs,
   onFail = false,
   ...rest
 }: NonNullable<z.output<typeof newJob>['task']>): JobRequest['task'] {
-  const options = { ...rest, delay: delayMs, expiresIn: expiresInMs };
+  const options = { ...rest, delay: delayMs, expiresIn: expiresInMs, timeout: timeoutMs };
   const { id: _, ...chosen } = readRunTaskOptions(options, { defaults: { onFail } });
   return chosen;
 }
@@ -283,13 +285,13 @@ function toReplyResponse(reply: JobReply, showStacks: boolean) {
   if (reply.kind === 'error') {
     return { kind: 'error' as const, error: toWireError(reply.error, showStacks) };
   }
-  const output = decodePayload(reply.output);
+  const output = readPayload(reply.output);
   return { kind: 'completed' as const, ...(output !== undefined && { output }) };
 }
 
 function toChunksResponse({ chunks, over }: ChunkPage) {
   return {
-    chunks: chunks.map(({ seq, payload }) => ({ seq, value: decodePayload(payload) })),
+    chunks: chunks.map(({ seq, payload }) => ({ seq, value: readPayload(payload) })),
     over,
   };
 }

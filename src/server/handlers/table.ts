@@ -12,6 +12,7 @@ import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
 import { seriesHandlers } from './series.ts';
 import { workerHandlers } from './workers.ts';
+import { updateHandlers } from './updates.ts';
 import { stateHandlers } from './state.ts';
 import { viewHandlers } from './views.ts';
 
@@ -20,6 +21,7 @@ export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
   ...bulkHandlers,
   ...pauseHandlers,
+  ...updateHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,

@@ -97,6 +97,6 @@ export class Admission {
   }
 }
 
-function isLimited({ urgent, role }: RouteShape): boolean {
-  return urgent !== true && role !== 'public';
+function isLimited({ urgent, role, isLimited: isPublicLimited }: RouteShape): boolean {
+  return urgent !== true && (role !== 'public' || isPublicLimited === true);
 }

@@ -21,6 +21,31 @@ export const json = z.unknown().meta({ description: 'Any JSON value.' });
 export const tags = z.record(z.string().min(1).max(64), z.string().min(1).max(256));
 export const headers = z.record(z.string().max(256), z.string().max(65_536));
 
+/** The settings that every start has. */
+export const startSettings = {
+  delay: duration.optional(),
+  runAt: time.optional(),
+  timeout: duration.optional().meta({
+    description: 'How long the run may take from when it may start. Then it is canceled.',
+  }),
+  headers: headers.optional(),
+  tags: tags.optional(),
+  priority: z.number().optional(),
+};
+/** An event with the key that deduplicates it. */
+export const eventBody = z.strictObject({
+  name,
+  payload: json.optional(),
+  key: id.optional().meta({ description: 'A repeated key is one event.' }),
+});
+/** The options of a start that decide what happens if its instance exists. */
+export const startIdentity = {
+  dedupeKey: id.optional(),
+  event: eventBody.optional(),
+  onConflict: z.enum(['reject', 'useExisting', 'terminateExisting']).optional(),
+  replaceKey: name.optional(),
+};
+
 export const status: z.ZodType<InstanceStatus> = z
   .enum(instanceStatuses as readonly [InstanceStatus])
   .meta({ id: 'Status', description: 'Status of an instance.' });

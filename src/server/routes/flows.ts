@@ -1,7 +1,20 @@
 import { z } from 'zod';
 import type { FlowGraphNode, FlowRunGraph } from '../../flows/reading/flow-graph.ts';
 import type { FlowItemPage, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
-import { byId, done, id, json, limit, time, name, status, version, integer } from './fields.ts';
+import {
+  byId,
+  done,
+  id,
+  json,
+  limit,
+  time,
+  name,
+  startIdentity,
+  startSettings,
+  status,
+  version,
+  integer,
+} from './fields.ts';
 import { blockedInfo, failure } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
@@ -142,7 +155,8 @@ export const flowRoutes = {
       input: json.optional(),
       id: id.optional(),
       version: version.optional(),
-      priority: z.number().optional(),
+      ...startSettings,
+      ...startIdentity,
     }),
     response: z.strictObject({ id: z.string() }),
   }),

@@ -11,6 +11,7 @@ import {
   time,
   name,
   reason,
+  startSettings,
   tags,
   version,
 } from './fields.ts';
@@ -38,7 +39,7 @@ export const newJob = z.strictObject({
   kind: z.enum(['orchestration', 'task']),
   name,
   version: version.optional(),
-  tags: tags.optional(),
+  ...startSettings,
   input: json.optional(),
   disposable: z.boolean().optional().meta({
     description: 'Whether the definition has a hook for results that the caller gave up.',
@@ -55,6 +56,7 @@ export const newJob = z.strictObject({
       expiresInMs: ms.optional(),
       expiresAt: time.optional(),
       dedupeKey: id.optional(),
+      timeoutMs: ms.optional(),
       headers: headers.optional(),
       tags: tags.optional(),
       onFail: z.boolean().optional(),

@@ -48,6 +48,9 @@ export const cancelFields = {
   reason: z.string(),
   actor: z.string().nullable(),
   requestedAt: time,
+  trigger: z.literal('timeout').exactOptional().meta({
+    description: 'Set if the timeout of the instance has passed. Absent: a request.',
+  }),
 };
 
 const cancelRequest: z.ZodType<CancelRequest> = z.strictObject(cancelFields);

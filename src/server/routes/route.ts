@@ -23,6 +23,8 @@ export interface RouteShape {
   readonly response?: z.ZodType;
   /** Format of the response. Default: `json`. */
   readonly as?: 'json' | 'text' | 'events';
+  /** Of a `public` route: the limits apply, by the address of the caller. */
+  readonly isLimited?: true;
   /** Stops work or renews a lease: bypasses queues and rate limits. Its small body has a separate budget. */
   readonly urgent?: true;
   /** The JSON has no size limit: it is streamed, and counts as a stream. */

@@ -11,7 +11,6 @@ import {
   byName,
   done,
   duration,
-  headers,
   id,
   integer,
   json,
@@ -19,9 +18,9 @@ import {
   name,
   reason,
   status,
-  tags,
   time,
   version,
+  startSettings,
 } from './fields.ts';
 import { failureSummary } from './response-schemas.ts';
 import { route } from './route.ts';
@@ -111,6 +110,9 @@ const backfilled: z.ZodType<BackfillResult> = z.strictObject({
   nextFrom: time.exactOptional(),
 });
 
+// A tick starts at its own time.
+const { delay: _, runAt: __, ...tickSettings } = startSettings;
+
 const newSchedule = z.union([
   z.strictObject({
     ...timing,
@@ -120,11 +122,9 @@ const newSchedule = z.union([
     onFail: z.boolean().optional(),
     options: z
       .strictObject({
-        priority: z.number().optional(),
+        ...tickSettings,
         expiresIn: duration.optional(),
         dedupeKey: id.optional(),
-        headers: headers.optional(),
-        tags: tags.optional(),
       })
       .optional(),
   }),
@@ -133,7 +133,7 @@ const newSchedule = z.union([
     ...audited,
     orchestration: name,
     input: json.optional(),
-    options: z.strictObject({ version: version.optional(), tags: tags.optional() }).optional(),
+    options: z.strictObject({ version: version.optional(), ...tickSettings }).optional(),
   }),
 ]);
 

@@ -11,6 +11,7 @@ import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
 import { seriesRoutes } from './series.ts';
 import { workerRoutes } from './workers.ts';
+import { updateRoutes } from './updates.ts';
 import { stateRoutes } from './state.ts';
 import { viewRoutes } from './views.ts';
 
@@ -19,6 +20,7 @@ export const routes = {
   ...instanceRoutes,
   ...bulkRoutes,
   ...pauseRoutes,
+  ...updateRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,

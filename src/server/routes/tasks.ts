@@ -1,17 +1,13 @@
 import { z } from 'zod';
-import { duration, headers, id, json, time, name, tags } from './fields.ts';
+import { duration, id, json, startSettings, time, name } from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
 const taskRunFields = {
-  priority: z.number().optional(),
-  delay: duration.optional(),
-  runAt: time.optional(),
+  ...startSettings,
   expiresIn: duration.optional(),
   expiresAt: time.optional(),
   dedupeKey: id.optional(),
-  headers: headers.optional(),
-  tags: tags.optional(),
   onFail: z
     .boolean()
     .optional()

@@ -28,6 +28,7 @@ const timeline: z.ZodType<Timeline> = z
           'event',
           'child',
           'detached',
+          'awakeable',
           'status',
           'state',
         ]),

@@ -78,6 +78,8 @@ const wait: z.ZodType<Wait> = z
       text,
     }),
     z.strictObject({ kind: z.literal('detached'), operation, name: text, id: z.string() }),
+    z.strictObject({ kind: z.literal('awakeable'), operation }),
+    z.strictObject({ kind: z.literal('update'), name: z.string(), key: z.string() }),
     z.strictObject({
       ...cancelFields,
       kind: z.literal('cancel'),

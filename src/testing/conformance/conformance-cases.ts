@@ -24,7 +24,10 @@ import { expiries } from './cases/tasks/expiries.ts';
 import { fencing } from './cases/queues/fencing.ts';
 import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
+import { starting } from './cases/instances/starting.ts';
+import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
+import { awakeables, updates } from './cases/instances/updates.ts';
 import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
@@ -72,6 +75,7 @@ import { instancePauses } from './cases/pausing/instance-pauses.ts';
 import { treePauses } from './cases/pausing/tree-pauses.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
+import { transactions } from './cases/queues/transactions.ts';
 import { turnAcks } from './cases/instances/turn-acks.ts';
 import { turnsUnderWay } from './cases/instances/turns-under-way.ts';
 import { unclaimedWork } from './cases/queues/unclaimed-work.ts';
@@ -101,6 +105,7 @@ export const capabilities: readonly Capability[] = [
   stateCases,
   terminal,
   workAcks,
+  transactions,
   retries,
   renewals,
   activityCancels,
@@ -136,6 +141,10 @@ export const capabilities: readonly Capability[] = [
   filters,
   waits,
   headersCases,
+  starting,
+  timeouts,
+  updates,
+  awakeables,
   hints,
   reads,
   lists,

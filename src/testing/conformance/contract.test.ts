@@ -17,9 +17,17 @@ const files = [
   'schedules.ts',
   'sessions.ts',
   'streams.ts',
+  'updates.ts',
 ];
 // Files with few methods.
-const smallFiles = ['unclaimed-work.ts', 'state.ts', 'inspection.ts', 'views.ts', 'series.ts'];
+const smallFiles = [
+  'transactional.ts',
+  'unclaimed-work.ts',
+  'state.ts',
+  'inspection.ts',
+  'views.ts',
+  'series.ts',
+];
 
 interface Clause {
   readonly file: string;

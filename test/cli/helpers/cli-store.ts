@@ -28,7 +28,13 @@ export const hello = orchestration('hello', async (ctx, input: unknown) => ctx.c
 /** Fails in an activity. */
 export const failing = orchestration('failing', async (ctx) => ctx.call(fail, undefined));
 /** Waits for the event `go`. */
-export const waiting = orchestration('waiting', async (ctx) => ctx.waitFor(go));
+export const waiting = orchestration('waiting', async (ctx) => {
+  ctx.onUpdate('add', {
+    validate: (value) => typeof value === 'number' || 'not a number',
+    handle: (value) => Number(value) + 1,
+  });
+  return ctx.waitFor(go);
+});
 /** Has a child that waits. */
 export const parent = orchestration('parent', async (ctx) =>
   ctx.child(waiting, undefined, { id: `${ctx.instanceId}-child` }),

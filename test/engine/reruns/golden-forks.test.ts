@@ -68,6 +68,7 @@ function toMessage(event: IncomingEvent): Message {
   const { at: _, ...fields } = event;
   if (fields.kind === 'eventReceived') return { ...fields, kind: 'eventRaised' };
   if (fields.kind === 'cancelRequested') return { ...fields, kind: 'cancel' };
+  if (fields.kind === 'updateAccepted') return { ...fields, kind: 'update' };
   return { ...fields, executionId: 1 };
 }
 

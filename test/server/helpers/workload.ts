@@ -13,6 +13,17 @@ const counts = orchestration('counts', (ctx, left: number) =>
 const fails = orchestration('fails', () => {
   throw new Error('It went wrong.', { cause: new Error('the cause') });
 });
+const updated = orchestration('updated', async (ctx) => {
+  ctx.onUpdate('add', { handle: (value) => Number(value) + 1 });
+  ctx.onUpdate('hold', { handle: () => ctx.waitFor('go') });
+  await ctx.waitFor(approved);
+});
+const woken = orchestration('woken', async (ctx) => {
+  const both = [ctx.awakeable(), ctx.awakeable()] as const;
+  ctx.setCustomStatus(both.map(({ token }) => token));
+  const describe = (error: { readonly code: string }) => error.code;
+  return [await both[0].promise.catch(describe), await both[1].promise.catch(describe)];
+});
 const double = task('double', async (_ctx, n: number) => n * 2);
 const endless = task(
   'endless',
@@ -38,7 +49,7 @@ export const review = flow('review')
 
 /** One definition of each kind that a server can run. */
 export const workload = {
-  orchestrations: [hello, waits, parent, counts, fails],
+  orchestrations: [hello, waits, parent, counts, fails, updated, woken],
   activities: [greet],
   tasks: [double, endless, emits],
   flows: [review],

@@ -57,7 +57,7 @@ function writeInstance(output: Output, info: InstanceInfo, why: string | undefin
     ['dedupe key', task?.dedupeKey],
     ['blocked', blocked && `${blocked.reason} (${formatAge(blocked.at, nowMs)})`],
     ['paused', paused && withActor(paused.reason ?? 'paused', paused.actor)],
-    ['cancel', cancel && withActor(cancel.reason, cancel.actor)],
+    [cancel?.trigger ?? 'cancel', cancel && withActor(cancel.reason, cancel.actor)],
     ['terminated', terminated && withActor(terminated.reason, terminated.actor)],
     ['leaked', info.leaked === undefined ? undefined : `${info.leaked} handlers`],
     ['input', payload(info.input)],

@@ -9,7 +9,7 @@ export async function run(call: Call): Promise<ExitCode> {
   const [id = '', name = '', text] = call.operands;
   const payload = text === undefined ? undefined : await readJson(text, '<payload>', terminal);
   const { client } = await call.open();
-  await client.raiseEvent(id, name, payload);
+  await client.raiseEvent(id, name, payload, { key: call.options.text('key') });
   if (json) writeJson(terminal.stdout, { id, event: name });
   else terminal.stdout.write(`${clean(id)}  event ${clean(name)} sent\n`);
   return 0;

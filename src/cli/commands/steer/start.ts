@@ -1,3 +1,4 @@
+import type { OnConflict } from '../../../client/starting/start-request.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { readTags } from '../../filter-options.ts';
@@ -8,7 +9,18 @@ import { writeJson } from '../../text/json.ts';
 import { idArgument } from '../../text/shell-line.ts';
 import { waitForResult } from '../look/result.ts';
 
-const onlyTasks = ['priority', 'delay', 'expires-in', 'dedupe-key'] as const;
+const onlyTasks = ['expires-in'] as const;
+
+function readHeaders(given: readonly string[]): Record<string, string> | undefined {
+  if (given.length === 0) return undefined;
+  return Object.fromEntries(
+    given.map((one) => {
+      const [name = '', ...value] = one.split('=');
+      if (value.length === 0) throw usage(`Invalid --header ${one}: use name=value.`);
+      return [name, value.join('=')];
+    }),
+  );
+}
 
 /** Starts an orchestration, or runs a task. */
 export async function run(call: Call): Promise<ExitCode> {
@@ -20,19 +32,29 @@ export async function run(call: Call): Promise<ExitCode> {
   if (isTask && options.has('definition-version')) {
     throw usage('--definition-version is for orchestrations: tasks have no versions.');
   }
+  if (isTask && options.has('on-conflict')) throw usage('--on-conflict is for orchestrations.');
   if (!options.flag('wait') && options.has('timeout')) throw usage('--timeout needs --wait.');
   const input = text === undefined ? undefined : await readJson(text, '<input>', terminal);
-  const shared = { id: options.text('id'), tags: readTags(options.list('tag')) };
+  const shared = {
+    id: options.text('id'),
+    tags: readTags(options.list('tag')),
+    headers: readHeaders(options.list('header')),
+    priority: options.number('priority'),
+    delay: options.text('delay'),
+    timeout: options.text('run-timeout'),
+    dedupeKey: options.text('dedupe-key'),
+  };
   const { client } = await call.open();
   const started = isTask
     ? await client.runTask(name, input, {
         ...shared,
-        priority: options.number('priority'),
-        delay: options.text('delay'),
         expiresIn: options.text('expires-in'),
-        dedupeKey: options.text('dedupe-key'),
       })
-    : await client.start(name, input, { ...shared, version: options.text('definition-version') });
+    : await client.start(name, input, {
+        ...shared,
+        version: options.text('definition-version'),
+        onConflict: options.text('on-conflict') as OnConflict | undefined,
+      });
   const { id } = started;
   if (options.flag('wait')) {
     if (!json) terminal.stderr.write(`${idFor(terminal.stderr, id)}\n`);

@@ -24,9 +24,18 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} ${event.key}`;
     case 'tagsSet':
       return `#${event.operation} tags`;
+    case 'awakeableCreated':
+      return `#${event.operation} awakeable`;
+    case 'updateAccepted':
+      return `${event.name}, key ${event.key}`;
+    case 'updateCompleted':
+      return `key ${event.key}`;
+    case 'updateFailed':
+      return `key ${event.key}, ${event.failure.name}: ${event.failure.message}`;
     case 'timerFired':
     case 'childCompleted':
     case 'detachedConfirmed':
+    case 'awakeableResolved':
       return `#${event.operation}`;
     case 'activityCompleted':
       return `#${event.operation}${event.worker === undefined ? '' : ` on ${event.worker}`}`;
@@ -41,6 +50,7 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} ${event.failure.name}: ${event.failure.message}${event.worker === undefined ? '' : `, on ${event.worker}`}`;
     case 'childFailed':
     case 'detachedFailed':
+    case 'awakeableRejected':
       return `#${event.operation} ${event.failure.name}: ${event.failure.message}`;
     case 'activityCanceled':
     case 'childCanceled':
@@ -91,6 +101,9 @@ const commandKinds: Readonly<Record<string, string>> = {
   tagsSet: 'tags',
   stepCompleted: 'run',
   patchMarked: 'patch',
+  awakeableCreated: 'awakeable',
+  updateCompleted: 'reply',
+  updateFailed: 'reply',
   operationWithdrawn: 'withdraw',
 };
 
@@ -103,5 +116,7 @@ export function commandName(event: HistoryEvent): string {
   if (event.kind === 'chunkEmitted') return 'emit';
   if (event.kind === 'stateSet') return event.key;
   if (event.kind === 'tagsSet') return 'setTags';
+  if (event.kind === 'awakeableCreated') return 'awakeable';
+  if ('key' in event) return event.key;
   return event.kind === 'operationWithdrawn' ? `#${event.target}` : event.kind;
 }

@@ -1,4 +1,5 @@
 import type { StoredMessage } from '../../../model/message.ts';
+import { startsAt, type StartTimes } from '../../rules/deadlines.ts';
 import { strings, keys, one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
@@ -198,6 +199,8 @@ export class Changes {
   readonly pauses: NewPause[] = [];
   /** Paused instances that end or are asked to stop. */
   readonly liftedPauses: number[] = [];
+  /** New instances that may not start yet. */
+  readonly delayed: { readonly instanceKey: number; readonly runAt: number }[] = [];
   readonly tasks = new TaskChanges();
   readonly #touched = new Map<number, { definitionKey: number; visibleAt: number }>();
   readonly #released = new Map<number, { definitionKey: number; isPaused: boolean }>();
@@ -210,10 +213,23 @@ export class Changes {
     { effects, now }: Scope,
     { instanceKey, definitionKey }: Pick<InstanceRow, 'instanceKey' | 'definitionKey'>,
     message: StoredMessage,
+    visibleAt = now,
   ): void {
-    this.messages.push({ instanceKey, visibleAt: now, message });
-    this.#touched.set(instanceKey, { definitionKey, visibleAt: now });
-    effects.due('orchestrations', now);
+    this.messages.push({ instanceKey, visibleAt, message });
+    const earliest = Math.min(this.#touched.get(instanceKey)?.visibleAt ?? visibleAt, visibleAt);
+    this.#touched.set(instanceKey, { definitionKey, visibleAt: earliest });
+    effects.due('orchestrations', visibleAt);
+  }
+
+  /** Sends the start message of a new instance, visible from when it may start. */
+  start(
+    scope: Scope,
+    instance: Pick<InstanceRow, 'instanceKey' | 'definitionKey'>,
+    { start, ...times }: StartTimes & { readonly start: StoredMessage },
+  ): void {
+    const runAt = startsAt(times, scope.now);
+    if (runAt > scope.now) this.delayed.push({ instanceKey: instance.instanceKey, runAt });
+    this.send(scope, instance, start, runAt);
   }
 
   /** Whether the batch sends a message to an instance. */
@@ -266,6 +282,7 @@ export class Changes {
       messages.insertStarts(tx, starts),
       messages.deleteAll(tx, forgotten),
       locks.delete(tx, forgotten),
+      instances.setRunAt(tx, this.delayed),
       instances.commitTurns(tx, this.turns, now),
       instances.continueAsNew(tx, this.continuations, now),
       stopRows.close(tx, this.closings, now),

@@ -17,9 +17,13 @@ import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { EventKeys } from '../tables/event-keys.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with the numbers of its rows. */
@@ -41,6 +45,8 @@ interface Row {
   readonly isJob: boolean;
   readonly isTagged: boolean;
   readonly hasStream: boolean;
+  readonly hasUpdates: boolean;
+  readonly hasAwakeables: boolean;
   readonly hasState: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
@@ -75,6 +81,10 @@ interface Parts {
   readonly tombstones: Tombstones;
   readonly instanceTags: InstanceTags;
   readonly streamRows: StreamRows;
+  readonly deadlines: InstanceDeadlines;
+  readonly eventKeys: EventKeys;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
   readonly instanceState: InstanceState;
 }
 
@@ -126,7 +136,10 @@ export class TreeDeletions {
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
     const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
-    const { instanceTags, instanceState, streamRows } = this.#parts;
+    const { instanceTags, deadlines, eventKeys } = this.#parts;
+    const { streamRows } = this.#parts;
+    const { updateRows, awakeableRows } = this.#parts;
+    const { instanceState } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -162,6 +175,13 @@ export class TreeDeletions {
         keysOf(rows.filter(({ hasStream }) => hasStream)),
         maxEventsPerCall,
       ),
+      deadlines.deleteOfInstances(tx, keysOf(rows)),
+      eventKeys.deleteOfInstances(tx, keysOf(rows)),
+      updateRows.deleteOfInstances(tx, keysOf(rows.filter(({ hasUpdates }) => hasUpdates))),
+      awakeableRows.deleteOfInstances(
+        tx,
+        keysOf(rows.filter(({ hasAwakeables }) => hasAwakeables)),
+      ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
@@ -179,6 +199,8 @@ export class TreeDeletions {
 function statements(schema: string) {
   const countOf = (table: string) =>
     `(SELECT count(*) FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key)`;
+  const hasAny = (table: string) =>
+    `(SELECT 1 FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key LIMIT 1) IS NOT NULL`;
   const deleteFrom = (name: string, table: string) =>
     prepare(
       name,
@@ -204,6 +226,7 @@ function statements(schema: string) {
           tags IS NOT NULL AS "isTagged",
           (SELECT 1 FROM ${schema}.streams AS stream
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
+          ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",

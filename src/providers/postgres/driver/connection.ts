@@ -205,12 +205,13 @@ export class Connections {
   #silent(client: pg.PoolClient): void {
     this.#silentSince = performance.now() - this.#answerTimeoutMs;
     client.connection.stream.destroy(silentError(this.#answerTimeoutMs));
-    this.#endBackend(Reflect.get(client, 'processID'));
+    this.endBackend(client);
     this.#onSilence();
   }
 
-  /** Ends a silent connection on the server. Behind a pooler its process id is unknown. */
-  #endBackend(pid: unknown): void {
+  /** Ends an abandoned connection on the server. Behind a pooler its process id is unknown. */
+  endBackend(client: pg.PoolClient): void {
+    const pid: unknown = Reflect.get(client, 'processID');
     if (!this.#prepare || typeof pid !== 'number') return;
     const statement = endBackend({ pid, olderThanMs: this.#answerTimeoutMs });
     // If this fails, the server ends the transaction after `idle_in_transaction_session_timeout`.
@@ -228,7 +229,8 @@ const endBackend = prepare(
       AND backend_start < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'`,
 );
 
-async function commit(operation: string, client: pg.PoolClient): Promise<void> {
+/** Sends COMMIT. Throws an error with `outcomeUnknown` if its response was lost. */
+export async function commit(operation: string, client: pg.PoolClient): Promise<void> {
   let command: string;
   try {
     ({ command } = await client.query('COMMIT'));
@@ -313,7 +315,7 @@ const leaseBound: ReadonlySet<string> = new Set([
 const checksPerTimeout = 4;
 
 /** Calls `onSilent` once a socket has sent and received nothing for `ms`. Returns a function that stops the watch. */
-function watchSilence(stream: Duplex, ms: number, onSilent: () => void): () => void {
+export function watchSilence(stream: Duplex, ms: number, onSilent: () => void): () => void {
   let lastTraffic = Number.NaN;
   let silentChecks = 0;
   let timer = setTimeout(check, ms / checksPerTimeout);

@@ -11,6 +11,10 @@ export interface PostgresOptions {
   readonly schema?: string;
   /** Maximum connections of this process, in addition to the one for LISTEN. Default: 10. */
   readonly poolSize?: number;
+  /** Maximum connections of this process for `ctx.transaction`, opened on demand. Default: 5. */
+  readonly transactionPoolSize?: number;
+  /** How long a closure of `ctx.transaction` may take, in milliseconds. Default: 30,000. */
+  readonly transactionTimeoutMs?: number;
   /** Run missing migrations on open. If `false`, opening an old schema throws. Default: `true`. */
   readonly migrate?: boolean;
   /** Receive change notifications by LISTEN, on a separate connection. If `false`, poll only. Default: `true`. */
@@ -52,6 +56,16 @@ export interface ConnectionSettings {
   readonly transactionSettings: readonly string[];
 }
 
+/** Settings of the connections for transactions of the application. */
+export interface ApplicationSettings extends Omit<ConnectionSettings, 'transactionSettings'> {
+  /** Default limit of a closure. */
+  readonly timeoutMs: number;
+  /** Resets the connection, and begins a transaction that the marker identifies. */
+  readonly begin: (marker: string) => string;
+  /** Statements to send before those of the store. */
+  readonly ackSettings: string;
+}
+
 /** Validated options with defaults. */
 export interface ResolvedOptions {
   /** For logs and errors, without secrets. */
@@ -64,6 +78,7 @@ export interface ResolvedOptions {
   readonly pollMs: number;
   readonly clock: Clock | undefined;
   readonly connection: ConnectionSettings;
+  readonly application: ApplicationSettings;
 }
 
 // Added to the statement timeout. If the server has not responded by then, it or the network is down.
@@ -104,6 +119,7 @@ export function resolveOptions(options: PostgresOptions): ResolvedOptions {
     pollMs,
     clock,
     connection,
+    application: resolveApplication(options, connection),
   };
 }
 
@@ -167,6 +183,42 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
           `SET LOCAL statement_timeout = ${statementTimeoutMs}`,
           `SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionTimeoutMs}`,
         ],
+  };
+}
+
+/** The application's own settings apply to its transactions, so the plan settings are only set for the store's statements. */
+function resolveApplication(
+  options: PostgresOptions,
+  connection: ConnectionSettings,
+): ApplicationSettings {
+  const {
+    url,
+    transactionPoolSize: poolSize = 5,
+    transactionTimeoutMs: timeoutMs = 30_000,
+  } = options;
+  const { statementTimeoutMs = 30_000 } = options;
+  for (const [name, value] of Object.entries({
+    transactionPoolSize: poolSize,
+    transactionTimeoutMs: timeoutMs,
+  })) {
+    check(Number.isSafeInteger(value) && value >= 1, name, 'an integer of at least 1');
+  }
+  const { options: _planSettings, ...client } = connection.client;
+  // A pooler resets a connection itself.
+  const reset = connection.prepare ? 'RESET ALL; RESET SESSION AUTHORIZATION; RESET ROLE; ' : '';
+  return {
+    ...connection,
+    client: { ...client, connectionString: url },
+    poolSize,
+    timeoutMs,
+    begin: (marker) =>
+      `${reset}BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL perdure.transaction = ${pg.escapeLiteral(marker)}`,
+    ackSettings: [
+      // The application may have changed its role for row-level security.
+      'RESET ROLE',
+      ...planSettings.map((setting) => `SET LOCAL ${setting}`),
+      `SET LOCAL statement_timeout = ${statementTimeoutMs}`,
+    ].join('; '),
   };
 }
 

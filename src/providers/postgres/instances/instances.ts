@@ -1,20 +1,16 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type {
   CreateResult,
-  EnqueueResult,
   InstanceConditions,
   InstanceStore,
   NewInstance,
-  NewMessage,
 } from '../../contract/instances.ts';
 import type { ClaimedAtInsert } from '../../contract/turn.ts';
 import type { WorkerList } from '../../contract/workers.ts';
-import { isVisited, oneInstance, type AuditedStep } from '../../rules/audit-sums.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { DefinitionKeys } from '../tables/definitions.ts';
 import {
-  isOver,
   newInstanceRow,
   type InstanceRow,
   type PendingRow,
@@ -23,6 +19,8 @@ import {
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 import { enoughTurns } from '../batches/batching.ts';
+import { createIdentified, isIdentified } from './existing-starts.ts';
+import { enqueue } from './enqueue.ts';
 import { addressees, wantedDefinitions, type TurnCommit } from './turns.ts';
 
 /** The PostgreSQL `InstanceStore`: creates, messages and reads instances. */
@@ -88,8 +86,29 @@ async function workersFor(
   return unregistered === undefined ? undefined : await store.workers.list();
 }
 
-/** Creates instances with their start messages or their first turns. */
+/** Creates instances, or finds those of their starts. */
 export async function create(
+  store: Store,
+  scope: Scope,
+  instances: readonly NewInstance[],
+): Promise<readonly CreateResult[]> {
+  const plain = instances.filter((instance) => !isIdentified(instance));
+  const results = new Map<NewInstance, CreateResult>();
+  const created = await createPlain(store, scope, plain);
+  for (const [index, instance] of plain.entries()) {
+    const result = created[index];
+    if (result !== undefined) results.set(instance, result);
+  }
+  // One at a time: each may find, message or replace an instance.
+  for (const instance of instances) {
+    if (!isIdentified(instance)) continue;
+    results.set(instance, await createIdentified(store, scope, instance, createPlain));
+  }
+  return instances.flatMap((instance) => results.get(instance) ?? []);
+}
+
+/** Creates instances with their start messages or their first turns. */
+async function createPlain(
   store: Store,
   scope: Scope,
   instances: readonly NewInstance[],
@@ -116,6 +135,14 @@ export async function create(
       instanceKey,
       headers,
     })),
+  );
+  await store.deadlines.add(
+    scope.tx,
+    Array.from(starts.values(), ({ instance: times, row: { instanceKey } }) => ({
+      instanceKey,
+      times,
+    })),
+    scope.now,
   );
   const claimed = await commitStarts(store, batch, [...starts.values()]);
   return instances.map((instance): CreateResult => {
@@ -205,9 +232,9 @@ async function commitStarts(
     ? await store.pauseRows.selectPausedNames(batch.scope.tx, 'orchestration')
     : undefined;
   for (const { instance, row } of starts) {
-    const { firstTurn: turn, start } = instance;
+    const { firstTurn: turn } = instance;
     if (turn === undefined || paused?.has(instance.name) === true)
-      batch.changes.send(batch.scope, row, start);
+      batch.changes.start(batch.scope, row, instance);
     else commits.push({ target: row, hasLockRow: false, turn });
   }
   if (commits.length === 0) {
@@ -243,81 +270,4 @@ function refusal({ instanceId, firstTurn }: NewInstance): CreateResult | undefin
     retryable: false,
   });
   return { kind: 'refused', error };
-}
-
-/** Enqueues messages to instances that exist and have not ended. */
-export async function enqueue(
-  store: Store,
-  scope: Scope,
-  entries: readonly NewMessage[],
-): Promise<readonly EnqueueResult[]> {
-  const batch = store.newBatch(scope);
-  const { instances, changes } = batch;
-  const ids = [...new Set(entries.map(({ instanceId }) => instanceId))];
-  await scope.begin(instances.lock({ ids }));
-  const pending = await countPending(store, batch, entries);
-  const progress = await readProgress(store, scope, entries);
-  const steps: AuditedStep[] = [];
-  const results = entries.map(({ instanceId, message, maxPending, bulk }): EnqueueResult => {
-    const receiver = instances.find(instanceId);
-    if (receiver === undefined) return 'missing';
-    if (bulk !== undefined) {
-      if (bulk.instanceKey !== receiver.instanceKey) return 'missing';
-      if (isVisited(receiver.instanceKey, progress.get(bulk.audit.auditId))) return 'repeated';
-    }
-    if (isOver(receiver)) return 'over';
-    const key = `${receiver.instanceKey} ${message.kind}`;
-    const count = pending.get(key) ?? 0;
-    if (maxPending !== undefined && count >= maxPending) return 'full';
-    pending.set(key, count + 1);
-    changes.send(scope, receiver, message);
-    if (bulk !== undefined) {
-      const { audit: entry, instanceKey } = bulk;
-      steps.push({ entry, counts: oneInstance, progressKey: instanceKey });
-      progress.set(entry.auditId, instanceKey);
-    }
-    return 'enqueued';
-  });
-  await changes.write(scope, store);
-  await store.audit.record(scope.tx, steps, scope.now);
-  return results;
-}
-
-/**
- * Reads how far bulk operations came. The receivers are locked already, so that of two concurrent transactions for the
- * same instances the second one reads the progress of the first.
- */
-async function readProgress(
-  { audit }: Store,
-  { tx }: Scope,
-  entries: readonly NewMessage[],
-): Promise<Map<string, number>> {
-  const auditIds = new Set(entries.flatMap(({ bulk }) => bulk?.audit.auditId ?? []));
-  return new Map(auditIds.size === 0 ? [] : await audit.progressOf(tx, [...auditIds]));
-}
-
-/** Counts pending messages by instance and kind, for messages with `maxPending`. Includes buffered events. */
-async function countPending(
-  store: Store,
-  { scope, instances }: Batch,
-  entries: readonly NewMessage[],
-): Promise<Map<string, number>> {
-  const wanted = new Map<string, { instanceKey: number; kind: string; most: number }>();
-  const pending = new Map<string, number>();
-  for (const { instanceId, message, maxPending } of entries) {
-    const receiver = instances.find(instanceId);
-    if (maxPending === undefined || receiver === undefined) continue;
-    const { kind } = message;
-    const key = `${receiver.instanceKey} ${kind}`;
-    const most = Math.max(maxPending, wanted.get(key)?.most ?? 0);
-    wanted.set(key, { instanceKey: receiver.instanceKey, kind, most });
-    pending.set(key, kind === 'eventRaised' ? receiver.bufferedEvents : 0);
-  }
-  for (const { instanceKey, kind, count } of await store.messages.countOfKind(scope.tx, [
-    ...wanted.values(),
-  ])) {
-    const key = `${instanceKey} ${kind}`;
-    pending.set(key, (pending.get(key) ?? 0) + count);
-  }
-  return pending;
 }

@@ -24,9 +24,12 @@ import type { TaskRows } from '../tables/task-rows.ts';
 import { applyOutcome, type Ending } from './turn-outcomes.ts';
 import { commitEmitted } from './emitted-chunks.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
 /** A turn to commit, with the state of its instance before the turn. */
@@ -56,6 +59,9 @@ interface Parts {
   readonly instanceHeaders: InstanceHeaders;
   readonly chunkRows: ChunkRows;
   readonly streamRows: StreamRows;
+  readonly deadlines: InstanceDeadlines;
+  readonly updateRows: UpdateRows;
+  readonly awakeableRows: AwakeableRows;
   readonly instanceState: InstanceState;
 }
 
@@ -96,6 +102,7 @@ export class Turns {
         emitted === undefined ? [] : [{ instanceKey, instanceId, emitted }],
     );
     await commitEmitted(this.#parts, batch.scope, emitting);
+    await this.#writeUpdates(batch, commits);
     await this.#parts.instanceState.apply(
       batch.scope.tx,
       commits.flatMap(({ target: { instanceKey }, turn: { state: changes } }) =>
@@ -104,6 +111,29 @@ export class Turns {
     );
     await this.#write(batch);
     return claimed;
+  }
+
+  /** Writes the replies to updates, and the awakeables. */
+  async #writeUpdates({ scope }: Batch, commits: readonly TurnCommit[]): Promise<void> {
+    const { tx, effects } = scope;
+    const { updateRows, awakeableRows } = this.#parts;
+    await updateRows.reply(
+      tx,
+      commits.flatMap(({ target: { instanceKey, instanceId }, turn: { updateReplies = [] } }) => {
+        if (updateReplies.length > 0) effects.statusSet.add(instanceId);
+        return updateReplies.map(({ key, ...reply }) => ({
+          instanceKey,
+          updateKey: key,
+          ...reply,
+        }));
+      }),
+    );
+    await awakeableRows.change(
+      tx,
+      commits.flatMap(({ target: { instanceKey, executionId }, turn: { awakeables } }) =>
+        awakeables === undefined ? [] : [{ instanceKey, executionId, awakeables }],
+      ),
+    );
   }
 
   async #write(batch: Batch): Promise<void> {
@@ -192,7 +222,7 @@ export class Turns {
         instanceKey === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
-    await this.#addHeaders(batch, children, inserted);
+    await this.#addHeadersAndTimeouts(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
     const treePauses = new Map(
       (
@@ -220,7 +250,7 @@ export class Turns {
       const isPaused = pause !== undefined;
       batch.instances.set({ ...newInstanceRow({ ...row, ...created }), isPaused });
       if (isPaused) changes.pauses.push({ ...pause, instanceKey });
-      changes.send(scope, { instanceKey, definitionKey: row.definitionKey }, child.start);
+      changes.start(scope, { instanceKey, definitionKey: row.definitionKey }, child);
       if (child.parentOperation !== null && isScheduledTooLate(parent, child)) {
         late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });
       }
@@ -228,22 +258,25 @@ export class Turns {
     return late;
   }
 
-  async #addHeaders(
+  async #addHeadersAndTimeouts(
     { scope }: Batch,
     children: readonly { readonly child: NewChild }[],
     inserted: ReadonlyMap<string, Pick<InstanceRow, 'instanceKey'>>,
   ): Promise<void> {
-    if (children.every(({ child }) => child.headers === undefined)) return;
+    const isPlain = ({ child }: { readonly child: NewChild }) =>
+      child.headers === undefined && child.timeoutMs === undefined;
+    if (children.every(isPlain)) return;
     // Reversed: the first child with an id takes it.
     const byKey = new Map(
       children
         .toReversed()
-        .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child.headers]),
+        .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child]),
     );
-    const rows = [...byKey].flatMap(([instanceKey, headers]) =>
-      instanceKey === undefined ? [] : [{ instanceKey, headers }],
+    const rows = [...byKey].flatMap(([instanceKey, child]) =>
+      instanceKey === undefined ? [] : [{ instanceKey, headers: child.headers, times: child }],
     );
     await this.#parts.instanceHeaders.add(scope.tx, rows);
+    await this.#parts.deadlines.add(scope.tx, rows, scope.now);
   }
 
   /** Returns a function that tests whether a detached start repeats the start that took its id. */

@@ -312,8 +312,6 @@ async function createRuns(
 
 // A first turn could claim work for a worker, and a submit has no way to return those claims.
 function withoutTurn(instance: Omit<NewInstance, 'firstTurn'>): NewInstance {
-  const { instanceId, incarnation, name, version, inputHash, start, tags, headers } = instance;
-  const tagged = tags !== undefined && { tags };
-  const traced = headers !== undefined && { headers };
-  return { instanceId, incarnation, name, version, inputHash, start, ...tagged, ...traced };
+  const { firstTurn: _, ...rest }: NewInstance = instance;
+  return rest;
 }

@@ -21,7 +21,9 @@ import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
-import { state } from './0014-state.ts';
+import { starting } from './0014-starting.ts';
+import { updates } from './0015-updates.ts';
+import { state } from './0016-state.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -41,6 +43,8 @@ export const migrations: readonly Migration[] = [
   ends,
   headers,
   streams,
+  starting,
+  updates,
   state,
 ];
 

@@ -38,7 +38,8 @@ import type { QueueAccess } from '../wakeups/fetching.ts';
 
 const defaultMaxMessages = 1_000;
 
-interface OrchestrationQueueParts extends QueueAccess {
+/** The parts of a store that an orchestration queue uses. */
+export interface OrchestrationQueueParts extends QueueAccess {
   readonly definitions: Definitions;
   readonly dueInstances: DueInstances;
   readonly history: History;
@@ -72,7 +73,7 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
 
     ackOrchestrationItems: store.batching({
       operation: 'ackOrchestrationItems',
-      run: (scope, acks) => ack(store, scope, acks),
+      run: (scope, acks) => ackInstances(store, scope, acks),
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
@@ -121,7 +122,8 @@ async function renewBatches(
   return held;
 }
 
-async function ack(
+/** Commits the turns of claimed instances. */
+export async function ackInstances(
   store: OrchestrationQueueParts,
   scope: Scope,
   acks: readonly OrchestrationAck[],

@@ -36,7 +36,7 @@ import {
   type SingleStatementClaim,
 } from './item-claims.ts';
 
-type WorkQueueParts = QueueAccess &
+export type WorkQueueParts = QueueAccess &
   ItemClaimParts &
   Parameters<Changes['write']>[1] & {
     readonly locks: InstanceLocks;
@@ -167,20 +167,32 @@ async function lockHeld(
   });
 }
 
-async function ackItems(
+/** Settles claimed items, except those that `refuse` returns an error for. */
+export async function ackItems(
   store: WorkQueueParts,
   scope: Scope,
   acks: readonly WorkItemAck[],
+  refuse?: (item: HeldItem) => Error | undefined,
 ): Promise<readonly CommitResult[]> {
   const batch = store.newBatch(scope);
   const held = await lockHeld(store, batch, acks);
+  const refusals = new Map(
+    refuse === undefined
+      ? []
+      : held.flatMap((item) => {
+          const error = item && refuse(item);
+          return error === undefined ? [] : [[item, error] as const];
+        }),
+  );
   const settlements = acks.flatMap(({ outcome }, index) => {
     const item = held[index];
-    return item === undefined ? [] : [{ item, outcome }];
+    return item === undefined || refusals.has(item) ? [] : [{ item, outcome }];
   });
   const endOf = await settle(store, batch, settlements);
   return held.map((item): CommitResult => {
     if (item === undefined) return lost('ackWorkItems');
+    const error = refusals.get(item);
+    if (error !== undefined) return { ok: false, error };
     const ended = endOf.get(item);
     return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
   });
@@ -253,7 +265,8 @@ async function finishClosing(
   await after.changes.write(batch.scope, store);
 }
 
-async function ackTurns(
+/** Settles items and commits the turns that they caused. */
+export async function ackTurns(
   store: WorkQueueParts,
   scope: Scope,
   acks: readonly TurnAck[],
@@ -416,8 +429,8 @@ async function handBack(
       continue;
     }
     const { itemKey, instanceKey } = item;
-    const { nextAt, claims, failure, maxAttempts } = plan;
-    back.push({ itemKey, nextAt, claims, failure, maxAttempts });
+    const { nextAt, claims, failure, explanation, maxAttempts } = plan;
+    back.push({ itemKey, nextAt, claims, failure, explanation, maxAttempts });
     scope.effects.due('work', nextAt);
     if (!isRun(batch, item)) continue;
     if (plan.unstarted) unstarted.push(itemKey);

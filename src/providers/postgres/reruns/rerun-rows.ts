@@ -1,6 +1,7 @@
 import { taskOperation } from '../../shared/work-item-row.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import { archiveSql, liveAgain } from '../tables/replaced-rows.ts';
 import { instanceColumns, mustChange, type InstanceRow } from '../tables/instance-rows.ts';
 
 /** The state of a new execution after its kept events. */
@@ -124,11 +125,6 @@ function statements(schema: string) {
     isStarted: one<boolean>('boolean'),
     now,
   };
-  const live = `execution_id = execution_id + 1, last_turn = NULL, ended_at = NULL, completed_at = NULL,
-      failed_at = NULL, canceled_at = NULL, terminated_at = NULL, skipped_at = NULL, expired_at = NULL,
-      cancel_requested_at = NULL, cancel_reason = NULL, cancel_actor = NULL, terminate_reason = NULL,
-      terminate_actor = NULL, closing_reason = NULL, cleanup_skipped = FALSE, leaked = 0, buffered_events = 0,
-      output = NULL, failure = NULL`;
   return {
     selectObstacles: prepare(
       'perdure_select_rerun_obstacles',
@@ -144,23 +140,14 @@ function statements(schema: string) {
            WHERE held.definition_key = run.definition_key AND held.dedupe_key = run.dedupe_key LIMIT 1) AS holder
         FROM ${table} AS run WHERE run.instance_key = ${instanceKey}`,
     ),
-    archive: prepare(
-      'perdure_archive_ended_execution',
-      { instanceKey },
-      ({
-        instanceKey,
-      }) => `INSERT INTO ${schema}.executions (instance_key, execution_id, definition_key, status,
-          history_length, started_at, ended_at, failure, reason)
-        SELECT instance_key, execution_id, definition_key, status, history_length,
-          coalesce(execution_started_at, created_at), ended_at, failure,
-          CASE WHEN status = 'terminated' THEN terminate_reason ELSE cancel_reason END
-        FROM ${table} WHERE instance_key = ${instanceKey} AND ended_at IS NOT NULL`,
+    archive: prepare('perdure_archive_ended_execution', { instanceKey }, ({ instanceKey }) =>
+      archiveSql(schema, instanceKey),
     ),
     reopen: prepare(
       'perdure_reopen_instance',
       { instanceKey, ...next },
       ({ instanceKey, definitionKey, historyLength, isStarted, now }) => `UPDATE ${table}
-        SET ${live}, status = 'running', definition_key = ${definitionKey}, history_length = ${historyLength},
+        SET ${liveAgain}, status = 'running', definition_key = ${definitionKey}, history_length = ${historyLength},
           started_at = coalesce(started_at, ${now}),
           execution_started_at = CASE WHEN ${isStarted} THEN ${now} END, custom_status = NULL,
           custom_status_version = custom_status_version + CASE WHEN custom_status IS NULL THEN 0 ELSE 1 END
@@ -170,7 +157,7 @@ function statements(schema: string) {
       'perdure_reopen_task',
       { instanceKey, hasInput: one<boolean>('boolean'), input: one<string | null>('text'), now },
       ({ instanceKey, hasInput, input, now }) => `UPDATE ${table}
-        SET ${live}, status = 'pending', started_at = NULL, execution_started_at = NULL, failures = 0,
+        SET ${liveAgain}, status = 'pending', started_at = NULL, execution_started_at = NULL, failures = 0,
           run_at = ${now}, expires_at = NULL, input = CASE WHEN ${hasInput} THEN ${input} ELSE input END,
           on_fail = CASE WHEN on_fail IS NULL THEN NULL ELSE 'ready' END, on_fail_failure = NULL
         WHERE instance_key = ${instanceKey} AND ended_at IS NOT NULL`,

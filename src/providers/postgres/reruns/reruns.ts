@@ -1,3 +1,4 @@
+import { toCancelDetails } from '../../../model/cancel.ts';
 import { encodeMessage } from '../../../model/message.ts';
 import type {
   ForkResult,
@@ -19,12 +20,14 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { newInstanceRow, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
 
 /** The parts of the store that run instances again. */
@@ -36,6 +39,7 @@ export interface RerunParts extends StoreAccess {
   readonly instances: InstanceRows;
   readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
+  readonly deadlines: InstanceDeadlines;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly pauseRows: PauseRows;
@@ -43,6 +47,7 @@ export interface RerunParts extends StoreAccess {
   readonly stopRows: StopRows;
   readonly taskRows: TaskRows;
   readonly turns: Turns;
+  readonly updateRows: UpdateRows;
 }
 
 /** Retries and forks instances. */
@@ -102,6 +107,7 @@ async function retry(store: RerunParts, batch: Batch, wanted: InstanceRetry): Pr
   if (row.isTask) await retryTask(store, batch, row, wanted);
   else await retryOrchestration(store, batch, row, wanted);
   const executionId = row.executionId + 1;
+  await store.deadlines.renew(tx, row.instanceKey, now);
   await store.audit.record(tx, [toStep(wanted)], now);
   return { kind: 'retried', executionId };
 }
@@ -133,12 +139,14 @@ async function retryOrchestration(
   const definitionKey = await intern(store, batch.scope, name, version);
   const historyLength = start.kept?.length ?? 0;
   const isStarted = historyLength > 0;
+  await store.updateRows.interrupt(tx, instanceKey, row.status);
   await store.rerunRows.reopen(tx, { instanceKey, definitionKey, historyLength, isStarted, now });
   const executionId = row.executionId + 1;
   const live = {
     status: 'running',
     lastTurn: null,
     cancelReason: null,
+    cancelTrigger: null,
     closingReason: null,
   } as const;
   const target: InstanceRow = { ...row, ...live, executionId, definitionKey, historyLength };
@@ -183,6 +191,7 @@ async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Prom
     return existingFork({ ...existing, name: existingName }, { ...own, name });
   }
   await store.instanceTags.add(tx, [{ instanceKey, tags: wanted.tags }]);
+  await store.deadlines.copy(tx, row.instanceKey, instanceKey, now);
   const created = newInstanceRow({
     instanceKey,
     instanceId,
@@ -244,14 +253,18 @@ async function begin(
   scope.effects.statusSet.add(target.instanceId);
   for (const message of start.messages) changes.send(scope, target, message);
   if (cancel !== undefined) {
-    const { reason, actor } = cancel;
+    const { reason } = cancel;
     const cleanupAt = now + Math.ceil(cancel.cleanupMs);
     const message = encodeMessage({ kind: 'cleanupExpired', reason });
     changes.messages.push({ instanceKey, visibleAt: cleanupAt, message });
-    changes.cancelRequests.push({ instanceKey, reason, actor });
+    changes.cancelRequests.push({ instanceKey, ...toCancelDetails(cancel) });
     changes.cleanups.push({ instanceKey, definitionKey, cleanupAt });
   }
-  const canceling = { status: 'canceling', cancelReason: cancel?.reason ?? null } as const;
+  const canceling = {
+    status: 'canceling',
+    cancelReason: cancel?.reason ?? null,
+    cancelTrigger: cancel?.trigger ?? null,
+  } as const;
   const current: InstanceRow = cancel === undefined ? target : { ...target, ...canceling };
   batch.instances.set(current);
   if (turn === undefined) await changes.write(scope, store);

@@ -39,7 +39,8 @@ export class SingleStatementTaskCreation {
     tasks: readonly NewTask[],
     now: number | null,
   ): Promise<BatchResult<CreateTaskResult> | undefined> {
-    if (tasks.some(({ tags }) => tags !== undefined)) return undefined;
+    const isPlain = ({ tags, timeoutMs }: NewTask) => tags === undefined && timeoutMs === undefined;
+    if (!tasks.every(isPlain)) return undefined;
     const rows = tasks.flatMap((task) => {
       const wanted = { kind: 'task', name: task.name, version: null } as const;
       const definitionKey = this.#definitions.find(wanted);

@@ -42,8 +42,10 @@ export function isEligible(turn: Turn): turn is EligibleTurn {
     turn.customStatus === undefined &&
     turn.tags === undefined &&
     turn.emitted === undefined &&
-    turn.state === undefined &&
-    turn.bufferedEvents === undefined
+    turn.bufferedEvents === undefined &&
+    turn.updateReplies === undefined &&
+    turn.awakeables === undefined &&
+    turn.state === undefined
   );
 }
 

@@ -17,6 +17,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 import type { InstanceStops } from './instance-stops.ts';
+import { applyTimeouts, type TimeoutParts } from './timeouts.ts';
 
 /** Clean-up limit for children of a terminated instance, unless the request sets one. */
 const defaultCleanupMs = 300_000;
@@ -25,8 +26,10 @@ const defaultCleanupMs = 300_000;
 export type StopStore = Pick<StoreAccess, 'newBatch'> &
   Parameters<Changes['write']>[1] & { readonly audit: Audit; readonly stops: InstanceStops };
 
-type CancellationParts = StoreAccess &
-  StopStore & { readonly definitions: Definitions; readonly workItems: WorkItems };
+type CancellationParts = TimeoutParts & {
+  readonly definitions: Definitions;
+  readonly workItems: WorkItems;
+};
 
 /** Implements cancel, terminate, points of no return and the list of running items. */
 export function createCancellationStore(store: CancellationParts): CancellationStore {
@@ -53,6 +56,8 @@ export function createCancellationStore(store: CancellationParts): CancellationS
         }),
       maxInFlight: 1,
     }),
+
+    applyTimeouts: (request) => applyTimeouts(store, request),
 
     async markPointOfNoReturn(lockToken) {
       const [result] = await markPointsOfNoReturn([lockToken]);

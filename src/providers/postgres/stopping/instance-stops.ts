@@ -1,3 +1,4 @@
+import { toCancelDetails, type CancelDetails } from '../../../model/cancel.ts';
 import { encodeEvent, type HistoryEvent } from '../../../model/event.ts';
 import { platformFailure } from '../../../model/failures/failure.ts';
 import { encodeMessage, type Message } from '../../../model/message.ts';
@@ -9,10 +10,8 @@ import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 
 /** A request to cancel or terminate a locked instance. */
-export interface StopRequest {
+export interface StopRequest extends CancelDetails {
   readonly instanceKey: number;
-  readonly reason: string;
-  readonly actor: string | null;
   /** Clean-up limit of the canceled code. */
   readonly cleanupMs: number;
 }
@@ -60,7 +59,7 @@ export class InstanceStops {
     const running: StopRequest[] = [];
     const runs: StopRequest[] = [];
     const changed = requests.map((request) => {
-      const { instanceKey, reason } = request;
+      const { instanceKey, reason, trigger = null } = request;
       const row = instances.get(instanceKey);
       const plan = row === undefined ? 'none' : planCancel(row);
       if (row === undefined || plan === 'none') return false;
@@ -71,7 +70,11 @@ export class InstanceStops {
         instances.update(instanceKey, { status: 'canceling' });
       } else {
         running.push(request);
-        instances.update(instanceKey, { status: 'canceling', cancelReason: reason });
+        instances.update(instanceKey, {
+          status: 'canceling',
+          cancelReason: reason,
+          cancelTrigger: trigger,
+        });
       }
       return true;
     });
@@ -220,7 +223,8 @@ export class InstanceStops {
     await this.#lockParents(batch, rows);
     for (const row of rows) {
       if (row.closingReason === null) continue;
-      notifyParent(batch, row, { kind: 'childCanceled', reason: row.closingReason });
+      const trigger = row.cancelTrigger !== null && { trigger: row.cancelTrigger };
+      notifyParent(batch, row, { kind: 'childCanceled', reason: row.closingReason, ...trigger });
       scope.effects.finished.push(row.instanceId);
       instances.update(row.instanceKey, { status: 'canceled', closingReason: null });
     }
@@ -235,13 +239,15 @@ export class InstanceStops {
       scope,
       requests.map((request) => itemCancel('request', request)),
     );
-    for (const { instanceKey, reason, actor } of requests) {
+    for (const request of requests) {
+      const { instanceKey } = request;
       const run = instances.get(instanceKey);
       if (run === undefined) continue;
-      if (kept.has(instanceKey)) changes.cancelRequests.push({ instanceKey, reason, actor });
+      const details = toCancelDetails(request);
+      if (kept.has(instanceKey)) changes.cancelRequests.push({ instanceKey, ...details });
       else {
         const start = { startedAt: startedAt.get(instanceKey) ?? null };
-        changes.tasks.end(scope, run, { status: 'canceled', ...start, reason, actor });
+        changes.tasks.end(scope, run, { status: 'canceled', ...start, ...details });
         instances.update(instanceKey, { status: 'canceled' });
       }
     }
@@ -255,9 +261,11 @@ export class InstanceStops {
     if (requests.length === 0) return;
     const { now, effects } = scope;
     // Before the messages of its canceled items, so that the code gets the cancel first.
-    for (const { instanceKey, reason, actor } of requests) {
-      changes.cancelRequests.push({ instanceKey, reason, actor });
-      const message = encodeMessage({ kind: 'cancel', reason, actor });
+    for (const request of requests) {
+      const { instanceKey } = request;
+      const details = toCancelDetails(request);
+      changes.cancelRequests.push({ instanceKey, ...details });
+      const message = encodeMessage({ kind: 'cancel', ...details });
       changes.messages.push({ instanceKey, visibleAt: now, message });
     }
     const { messages } = await this.#itemCancels.cancelAll(
@@ -284,10 +292,10 @@ export class InstanceStops {
 
 function itemCancel(
   cancelScope: 'request' | 'terminate',
-  { instanceKey, reason }: StopRequest,
+  { instanceKey, reason, trigger }: StopRequest,
   notifiedExecutionId: number | null = null,
 ) {
-  return { instanceKey, reason, cancelScope, notifiedExecutionId };
+  return { instanceKey, reason, trigger, cancelScope, notifiedExecutionId };
 }
 
 /** A request to stop ends a pause: the code may clean up, and its work may end. */
@@ -297,13 +305,16 @@ function liftPause({ instances, changes }: Batch, { instanceKey, isPaused }: Ins
   instances.update(instanceKey, { isPaused: false });
 }
 
-function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: StopRequest): void {
+function cancelPending(batch: Batch, row: InstanceRow, request: StopRequest): void {
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
-  changes.pendingCancels.push({ instanceKey, reason, actor });
+  const details = toCancelDetails(request);
+  const { reason, trigger } = details;
+  changes.pendingCancels.push({ instanceKey, ...details });
   record(batch, row, { kind: 'executionCanceled', at: scope.now, reason });
   changes.forget(instanceKey);
-  notifyParent(batch, row, { kind: 'childCanceled', reason });
+  const childTrigger = trigger !== undefined && { trigger };
+  notifyParent(batch, row, { kind: 'childCanceled', reason, ...childTrigger });
   scope.effects.finished.push(instanceId);
   instances.update(instanceKey, { status: 'canceled', historyLength: 1, cancelReason: reason });
 }

@@ -22,6 +22,7 @@ export interface InstanceRow {
   readonly parentExecutionId: number | null;
   readonly parentOperation: number | null;
   readonly cancelReason: string | null;
+  readonly cancelTrigger: 'timeout' | null;
   /** The reason of a decided cancel. The instance becomes `canceled` when its last activity has stopped. */
   readonly closingReason: string | null;
   /** A task run has one work item and takes no turns. */
@@ -29,6 +30,8 @@ export interface InstanceRow {
   /** Whether a task run was created with a dedupe key. */
   readonly hasKey: boolean;
   readonly isPaused: boolean;
+  /** When it may start, if that was set. */
+  readonly runAt: number | null;
   /** Whether any definition was paused when the row was read. */
   readonly hasPausedDefinitions: boolean;
 }
@@ -74,6 +77,12 @@ interface NextExecution {
   readonly nextKey: number;
 }
 
+/** A new instance that may not start yet. */
+interface DelayedRow {
+  readonly instanceKey: number;
+  readonly runAt: number;
+}
+
 /** The columns of an `InstanceRow`. */
 export const instanceColumns = (
   schema: string,
@@ -81,8 +90,8 @@ export const instanceColumns = (
   definition_key AS "definitionKey", status, execution_id AS "executionId", history_length AS "historyLength",
   last_turn AS "lastTurn", has_children AS "hasChildren", buffered_events AS "bufferedEvents",
   parent_instance_id AS "parentInstanceId", parent_execution_id AS "parentExecutionId",
-  parent_operation AS "parentOperation", cancel_reason AS "cancelReason", closing_reason AS "closingReason",
-  priority IS NOT NULL AS "isTask", dedupe_key IS NOT NULL AS "hasKey",
+  parent_operation AS "parentOperation", cancel_reason AS "cancelReason", cancel_cause AS "cancelTrigger", closing_reason AS "closingReason",
+  run_at AS "runAt", priority IS NOT NULL AS "isTask", dedupe_key IS NOT NULL AS "hasKey",
   paused_at IS NOT NULL AS "isPaused", EXISTS (SELECT FROM ${schema}.paused_definitions) AS "hasPausedDefinitions"`;
 
 /** The table `instances`: starts and turns. No write changes a terminal state. */
@@ -118,6 +127,11 @@ export class InstanceRows {
       Pick<InstanceRow, 'instanceKey' | 'instanceId' | 'hasPausedDefinitions'>
     >(...this.#sql.insertPending({ rows, now }));
     return new Map(inserted.map((row) => [row.instanceId, row]));
+  }
+
+  /** Sets when new instances may start. Messages to them become visible then. */
+  async setRunAt(tx: Transaction, rows: readonly DelayedRow[]): Promise<void> {
+    if (rows.length > 0) await tx.execute(...this.#sql.setRunAt({ rows }));
   }
 
   /** Writes the state in which turns leave their instances. */
@@ -192,6 +206,14 @@ function statements(schema: string) {
         ON CONFLICT (instance_id) DO NOTHING
         RETURNING instance_key AS "instanceKey", instance_id AS "instanceId",
           EXISTS (SELECT FROM ${schema}.paused_definitions) AS "hasPausedDefinitions"`,
+    ),
+    setRunAt: prepare(
+      'perdure_set_run_at',
+      { rows: rowsOf<DelayedRow>()({ instance_key: 'bigint', run_at: 'bigint' }) },
+      ({ rows }) => `UPDATE ${table} AS instance SET run_at = delayed.run_at
+        FROM ${rows.as('delayed')}
+        ${rowIdOf(table, 'one.instance_key = delayed.instance_key')}
+        WHERE instance.ctid = found.row_id`,
     ),
     // A turn does not change 'canceling' back to 'running': the cancel request may have arrived during the turn.
     commitTurns: prepare(
@@ -270,10 +292,12 @@ export function newInstanceRow({
     parentExecutionId: parent?.executionId ?? null,
     parentOperation: parent?.operation ?? null,
     cancelReason: null,
+    cancelTrigger: null,
     closingReason: null,
     isTask: false,
     hasKey: false,
     isPaused: false,
+    runAt: null,
     hasPausedDefinitions,
   };
 }

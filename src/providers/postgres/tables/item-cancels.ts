@@ -12,6 +12,8 @@ export interface CancelItems {
   readonly instanceKey: number;
   readonly cancelScope: Exclude<CancelScope, 'operation'>;
   readonly reason: string;
+  /** Default: `cancel`. */
+  readonly trigger?: 'timeout' | undefined;
   /** The execution that gets a message for each item that never starts; `null` for none. */
   readonly notifiedExecutionId: number | null;
 }
@@ -115,8 +117,8 @@ export class ItemCancels {
     for (const row of rows.toSorted((a, b) => a.operation - b.operation)) {
       const cancel = byInstance.get(row.instanceKey);
       if (cancel === undefined) continue;
-      const { cancelScope, reason, notifiedExecutionId } = cancel;
-      const request = { scope: cancelScope, reason, trigger: 'cancel' } as const;
+      const { cancelScope, reason, trigger = 'cancel', notifiedExecutionId } = cancel;
+      const request = { scope: cancelScope, reason, trigger } as const;
       writes.add(row, request, { notify: row.executionId === notifiedExecutionId });
     }
     const startedAt = new Map(rows.map((row) => [row.instanceKey, row.startedAt]));

@@ -1,12 +1,11 @@
+import type { CancelDetails } from '../../../model/cancel.ts';
 import { keys, one, rowIdOf, prepare, rowsOf, type Bind } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { instanceColumns, mustChange, type InstanceRow } from './instance-rows.ts';
 
 /** An instance to stop, with the actor and the reason. */
-export interface StopRow {
+export interface StopRow extends CancelDetails {
   readonly instanceKey: number;
-  readonly reason: string;
-  readonly actor: string | null;
 }
 
 /** An instance to terminate. */
@@ -104,9 +103,15 @@ async function write<Row>(
 function statements(schema: string) {
   const table = `${schema}.instances`;
   const now = one<number>('bigint');
-  const stops = rowsOf<StopRow>()({ instance_key: 'bigint', reason: 'text', actor: 'text' });
+  const stops = rowsOf<StopRow>()({
+    instance_key: 'bigint',
+    reason: 'text',
+    actor: 'text',
+    trigger: ['text', ({ trigger }) => trigger ?? null],
+  });
   const requested = (now: string) =>
-    `cancel_requested_at = ${now}, cancel_reason = stop.reason, cancel_actor = stop.actor`;
+    `cancel_requested_at = ${now}, cancel_reason = stop.reason, cancel_actor = stop.actor,
+      cancel_cause = stop.trigger`;
   const fromStops = (list: string) => `FROM ${list}
         ${rowIdOf(table, 'one.instance_key = stop.instance_key')}
         WHERE instance.ctid = found.row_id`;

@@ -36,6 +36,7 @@ export interface RunEnd {
   /** Recorded as the cancel reason of a run that ends as canceled without a cancel request. */
   readonly reason?: string;
   readonly actor?: string | null;
+  readonly trigger?: 'timeout' | undefined;
 }
 
 /** The end of a run's on-fail handler. */
@@ -188,6 +189,7 @@ const endRows = rowsOf<RunEnd>()({
   on_fail_options: ['text', ({ onFail }) => onFail?.options ?? null],
   reason: ['text', ({ reason }) => reason ?? null],
   actor: ['text', ({ actor }) => actor ?? null],
+  trigger: ['text', ({ trigger }) => trigger ?? null],
   started_at: ['bigint', ({ startedAt }) => startedAt],
 });
 
@@ -211,6 +213,8 @@ function statements(schema: string) {
             on_fail_options = CASE WHEN on_fail IS NULL THEN ended.on_fail_options ELSE run.on_fail_options END,
             cancel_actor = CASE WHEN ended.status = 'canceled' AND cancel_requested_at IS NULL THEN ended.actor
               ELSE cancel_actor END,
+            cancel_cause = CASE WHEN ended.status = 'canceled' AND cancel_requested_at IS NULL THEN ended.trigger
+              ELSE cancel_cause END,
             cancel_reason = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_reason, ended.reason)
               ELSE cancel_reason END,
             cancel_requested_at = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_requested_at, ${now})

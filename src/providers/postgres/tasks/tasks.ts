@@ -12,6 +12,7 @@ import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Settlement, HeldItem } from '../tables/work-items.ts';
@@ -24,6 +25,7 @@ export interface TaskTables {
   readonly instances: InstanceRows;
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
+  readonly deadlines: InstanceDeadlines;
 }
 
 /** Creates task runs. After that, they are instances with one work item. */
@@ -107,12 +109,12 @@ async function createRound(
   const conflicting: OpenTask[] = [];
   const unusedKeys: number[] = [];
   const results: TaskResult[] = [];
-  const created: { instanceKey: number; tags: Tags | undefined }[] = [];
+  const created: { instanceKey: number; tags: Tags | undefined; times: NewTask }[] = [];
   for (const [place, one] of round.entries()) {
     const { instanceKey, isCreated, hasKey, dueAt } = inserted[place] ?? notInserted;
     if (isCreated) {
       effects.due('work', dueAt);
-      created.push({ instanceKey, tags: one.task.tags });
+      created.push({ instanceKey, tags: one.task.tags, times: one.task });
       results.push({ index: one.index, result: { kind: 'created', instanceKey } });
     } else {
       conflicting.push(one);
@@ -120,6 +122,7 @@ async function createRound(
     }
   }
   await tables.instanceTags.add(tx, created);
+  await tables.deadlines.add(tx, created, now);
   if (conflicting.length > 0) {
     // Freed first: the lookup must not find the keys of this insert.
     const [, existing] = await Promise.all([

@@ -75,7 +75,9 @@ const committingTurns = new Set(['createInstances', 'ackTurns', 'ackOrchestratio
  *     and its scope.
  * G2. Promises settle, waiters wake and hints are sent only after COMMIT.
  * G3. While another process holds the write lock, the group retries without blocking the event loop.
- * G4. Deferred writes are flushed before any operation that may read them, and before COMMIT. With savepoints they are
+ * G4. While a transaction of the application is open on the connection, groups wait for its end. Between two of them,
+ *     the operations that have waited are committed.
+ * G5. Deferred writes are flushed before any operation that may read them, and before COMMIT. With savepoints they are
  *     flushed before the savepoint of their item is released.
  */
 export class GroupCommit {
@@ -101,6 +103,9 @@ export class GroupCommit {
   #attempts = 0;
   #retry: NodeJS.Timeout | undefined;
   #drained: (() => void)[] = [];
+  /** Whether a transaction of the application is open. */
+  #isHeld = false;
+  readonly #holders: (() => void)[] = [];
 
   constructor(options: {
     readonly db: Database.Database;
@@ -146,14 +151,54 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves when the queue is empty. */
+  /** Resolves when the queue is empty and no transaction of the application is open. */
   drain(): Promise<void> {
-    if (this.#queue.length === 0) return Promise.resolve();
+    if (this.#queue.length === 0 && !this.#isHeld) return Promise.resolve();
     return new Promise((resolve) => this.#drained.push(resolve));
   }
 
+  /** Keeps groups from committing until `release`. First come, first served. */
+  async hold(): Promise<void> {
+    if (this.#isHeld) await new Promise<void>((resolve) => this.#holders.push(resolve));
+    this.#isHeld = true;
+  }
+
+  /** Commits the operations that have waited, then admits the next holder. */
+  release(): void {
+    this.#isHeld = false;
+    if (this.#retry === undefined && this.#queue.length > 0) this.#flush();
+    const next = this.#holders.shift();
+    if (next !== undefined) {
+      // Set before the holder continues, so that no other one comes first.
+      this.#isHeld = true;
+      next();
+    } else if (this.#queue.length === 0) this.#settleDrained();
+  }
+
+  /** Begins the transaction of a holder. Throws SQLITE_BUSY while another process writes. */
+  begin(): void {
+    this.#begin.run();
+  }
+
+  /** Runs the work last in the transaction of a holder, and commits it. Rolls back if the work throws. */
+  finish<T>(work: (scope: Scope) => T): T {
+    const finished = this.#complete(false, work);
+    this.#onCommitted(finished.effects);
+    return finished.value;
+  }
+
+  /** Rolls back the transaction of a holder, unless a statement has already done so. */
+  rollback(): void {
+    if (this.#db.inTransaction) this.#rollback.run();
+    this.#definitions.dropUnconfirmed();
+  }
+
+  #settleDrained(): void {
+    for (const drained of this.#drained.splice(0)) drained();
+  }
+
   #scheduleFlush(): void {
-    if (this.#flushIsDue || this.#retry !== undefined) return;
+    if (this.#flushIsDue || this.#isHeld || this.#retry !== undefined) return;
     this.#flushIsDue = true;
     setImmediate(() => {
       this.#flushIsDue = false;
@@ -162,6 +207,8 @@ export class GroupCommit {
   }
 
   #flush(): void {
+    // The release flushes.
+    if (this.#isHeld) return;
     const group = this.#queue.splice(0, maxGroup);
     try {
       this.#settle(group);
@@ -174,7 +221,7 @@ export class GroupCommit {
       }
     }
     if (this.#queue.length > 0) this.#scheduleFlush();
-    else for (const drained of this.#drained.splice(0)) drained();
+    else if (this.#holders.length === 0) this.#settleDrained();
   }
 
   #settle(group: readonly Pending[]): void {
@@ -200,17 +247,28 @@ export class GroupCommit {
 
   #transact(group: readonly Pending[], withSavepoints: boolean) {
     this.#begin.run();
+    const { value: results, effects } = this.#complete(withSavepoints, (scope) =>
+      group.map(({ operation, work }) => {
+        if (!committingTurns.has(operation)) this.#deferred.flush();
+        return scope.isolate(operation, () => work(scope));
+      }),
+    );
+    return { results, effects };
+  }
+
+  /** Runs the work in the open transaction, and commits it. Rolls back if anything throws. */
+  #complete<T>(
+    withSavepoints: boolean,
+    work: (scope: Scope) => T,
+  ): { readonly value: T; readonly effects: Effects } {
     try {
       const effects = new Effects();
       const isolate = withSavepoints
-        ? <T>(operation: string, work: () => T) => this.#isolate(operation, work, effects)
-        : <T>(_: string, work: () => T): Isolated<T> => ({ ok: true, value: work() });
+        ? <R>(operation: string, run: () => R) => this.#isolate(operation, run, effects)
+        : <R>(_: string, run: () => R): Isolated<R> => ({ ok: true, value: run() });
       const scope: Scope = { now: this.#readClock(), effects, isolate };
       if (this.#clock.wasSetBack) this.#onSetBack(scope);
-      const results = group.map(({ operation, work }) => {
-        if (!committingTurns.has(operation)) this.#deferred.flush();
-        return isolate(operation, () => work(scope));
-      });
+      const value = work(scope);
       this.#deferred.flush();
       this.#beforeCommit(scope);
       const storeError = this.#storeError('commit');
@@ -218,7 +276,7 @@ export class GroupCommit {
       this.#commit.run();
       this.#clock.markShared();
       this.#definitions.confirm();
-      return { results, effects };
+      return { value, effects };
     } finally {
       // Also after a failed COMMIT. Some errors have already rolled back.
       if (this.#db.inTransaction) {

@@ -12,8 +12,11 @@ import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 interface Row {
@@ -54,6 +57,9 @@ export class TreeDeletions {
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
   readonly #streamRows: StreamRows;
+  readonly #deadlines: InstanceDeadlines;
+  readonly #updates: UpdateRows;
+  readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
   readonly #select;
   readonly #selectChildren;
@@ -64,6 +70,7 @@ export class TreeDeletions {
   readonly #deleteExecutions;
   readonly #deleteJobs;
   readonly #deleteChunks;
+  readonly #deleteEventKeys;
   readonly #deleteRows;
 
   constructor(
@@ -75,6 +82,9 @@ export class TreeDeletions {
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
       readonly streamRows: StreamRows;
+      readonly deadlines: InstanceDeadlines;
+      readonly updateRows: UpdateRows;
+      readonly awakeableRows: AwakeableRows;
       readonly instanceState: InstanceState;
     },
   ) {
@@ -84,6 +94,9 @@ export class TreeDeletions {
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
     this.#streamRows = parts.streamRows;
+    this.#deadlines = parts.deadlines;
+    this.#updates = parts.updateRows;
+    this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
@@ -112,6 +125,7 @@ export class TreeDeletions {
     this.#deleteExecutions = deleteFrom('executions');
     this.#deleteJobs = deleteFrom('jobs');
     this.#deleteChunks = deleteFrom('chunks');
+    this.#deleteEventKeys = deleteFrom('event_keys');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -181,6 +195,11 @@ export class TreeDeletions {
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#streamRows.deleteOfInstances(keys, maxEventsAtOnce);
     this.#tags.deleteOfInstances(keys);
+    this.#deadlines.deleteOfInstances(keys);
+    this.#dedupeKeys.freeOfOrchestrations(keys);
+    this.#deleteEventKeys.run({ keys });
+    this.#updates.deleteOfInstances(keys);
+    this.#awakeables.deleteOfInstances(keys);
     this.#state.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);

@@ -1,10 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type {
   CreateResult,
-  EnqueueResult,
   InstanceStore,
   NewInstance,
-  NewMessage,
   InstanceRecord,
   ExecutionRecord,
   ListInstancesParams,
@@ -17,22 +15,30 @@ import type {
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
-import { isVisited, oneInstance } from '../../rules/audit-sums.ts';
+import { startsAt } from '../../rules/deadlines.ts';
 import { maxExamined } from '../../rules/listing.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
-import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables/instance-rows.ts';
+import type { TurnTarget, InstanceRows } from '../tables/instance-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions } from '../tables/pause-rows.ts';
+import {
+  findActive,
+  takeKey,
+  useExistingStart,
+  type ExistingStartParts,
+} from './existing-starts.ts';
+import { enqueue, type EnqueueParts } from './enqueue.ts';
 import type { Turns } from './turns.ts';
 
 /** The parts of the store that create and read instances. */
-export interface InstanceParts extends StoreAccess {
+export interface InstanceParts extends StoreAccess, EnqueueParts, ExistingStartParts {
   readonly audit: Audit;
   readonly definitions: Definitions;
   readonly history: History;
@@ -43,6 +49,7 @@ export interface InstanceParts extends StoreAccess {
   readonly turns: Turns;
   readonly instanceTags: InstanceTags;
   readonly instanceHeaders: InstanceHeaders;
+  readonly deadlines: InstanceDeadlines;
   readonly instanceList: {
     countSlice(
       filter: InstanceConditions,
@@ -123,10 +130,11 @@ export function createInstance(
   const result = scope.isolate(
     'createInstances',
     () =>
+      findActive(store, scope, instance) ??
       (instance.firstTurn === undefined
         ? createPending(store, scope, instance)
         : createStarted(store, scope, { instance, turn: instance.firstTurn })) ??
-      findExistingStart(store, 'orchestration', instance),
+      useExistingStart(store, scope, instance),
   );
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
@@ -142,9 +150,15 @@ function createPending(
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
   store.instanceHeaders.add(instanceKey, instance.headers);
-  store.messages.insert(instanceKey, instance.start, now);
-  store.locks.touch(instanceKey, definitionKey, now);
-  effects.due('orchestrations', now);
+  store.deadlines.add(instanceKey, instance, now);
+  const visibleAt = startsAt(instance, now);
+  if (visibleAt > now) store.instances.setRunAt(instanceKey, visibleAt);
+  store.messages.insert(instanceKey, instance.start, visibleAt);
+  store.locks.touch(instanceKey, definitionKey, visibleAt);
+  effects.due('orchestrations', visibleAt);
+  takeKey(store, instance, instanceKey);
+  const { instanceId, event } = instance;
+  if (event !== undefined) enqueue(store, scope, { instanceId, ...event });
   return { kind: 'created', instanceKey, claimed: [] };
 }
 
@@ -167,6 +181,8 @@ function createStarted(
   const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
+  if (turn.outcome.status === 'running' || turn.outcome.status === 'continuedAsNew')
+    store.deadlines.add(instanceKey, instance, now);
   const { instanceId, incarnation } = instance;
   const target: TurnTarget = {
     instanceKey,
@@ -182,32 +198,4 @@ function createStarted(
   };
   const claimed = store.turns.commitFirst(scope, target, turn);
   return { kind: 'created', instanceKey, claimed };
-}
-
-function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): EnqueueResult {
-  const { instanceId, message, maxPending, bulk } = entry;
-  const receiver = store.instances.findReceiver(instanceId);
-  if (receiver === undefined) return 'missing';
-  if (bulk !== undefined) {
-    if (bulk.instanceKey !== receiver.instanceKey) return 'missing';
-    const progressKey = store.audit.progressOf(bulk.audit.auditId);
-    if (isVisited(receiver.instanceKey, progressKey)) return 'repeated';
-  }
-  if (receiver.isClosed === 1) return 'over';
-  const { instanceKey, definitionKey } = receiver;
-  if (maxPending !== undefined) {
-    const taken = message.kind === 'eventRaised' ? receiver.bufferedEvents : 0;
-    if (store.messages.isFull(instanceKey, message.kind, Math.max(maxPending - taken, 0))) {
-      return 'full';
-    }
-  }
-  store.messages.insert(instanceKey, message, scope.now);
-  if (store.locks.touch(instanceKey, definitionKey, scope.now))
-    scope.effects.messages.add(instanceKey);
-  scope.effects.due('orchestrations', scope.now);
-  if (bulk !== undefined) {
-    const step = { entry: bulk.audit, counts: oneInstance, progressKey: instanceKey };
-    store.audit.record([step], scope.now);
-  }
-  return 'enqueued';
 }

@@ -1,4 +1,5 @@
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { startsAt } from '../../rules/deadlines.ts';
 import { queueKey } from '../../rules/pauses.ts';
 import {
   customStatusVersions,
@@ -17,8 +18,11 @@ import {
   type TurnTarget,
   type OutcomeUpdates,
 } from '../tables/instance-rows.ts';
+import type { AwakeableRows } from '../tables/awakeable-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -57,6 +61,9 @@ export class Turns {
   readonly #tags: InstanceTags;
   readonly #headers: InstanceHeaders;
   readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
+  readonly #deadlines: InstanceDeadlines;
+  readonly #updates: UpdateRows;
+  readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
 
   constructor(parts: {
@@ -76,6 +83,9 @@ export class Turns {
     readonly instanceHeaders: InstanceHeaders;
     readonly chunkRows: ChunkRows;
     readonly streamRows: StreamRows;
+    readonly deadlines: InstanceDeadlines;
+    readonly updateRows: UpdateRows;
+    readonly awakeableRows: AwakeableRows;
     readonly instanceState: InstanceState;
   }) {
     this.#definitions = parts.definitions;
@@ -93,6 +103,9 @@ export class Turns {
     this.#tags = parts.instanceTags;
     this.#headers = parts.instanceHeaders;
     this.#streams = parts;
+    this.#deadlines = parts.deadlines;
+    this.#updates = parts.updateRows;
+    this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
   }
 
@@ -196,6 +209,11 @@ export class Turns {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
       scope.effects.statusSet.add(target.instanceId);
     }
+    if (turn.awakeables !== undefined) this.#awakeables.change(target, turn.awakeables);
+    if (turn.updateReplies !== undefined) {
+      this.#updates.reply(instanceKey, turn.updateReplies);
+      scope.effects.statusSet.add(target.instanceId);
+    }
     return claimed;
   }
 
@@ -248,9 +266,12 @@ export class Turns {
     if (instanceKey !== undefined) {
       this.#tags.add(instanceKey, child.tags);
       this.#headers.add(instanceKey, child.headers);
-      this.#messages.insert(instanceKey, child.start, scope.now);
-      this.#locks.touch(instanceKey, definitionKey, scope.now);
-      scope.effects.due('orchestrations', scope.now);
+      this.#deadlines.add(instanceKey, child, scope.now);
+      const visibleAt = startsAt(child, scope.now);
+      if (visibleAt > scope.now) this.#instances.setRunAt(instanceKey, visibleAt);
+      this.#messages.insert(instanceKey, child.start, visibleAt);
+      this.#locks.touch(instanceKey, definitionKey, visibleAt);
+      scope.effects.due('orchestrations', visibleAt);
       if (parentOperation === null) return;
       if (parent.isPaused === 1) this.#pauseChild(scope, parent, { instanceKey, definitionKey });
       if (!isScheduledTooLate(parent, child)) return;

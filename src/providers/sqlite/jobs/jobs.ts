@@ -1,3 +1,4 @@
+import type { NewInstance } from '../../contract/instances.ts';
 import type { StopResult } from '../../contract/cancellation.ts';
 import type {
   AbandonJob,
@@ -62,11 +63,9 @@ function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
 }
 
 // A first turn may claim work for a worker, and this call cannot return the claim.
-function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['instance']) {
-  const { instanceId, incarnation, name, version, inputHash, start, tags, headers } = instance;
-  const tagged = tags !== undefined && { tags };
-  const traced = headers !== undefined && { headers };
-  return { instanceId, incarnation, name, version, inputHash, start, ...tagged, ...traced };
+function withoutTurn(instance: NewInstance): NewInstance {
+  const { firstTurn: _, ...rest } = instance;
+  return rest;
 }
 
 /** Deletes a job whose caller has the reply. */

@@ -120,6 +120,8 @@ describe('migrate', () => {
       ['ends', '5a9b5cc7b4c8e551'],
       ['headers', 'd7ee79dc327d76c3'],
       ['streams', '2cc50133ab78911e'],
+      ['starting', '0093aa784408df15'],
+      ['updates', '3fe4bc82a236b987'],
       ['state', '2cdbf5e5481cb754'],
     ]);
   });

@@ -19,7 +19,9 @@ import { series } from './0010-series.ts';
 import { ends } from './0011-ends.ts';
 import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
-import { state } from './0014-state.ts';
+import { starting } from './0014-starting.ts';
+import { updates } from './0015-updates.ts';
+import { state } from './0016-state.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -36,6 +38,8 @@ export const migrations: readonly Migration[] = [
   ends,
   headers,
   streams,
+  starting,
+  updates,
   state,
 ];
 

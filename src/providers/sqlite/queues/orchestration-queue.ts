@@ -29,7 +29,7 @@ import type { Messages } from '../tables/messages.ts';
 import type { Turns } from '../instances/turns.ts';
 
 /** The parts of the store that an orchestration queue uses. */
-interface OrchestrationQueueParts extends StoreAccess {
+export interface OrchestrationQueueParts extends StoreAccess {
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
@@ -56,7 +56,7 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
       store.read('readHistory', () => params.map((one) => store.history.read(one))),
 
     ackOrchestrationItems: (acks) =>
-      store.write('ackOrchestrationItems', acks, (scope, one) => ack(store, scope, one)),
+      store.write('ackOrchestrationItems', acks, (scope, one) => ackInstance(store, scope, one)),
 
     readHeldMessages: (lockTokens) =>
       store.read('readHeldMessages', () => {
@@ -79,11 +79,12 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
   };
 }
 
-function ack(
+/** Commits the turn of a claimed instance. */
+export function ackInstance(
   store: OrchestrationQueueParts,
   scope: Scope,
   { lockToken, messageKeys, turn, keep }: OrchestrationAck,
-) {
+): CommitResult {
   const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
     const row = store.instances.getHeld(lockToken, scope.now);
     if (row === undefined) {

@@ -31,7 +31,7 @@ import type { Turns } from '../instances/turns.ts';
 import { itemKind, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that a work queue uses. */
-interface WorkQueueParts extends StoreAccess {
+export interface WorkQueueParts extends StoreAccess {
   readonly definitions: Definitions;
   readonly dueItems: DueItems;
   readonly instances: InstanceRows;
@@ -81,7 +81,8 @@ export function createWorkQueue(store: WorkQueueParts): WorkQueue {
   };
 }
 
-function ackItem(
+/** Settles a claimed item. */
+export function ackItem(
   store: WorkQueueParts,
   scope: Scope,
   { lockToken, outcome }: WorkItemAck,
@@ -95,7 +96,8 @@ function ackItem(
   return result.ok ? result.value : result;
 }
 
-function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResult {
+/** Settles items and commits the turn that they caused. */
+export function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResult {
   const result = scope.isolate('ackTurns', (): CommitResult => {
     const { now } = scope;
     const { instanceKey, turn, timers = [] } = ack;
@@ -155,9 +157,10 @@ function handBack(
   if (plan.kind === 'cancel') {
     return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
-  const { nextAt, claims, failure, maxAttempts } = plan;
+  const { nextAt, claims, failure, explanation, maxAttempts } = plan;
   if (failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
-  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure, maxAttempts });
+  const { itemKey } = item;
+  store.workItems.handBack({ itemKey, nextAt, claims, failure, explanation, maxAttempts });
   effects.due('work', nextAt);
   if (plan.unstarted && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;

@@ -33,6 +33,7 @@ const columns = (
   custom_status_version AS customStatusVersion,
   created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
   cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
+  cancel_cause AS cancelTrigger,
   cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,
   terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt,
   blocked_build AS blockedBuild, blocked_details AS blockedDetails, tags,

@@ -1,5 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { StoredEvent } from '../../../model/event.ts';
+import type { CancelRow } from '../../shared/instance-record-row.ts';
+import { archiveSql, liveAgain } from '../tables/replaced-rows.ts';
 import { mustChangeOne } from '../tables/instance-rows.ts';
 
 /** The state of a new execution after its kept events. */
@@ -18,10 +20,8 @@ interface NewFork extends Omit<NextExecution, 'instanceKey'> {
   readonly forkedFrom: string;
 }
 
-interface Cancel {
+interface Cancel extends CancelRow {
   readonly instanceKey: number;
-  readonly reason: string;
-  readonly actor: string | null;
   readonly now: number;
 }
 
@@ -41,21 +41,9 @@ export class RerunRows {
   readonly #hasItems;
 
   constructor(db: Database.Database) {
-    this.#archive = db.prepare<[number]>(
-      `INSERT INTO executions (instance_key, execution_id, definition_key, status, history_length, started_at,
-                               ended_at, failure, reason)
-       SELECT instance_key, execution_id, definition_key, status, history_length,
-              coalesce(execution_started_at, created_at), ended_at, failure,
-              iif(status = 'terminated', terminate_reason, cancel_reason)
-       FROM instances WHERE instance_key = ? AND ended_at IS NOT NULL`,
-    );
-    const live = `execution_id = execution_id + 1, last_turn = NULL, ended_at = NULL, completed_at = NULL,
-      failed_at = NULL, canceled_at = NULL, terminated_at = NULL, skipped_at = NULL, expired_at = NULL,
-      cancel_requested_at = NULL, cancel_reason = NULL, cancel_actor = NULL, terminate_reason = NULL,
-      terminate_actor = NULL, closing_reason = NULL, cleanup_skipped = 0, leaked = 0, buffered_events = 0,
-      output = NULL, failure = NULL`;
+    this.#archive = db.prepare<[number]>(archiveSql);
     this.#reopen = db.prepare<[NextExecution]>(
-      `UPDATE instances SET ${live}, status = 'running', definition_key = :definitionKey,
+      `UPDATE instances SET ${liveAgain}, status = 'running', definition_key = :definitionKey,
          history_length = :historyLength, started_at = coalesce(started_at, :now),
          execution_started_at = iif(:isStarted, :now, NULL), custom_status = NULL,
          custom_status_version = custom_status_version + (custom_status IS NOT NULL)
@@ -64,7 +52,7 @@ export class RerunRows {
     this.#reopenTask = db.prepare<
       [{ instanceKey: number; hasInput: 0 | 1; input: string | null; now: number }]
     >(
-      `UPDATE instances SET ${live}, status = 'pending', started_at = NULL, execution_started_at = NULL,
+      `UPDATE instances SET ${liveAgain}, status = 'pending', started_at = NULL, execution_started_at = NULL,
          failures = 0, run_at = :now, expires_at = NULL, input = iif(:hasInput, :input, input),
          on_fail = iif(on_fail IS NULL, NULL, 'ready'), on_fail_failure = NULL
        WHERE instance_key = :instanceKey AND ended_at IS NOT NULL`,
@@ -78,7 +66,7 @@ export class RerunRows {
     );
     this.#setCancel = db.prepare<[Cancel]>(
       `UPDATE instances SET status = 'canceling', cancel_requested_at = :now, cancel_reason = :reason,
-         cancel_actor = :actor
+         cancel_actor = :actor, cancel_cause = :trigger
        WHERE instance_key = :instanceKey`,
     );
     // One statement for a history of any length.

@@ -10,6 +10,7 @@ import type {
 } from '../../contract/reruns.ts';
 import { isVisited } from '../../rules/audit-sums.ts';
 import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/reruns.ts';
+import { toCancelRow } from '../../shared/instance-record-row.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -17,10 +18,12 @@ import type { Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { FullRow, InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
 import type { RerunRows } from './rerun-rows.ts';
 
 /** The parts of the store that run instances again. */
@@ -31,11 +34,13 @@ export interface RerunParts extends StoreAccess {
   readonly instances: InstanceRows;
   readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
+  readonly deadlines: InstanceDeadlines;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly rerunRows: RerunRows;
   readonly taskItems: TaskItems;
   readonly turns: Turns;
+  readonly updateRows: UpdateRows;
 }
 
 /** Retries and forks instances. */
@@ -75,6 +80,7 @@ function retry(store: RerunParts, scope: Scope, wanted: InstanceRetry): RetryRes
       ? retryTask(store, scope, { row, executionId, wanted })
       : retryOrchestration(store, scope, { row, executionId, wanted });
   if (refused !== undefined) return refused;
+  store.deadlines.renew(row.instanceKey, scope.now);
   store.audit.record([toStep(wanted)], scope.now);
   return { kind: 'retried', executionId };
 }
@@ -120,6 +126,7 @@ function retryOrchestration(
   if (start === undefined) throw new Error('The retry of an orchestration needs its start.');
   const definitionKey = store.definitions.intern('orchestration', name, version);
   const historyLength = start.kept?.length ?? 0;
+  store.updateRows.interrupt(instanceKey, row.status);
   store.rerunRows.reopen({
     instanceKey,
     definitionKey,
@@ -160,6 +167,7 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
     );
   }
   store.instanceTags.add(instanceKey, wanted.tags);
+  store.deadlines.copy(row.instanceKey, instanceKey, now);
   const target = {
     instanceKey,
     instanceId,
@@ -198,9 +206,9 @@ function begin(
   for (const message of start.messages) messages.insert(instanceKey, message, now);
   locks.touch(instanceKey, definitionKey, now);
   if (cancel !== undefined) {
-    const { reason, actor } = cancel;
+    const { reason } = cancel;
     const cleanupAt = now + Math.ceil(cancel.cleanupMs);
-    rerunRows.setCancel({ instanceKey, reason, actor, now });
+    rerunRows.setCancel({ instanceKey, ...toCancelRow(cancel), now });
     messages.insert(instanceKey, encodeMessage({ kind: 'cleanupExpired', reason }), cleanupAt);
     locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
   }

@@ -11,11 +11,12 @@ import type { FullRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceStops } from './instance-stops.ts';
-import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import { applyTimeouts, type TimeoutParts } from './timeouts.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that cancel and terminate. */
-interface CancellationParts extends StoreAccess {
+interface CancellationParts extends TimeoutParts {
   readonly audit: Audit;
   readonly definitions: Definitions;
   readonly instances: InstanceRows;
@@ -65,6 +66,8 @@ export function createCancellationStore(store: CancellationParts): CancellationS
           store.stops.terminate(scope, row, { cleanupMs: defaultCleanupMs, ...request }),
         ),
       ),
+
+    applyTimeouts: (request) => applyTimeouts(store, request),
 
     async markPointOfNoReturn(lockToken) {
       const [result] = await store.write('markPointOfNoReturn', [lockToken], ({ now }, token) =>

@@ -1,3 +1,4 @@
+import { toCancelDetails, type CancelDetails } from '../../../model/cancel.ts';
 import { encodeEvent, type HistoryEvent, type ParentRef } from '../../../model/event.ts';
 import { platformFailure } from '../../../model/failures/failure.ts';
 import { encodeMessage, type Message } from '../../../model/message.ts';
@@ -17,9 +18,7 @@ import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
 
-interface StopRequest {
-  readonly reason: string;
-  readonly actor: string | null;
+interface StopRequest extends CancelDetails {
   /** How long the orchestration may clean up. */
   readonly cleanupMs: number;
 }
@@ -118,7 +117,10 @@ export class InstanceStops {
     if (row === undefined || row.closingReason === null) return false;
     if (this.#itemCancels.hasAttended(instanceKey)) return true;
     this.#rows.finishClosing(instanceKey, scope.now);
-    this.#notifyParentOfCancel(scope, row, row.closingReason);
+    this.#notifyParentOfCancel(scope, row, {
+      reason: row.closingReason,
+      ...(row.cancelTrigger !== null && { trigger: row.cancelTrigger }),
+    });
     scope.effects.finished.push(row.instanceId);
     return true;
   }
@@ -128,23 +130,26 @@ export class InstanceStops {
     if (isPaused === 1) this.#pauseRows.lift(instanceKey);
   }
 
-  #cancelPending(scope: Scope, row: FullRow, { reason, actor }: StopRequest): void {
+  #cancelPending(scope: Scope, row: FullRow, request: StopRequest): void {
     const { now, effects } = scope;
-    this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
+    const { reason } = request;
+    this.#rows.cancelPending(row.instanceKey, request, now);
     this.#record(row, { kind: 'executionCanceled', at: now, reason });
     this.#deleteMessagesAndLock(row.instanceKey);
-    this.#notifyParentOfCancel(scope, row, reason);
+    this.#notifyParentOfCancel(scope, row, request);
     effects.finished.push(row.instanceId);
   }
 
-  #requestCancel(scope: Scope, row: FullRow, { reason, actor, cleanupMs }: StopRequest): void {
+  #requestCancel(scope: Scope, row: FullRow, request: StopRequest): void {
+    const { reason, cleanupMs, trigger = 'cancel' } = request;
     const { instanceKey, definitionKey, executionId } = row;
     const { now, effects } = scope;
     const cleanupAt = now + Math.ceil(cleanupMs);
-    this.#rows.requestCancel(instanceKey, { reason, actor, requestedAt: now });
+    this.#rows.requestCancel(instanceKey, request, now);
     // Before the messages of canceled items, so that the code gets the request first.
-    this.#messages.insert(instanceKey, encodeMessage({ kind: 'cancel', reason, actor }), now);
-    const items = { instanceKey, executionId, now, reason, trigger: 'cancel' } as const;
+    const message = encodeMessage({ kind: 'cancel', ...toCancelDetails(request) });
+    this.#messages.insert(instanceKey, message, now);
+    const items = { instanceKey, executionId, now, reason, trigger } as const;
     effects.addCancelRequests(this.#itemCancels.cancelRequested(items));
     const expired = encodeMessage({ kind: 'cleanupExpired', reason });
     this.#messages.insert(instanceKey, expired, cleanupAt);
@@ -216,12 +221,17 @@ export class InstanceStops {
     this.#locks.delete(instanceKey);
   }
 
-  #notifyParentOfCancel(scope: Scope, row: FullRow, reason: string): void {
+  #notifyParentOfCancel(
+    scope: Scope,
+    row: FullRow,
+    { reason, trigger }: Pick<CancelDetails, 'reason' | 'trigger'>,
+  ): void {
     this.#notifyParent(scope, row, ({ executionId, operation }) => ({
       kind: 'childCanceled',
       executionId,
       operation,
       reason,
+      ...(trigger !== undefined && { trigger }),
     }));
   }
 

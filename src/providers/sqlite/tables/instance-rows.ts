@@ -35,6 +35,7 @@ export interface FullRow extends InstanceRow {
   readonly parentExecutionId: number | null;
   readonly parentOperation: number | null;
   readonly cancelReason: string | null;
+  readonly cancelTrigger: 'timeout' | null;
   /** The reason of a cancel whose end is recorded. The instance is `canceled` once no item is left. */
   readonly closingReason: string | null;
   readonly isTask: 0 | 1;
@@ -47,6 +48,8 @@ interface Receiver {
   /** Whether it takes no messages: it has ended, is closing, or is a task run. */
   readonly isClosed: 0 | 1;
   readonly bufferedEvents: number;
+  /** Of a pending instance: when it may start, if that was set. */
+  readonly runAt: number | null;
 }
 
 interface NewRow {
@@ -72,6 +75,7 @@ export class InstanceRows {
   readonly #setHasChildren;
   readonly #setCustomStatus;
   readonly #setBufferedEvents;
+  readonly #setRunAt;
   readonly #continueAsNew;
   readonly #archive;
 
@@ -117,7 +121,7 @@ export class InstanceRows {
       last_turn AS lastTurn, has_children AS hasChildren, paused_at IS NOT NULL AS isPaused`;
     const allColumns = `${columns}, parent_instance_id AS parentInstanceId,
       parent_execution_id AS parentExecutionId, parent_operation AS parentOperation,
-      cancel_reason AS cancelReason, closing_reason AS closingReason, priority IS NOT NULL AS isTask`;
+      cancel_reason AS cancelReason, cancel_cause AS cancelTrigger, closing_reason AS closingReason, priority IS NOT NULL AS isTask`;
     this.#select = db.prepare<[number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ?`,
     );
@@ -140,7 +144,7 @@ export class InstanceRows {
     this.#selectReceiver = db.prepare<[string], Receiver>(
       `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
               ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isClosed,
-              buffered_events AS bufferedEvents
+              buffered_events AS bufferedEvents, iif(status = 'pending', run_at, NULL) AS runAt
        FROM instances WHERE instance_id = ?`,
     );
     this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(
@@ -148,6 +152,9 @@ export class InstanceRows {
     );
     this.#setHasChildren = db.prepare<[number]>(
       'UPDATE instances SET has_children = 1 WHERE instance_key = ?',
+    );
+    this.#setRunAt = db.prepare<[number, number]>(
+      'UPDATE instances SET run_at = ? WHERE instance_key = ?',
     );
     this.#setBufferedEvents = db.prepare<[number, number]>(
       'UPDATE instances SET buffered_events = ? WHERE instance_key = ?',
@@ -255,6 +262,11 @@ export class InstanceRows {
   /** Marks an instance as a parent, so that the end of others needs no query for children. */
   setHasChildren(instanceKey: number): void {
     this.#setHasChildren.run(instanceKey);
+  }
+
+  /** Sets when a new instance may start. Messages to it become visible then. */
+  setRunAt(instanceKey: number, runAt: number): void {
+    this.#setRunAt.run(runAt, instanceKey);
   }
 
   setBufferedEvents(instanceKey: number, count: number): void {

@@ -97,7 +97,11 @@ export class Messages {
     this.#showHidden = db
       .prepare<[{ now: number }], number>(
         `UPDATE orchestrator_queue SET visible_at = :now
-         WHERE visible_at > :now AND kind NOT IN ('timerFired', 'cleanupExpired') RETURNING instance_key`,
+         WHERE visible_at > :now AND kind NOT IN ('timerFired', 'cleanupExpired')
+           AND NOT EXISTS (SELECT 1 FROM instances AS receiver
+             WHERE receiver.instance_key = orchestrator_queue.instance_key
+               AND status = 'pending' AND run_at > :now)
+         RETURNING instance_key`,
       )
       .pluck();
   }

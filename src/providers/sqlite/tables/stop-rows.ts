@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
-import type { CancelRequest } from '../../../model/cancel.ts';
+import type { CancelDetails } from '../../../model/cancel.ts';
+import { toCancelRow, type CancelRow } from '../../shared/instance-record-row.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import { mustChangeOne, type TurnTarget } from './instance-rows.ts';
 
@@ -31,8 +32,9 @@ export class StopRows {
   readonly #selectChildren;
 
   constructor(db: Database.Database) {
-    const asked = 'cancel_requested_at = :now, cancel_reason = :reason, cancel_actor = :actor';
-    type Asked = [{ instanceKey: number; reason: string; actor: string | null; now: number }];
+    const asked =
+      'cancel_requested_at = :now, cancel_reason = :reason, cancel_actor = :actor, cancel_cause = :trigger';
+    type Asked = [{ instanceKey: number; now: number } & Required<CancelRow>];
     this.#cancelPending = db.prepare<Asked>(
       `UPDATE instances
        SET status = 'canceled', ended_at = :now, canceled_at = :now, history_length = 1, ${asked}
@@ -73,13 +75,13 @@ export class StopRows {
   }
 
   /** Ends an instance that never ran. Its history has one event. */
-  cancelPending(instanceKey: number, { reason, actor, requestedAt }: CancelRequest): void {
-    mustChangeOne(this.#cancelPending.run({ instanceKey, reason, actor, now: requestedAt }));
+  cancelPending(instanceKey: number, request: CancelDetails, now: number): void {
+    mustChangeOne(this.#cancelPending.run({ instanceKey, ...toCancelRow(request), now }));
   }
 
   /** Makes a running instance `canceling`. */
-  requestCancel(instanceKey: number, { reason, actor, requestedAt }: CancelRequest): void {
-    mustChangeOne(this.#requestCancel.run({ instanceKey, reason, actor, now: requestedAt }));
+  requestCancel(instanceKey: number, request: CancelDetails, now: number): void {
+    mustChangeOne(this.#requestCancel.run({ instanceKey, ...toCancelRow(request), now }));
   }
 
   /** Records a turn that ends as canceled. The instance stays `canceling` until no item is left. */

@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { TerminalStatus } from '../../../model/status.ts';
 import type { NewTask, OnFailState } from '../../contract/tasks.ts';
 import type { TaskTimes } from '../../rules/starts.ts';
+import type { CancelRow } from '../../shared/instance-record-row.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
 /** A task run that a write has ended. */
@@ -96,9 +97,10 @@ export class TaskRows {
     this.#skip = end('skipped');
     this.#expire = end('expired');
     // The first request is kept. A run that cancels itself records its own reason.
-    this.#cancel = end<{ reason: string; actor: string | null }>(
+    this.#cancel = end<CancelRow>(
       'canceled',
       `, cancel_actor = iif(cancel_requested_at IS NULL, :actor, cancel_actor),
+         cancel_cause = iif(cancel_requested_at IS NULL, :trigger, cancel_cause),
          cancel_reason = coalesce(cancel_reason, :reason),
          cancel_requested_at = coalesce(cancel_requested_at, :now)`,
     );
@@ -106,9 +108,10 @@ export class TaskRows {
       'terminated',
       ', terminate_reason = :reason, terminate_actor = :actor',
     );
-    this.#requestCancel = db.prepare<[End & { reason: string; actor: string | null }]>(
+    this.#requestCancel = db.prepare<[End & CancelRow]>(
       `UPDATE instances
-       SET status = 'canceling', cancel_requested_at = :now, cancel_reason = :reason, cancel_actor = :actor
+       SET status = 'canceling', cancel_requested_at = :now, cancel_reason = :reason, cancel_actor = :actor,
+           cancel_cause = :trigger
        WHERE instance_key = :instanceKey AND status IN ('pending', 'running')`,
     );
     this.#setOnFail = db.prepare<[OnFailState, number]>(
@@ -175,9 +178,7 @@ export class TaskRows {
     return this.#expire.get({ instanceKey, now });
   }
 
-  cancel(
-    end: End & { readonly reason: string; readonly actor: string | null },
-  ): EndedRun | undefined {
+  cancel(end: End & CancelRow): EndedRun | undefined {
     return this.#cancel.get(end);
   }
 
@@ -188,7 +189,7 @@ export class TaskRows {
   }
 
   /** Makes a run whose item is held `canceling`. */
-  requestCancel(request: End & { readonly reason: string; readonly actor: string | null }): void {
+  requestCancel(request: End & CancelRow): void {
     mustChangeOne(this.#requestCancel.run(request));
   }
 
@@ -286,6 +287,9 @@ export class TaskItems {
 /** The rows of `dedupe_keys`. A run that no longer holds its key cannot free it for another run. */
 export class DedupeKeys {
   readonly #holder;
+  readonly #liveHolder;
+  readonly #setKey;
+  readonly #freeOfOrchestrations;
   readonly #take;
   readonly #free;
   readonly #freeOfInstances;
@@ -297,6 +301,25 @@ export class DedupeKeys {
          WHERE dedupe_keys.definition_key = ? AND dedupe_keys.dedupe_key = ?`,
       )
       .pluck();
+    this.#liveHolder = db
+      .prepare<[number, string], string>(
+        `SELECT instance_id FROM dedupe_keys JOIN instances USING (instance_key)
+         WHERE dedupe_keys.definition_key = ? AND dedupe_keys.dedupe_key = ? AND ended_at IS NULL`,
+      )
+      .pluck();
+    this.#setKey = db.prepare<[string, number]>(
+      'UPDATE instances SET dedupe_key = ? WHERE instance_key = ?',
+    );
+    // The keys of an orchestration belong to its name: the definition without a version.
+    this.#freeOfOrchestrations = db.prepare<[string]>(
+      `DELETE FROM dedupe_keys WHERE (definition_key, dedupe_key, instance_key) IN
+         (SELECT named.definition_key, dedupe_key, instance_key
+          FROM json_each(?) CROSS JOIN instances ON instance_key = value
+            CROSS JOIN definitions AS own ON own.definition_key = instances.definition_key
+            CROSS JOIN definitions AS named
+              ON named.kind = own.kind AND named.name = own.name AND named.version = ''
+          WHERE dedupe_key IS NOT NULL AND priority IS NULL)`,
+    );
     // Replaces a row without an instance, which a damaged file can have.
     this.#take = db.prepare<[number, string, number]>(
       `INSERT INTO dedupe_keys (definition_key, dedupe_key, instance_key) VALUES (?, ?, ?)
@@ -317,6 +340,22 @@ export class DedupeKeys {
   /** The id of the run that holds a key. */
   holderOf(definitionKey: number, dedupeKey: string): string | undefined {
     return this.#holder.get(definitionKey, dedupeKey);
+  }
+
+  /** The id of the live instance that holds a key. */
+  liveHolderOf(definitionKey: number, dedupeKey: string): string | undefined {
+    return this.#liveHolder.get(definitionKey, dedupeKey);
+  }
+
+  /** Assigns a key to an instance, and records it there. */
+  takeFor(definitionKey: number, dedupeKey: string, instanceKey: number): void {
+    this.take(definitionKey, dedupeKey, instanceKey);
+    this.#setKey.run(dedupeKey, instanceKey);
+  }
+
+  /** Frees the keys of orchestrations that are about to be deleted. */
+  freeOfOrchestrations(keys: string): void {
+    this.#freeOfOrchestrations.run(keys);
   }
 
   /** Assigns a free key to a run. */

@@ -1,3 +1,4 @@
+import type { CancelDetails } from '../../../model/cancel.ts';
 import type { TerminalStatus } from '../../../model/status.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
@@ -14,11 +15,13 @@ import type {
 } from '../tables/task-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
+import { toCancelRow } from '../../shared/instance-record-row.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that create task runs. */
@@ -31,10 +34,7 @@ interface Run {
   readonly definitionKey: number;
 }
 
-interface StopRequest {
-  readonly reason: string;
-  readonly actor: string | null;
-}
+type StopRequest = CancelDetails;
 
 // The highest priority: failures are handled before more work starts.
 const onFailPriority = 100;
@@ -54,6 +54,7 @@ export class TaskRuns {
   readonly #pauseRows: PauseRows;
   readonly #stopRows: StopRows;
   readonly #tags: InstanceTags;
+  readonly #deadlines: InstanceDeadlines;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -66,6 +67,7 @@ export class TaskRuns {
     readonly pauseRows: PauseRows;
     readonly stopRows: StopRows;
     readonly instanceTags: InstanceTags;
+    readonly deadlines: InstanceDeadlines;
   }) {
     this.#definitions = parts.definitions;
     this.#instances = parts.instances;
@@ -77,6 +79,7 @@ export class TaskRuns {
     this.#pauseRows = parts.pauseRows;
     this.#stopRows = parts.stopRows;
     this.#tags = parts.instanceTags;
+    this.#deadlines = parts.deadlines;
   }
 
   create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
@@ -89,6 +92,7 @@ export class TaskRuns {
     const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
     if (instanceKey === undefined) return this.#existing(task);
     this.#tags.add(instanceKey, task.tags);
+    this.#deadlines.add(instanceKey, task, now);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
     }
@@ -148,13 +152,14 @@ export class TaskRuns {
   }
 
   /** Cancels a run: immediately, unless a worker holds it or it is past its point of no return. */
-  cancel(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
+  cancel(scope: Scope, run: Run, stop: StopRequest): void {
     const { now, effects } = scope;
     const { instanceKey } = run;
-    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    const { reason, trigger = 'cancel' } = stop;
+    const items = { instanceKey, now, reason, trigger } as const;
     const { flagged, keeps } = this.#itemCancels.cancelAll('request', items);
     effects.addCancelRequests(flagged);
-    const request = { instanceKey, now, reason, actor };
+    const request = { instanceKey, now, ...toCancelRow(stop) };
     if (keeps) this.#rows.requestCancel(request);
     else this.#ended(scope, run, this.#rows.cancel(request));
   }
@@ -219,7 +224,13 @@ export class TaskRuns {
   }
 
   #cancelEnd(scope: Scope, { instanceKey, definitionKey }: HeldItem): EndedRun | undefined {
-    const canceled = { instanceKey, now: scope.now, reason: 'canceled', actor: null };
+    const canceled = {
+      instanceKey,
+      now: scope.now,
+      reason: 'canceled',
+      actor: null,
+      trigger: null,
+    };
     return this.#ended(scope, { instanceKey, definitionKey }, this.#rows.cancel(canceled));
   }
 

@@ -28,6 +28,9 @@ const commandKinds: readonly HistoryEvent['kind'][] = [
   'stepCompleted',
   'stepFailed',
   'patchMarked',
+  'awakeableCreated',
+  'updateCompleted',
+  'updateFailed',
   'operationWithdrawn',
 ];
 const shownBefore = 4;

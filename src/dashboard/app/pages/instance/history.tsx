@@ -18,6 +18,8 @@ const kindGroups: readonly (readonly [value: string, title: string, kinds: reado
       'stepRetried',
       'childFailed',
       'detachedFailed',
+      'awakeableRejected',
+      'updateFailed',
       'executionFailed',
     ]],
   [
@@ -40,6 +42,18 @@ const kindGroups: readonly (readonly [value: string, title: string, kinds: reado
     ],
   ],
   ['events', 'External events', ['eventAwaited', 'eventReceived']],
+  [
+    'updates',
+    'Updates and awakeables',
+    [
+      'updateAccepted',
+      'updateCompleted',
+      'updateFailed',
+      'awakeableCreated',
+      'awakeableResolved',
+      'awakeableRejected',
+    ],
+  ],
   ['timers', 'Timers', ['timerCreated', 'timerFired']],
   [
     'cancel',

@@ -19,6 +19,8 @@ const order: readonly Wait['kind'][] = [
   'delay',
   'child',
   'event',
+  'awakeable',
+  'update',
   'job',
   'timer',
   'detached',
@@ -57,12 +59,14 @@ export function toneOfWait(wait: Wait): Tone {
       if (wait.unclaimed === 'noWorker') return 'failed';
       return wait.state === 'queued' ? 'queued' : wait.state;
     case 'turn':
+    case 'update':
       return 'running';
     case 'delay':
     case 'timer':
     case 'event':
     case 'child':
     case 'detached':
+    case 'awakeable':
     case 'job':
       return 'pending';
     default:

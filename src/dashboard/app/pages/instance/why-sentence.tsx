@@ -77,6 +77,24 @@ function tell(wait: Wait, why: Why): Told {
       };
     case 'event':
       return tellEvent(wait, why);
+    case 'awakeable':
+      return {
+        sentence: <>Waits for the answer to an awakeable.</>,
+        consequence: 'A caller with its token can answer. It uses no worker while it waits.',
+      };
+    case 'update':
+      return {
+        sentence: (
+          <>
+            Runs the handler of update{' '}
+            <b>
+              <bdi>{wait.name}</bdi>
+            </b>
+            .
+          </>
+        ),
+        consequence: 'Its caller waits for the reply.',
+      };
     case 'timer':
       return {
         sentence: (

@@ -72,9 +72,17 @@ export const close: Capability = {
           listDefinitions: () => provider.listDefinitions({ afterKey: 0, limit: 1, cap: 1 }),
           listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
           readHeaders: () => provider.readHeaders([1]),
+          requestUpdates: () =>
+            provider.requestUpdates([
+              { instanceId: 'a', key: 'k', name: 'x', inputHash: '', message: raised('x') },
+            ]),
+          readUpdates: () => provider.readUpdates([{ instanceId: 'a', key: 'k' }]),
+          answerAwakeables: () =>
+            provider.answerAwakeables([{ tokenHash: 'h', answerKey: 'k', message: raised('x') }]),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),
+          applyTimeouts: () => provider.applyTimeouts({ limit: 1, cleanupMs: 1 }),
           terminate: () => provider.terminate([{ ...stop, tree: true }]),
           markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
           listRunningItems: () => provider.listRunningItems('a'),
@@ -127,6 +135,10 @@ export const close: Capability = {
           readSeries: () => provider.readSeries({ name: '', from: 0, before: 1, limit: 1 }),
           countStops: () => provider.countStops({ from: 0, before: 1 }),
           sweepSeries: () => provider.sweepSeries({ before: 0, limit: 1 }),
+          ...(provider.transact !== undefined && {
+            transact: async () =>
+              provider.transact?.({ write: () => Promise.reject(new Error('It was run.')) }),
+          }),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(

@@ -169,6 +169,8 @@ function WaitText({ wait }: { readonly wait: Why['waits'][number] }): JSX.Elemen
     case 'turn':
     case 'delay':
     case 'detached':
+    case 'awakeable':
+    case 'update':
     case 'job':
     case 'cancel':
     case 'ended':

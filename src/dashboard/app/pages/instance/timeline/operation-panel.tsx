@@ -20,6 +20,7 @@ const kinds = {
   event: 'External event',
   child: 'Child',
   detached: 'Detached instance',
+  awakeable: 'Awakeable',
   status: 'Custom status',
   state: 'State',
 } as const;

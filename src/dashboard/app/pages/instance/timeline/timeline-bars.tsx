@@ -17,6 +17,7 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   event: 'event',
   child: 'child',
   detached: 'send',
+  awakeable: 'event',
   status: 'code',
   state: 'code',
 };
@@ -208,6 +209,7 @@ function Bars({
         </>
       );
     case 'event':
+    case 'awakeable':
       return (
         <>
           {bar('wait', 'pending', startedAt, end ?? now.value)}

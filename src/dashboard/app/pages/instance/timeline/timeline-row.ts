@@ -27,6 +27,7 @@ const kindNames: Readonly<Record<Item['kind'], string>> = {
   event: 'event',
   child: 'child',
   detached: 'detached',
+  awakeable: 'awakeable',
   status: 'status',
   state: 'state',
 };

@@ -363,11 +363,10 @@ function Legend({
       'completed',
       'child',
     ],
-    has((row) => row.item.kind === 'event' || toneOfRow(row) === 'queued') && [
-      'wait',
-      'pending',
-      'waits for an event or a worker',
-    ],
+    has(
+      (row) =>
+        row.item.kind === 'event' || row.item.kind === 'awakeable' || toneOfRow(row) === 'queued',
+    ) && ['wait', 'pending', 'waits for an event or a worker'],
     has(({ item }) => item.kind === 'timer') && ['timer', 'running', 'timer'],
     has((row) => toneOfRow(row) === 'failed') && ['fail', 'failed', 'failed'],
     has(({ pending }) => pending?.cancel !== undefined) && ['', 'canceling', 'asked to stop'],

@@ -1,0 +1,14 @@
+const prefix = 'task:';
+
+/**
+ * The name of the activity that runs a task for an orchestration. Every worker that has the task has this activity, so
+ * that a call of a task is claimed, canceled, retried and recorded as a call of an activity.
+ */
+export function taskActivityName(task: string): string {
+  return prefix + task;
+}
+
+/** The name of the task that a work item runs. */
+export function taskNameOf(name: string, kind: 'activity' | 'task' | 'onFail'): string {
+  return kind === 'activity' && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+}

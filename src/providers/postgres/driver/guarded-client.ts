@@ -1,0 +1,112 @@
+import type pg from 'pg';
+import type { PerdureError } from '../../../model/failures/errors.ts';
+import type { StoreTransaction } from '../../../model/store-transaction.ts';
+import {
+  assertAllowed,
+  transactionClosed,
+  type ForbiddenStatements,
+} from '../../shared/transaction-statements.ts';
+
+/**
+ * The transaction of `ctx.transaction` on PostgreSQL: a client of `pg` with an open transaction. Pass it to drizzle, kysely
+ * or plain SQL. `release` does nothing.
+ */
+export type PostgresTransaction = pg.PoolClient & StoreTransaction;
+
+const forbidden: ForbiddenStatements = {
+  keywords: new Set(['BEGIN', 'START', 'COMMIT', 'END', 'ROLLBACK', 'ABORT', 'PREPARE']),
+  advice: 'Throw to roll back, return to commit, or use a savepoint.',
+};
+
+type Query = (config: unknown, ...rest: unknown[]) => unknown;
+
+/** A view of a pooled client during a transaction. It ends with the closure. */
+export class GuardedClient {
+  readonly client: PostgresTransaction;
+  readonly #query: Query;
+  #closed: PerdureError | undefined;
+  #failure: { readonly error: unknown } | undefined;
+  readonly #pending = new Set<Promise<unknown>>();
+
+  constructor(client: pg.PoolClient) {
+    this.#query = client.query.bind(client) as Query;
+    const own: Readonly<Record<string, unknown>> = {
+      query: (config: unknown, ...rest: unknown[]) => this.#run(config, rest),
+      release: () => undefined,
+      end: () => Promise.reject(transactionClosed('end() is not allowed in its closure')),
+    };
+    this.client = new Proxy(client, {
+      get(target, property) {
+        if (typeof property === 'string' && Object.hasOwn(own, property)) return own[property];
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    }) as PostgresTransaction;
+  }
+
+  /** The error of the first statement that failed. */
+  get failure(): { readonly error: unknown } | undefined {
+    return this.#failure;
+  }
+
+  get hasPending(): boolean {
+    return this.#pending.size > 0;
+  }
+
+  /** Rejects later statements. */
+  close(): void {
+    this.#closed ??= transactionClosed();
+  }
+
+  /** Resolves when no statement is in progress. */
+  async settled(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
+  }
+
+  #run(config: unknown, rest: readonly unknown[]): unknown {
+    const callback = rest.findLast((one) => typeof one === 'function') as
+      ((error: unknown, result?: unknown) => void) | undefined;
+    const result = this.#send(config, rest);
+    if (callback === undefined) return result;
+    if (!(result instanceof Promise)) return result;
+    result.then(
+      (value: unknown) => callback(undefined, value),
+      (error: unknown) => callback(error),
+    );
+    return undefined;
+  }
+
+  #send(config: unknown, rest: readonly unknown[]): unknown {
+    const { text, submit } = (typeof config === 'object' ? config : { text: config }) as {
+      readonly text?: unknown;
+      readonly submit?: unknown;
+    };
+    try {
+      if (this.#closed !== undefined) throw this.#closed;
+      if (typeof text === 'string') assertAllowed(text, forbidden);
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
+    // A cursor or a COPY stream submits itself.
+    if (typeof submit === 'function') return this.#query(config, ...rest);
+    // The extended protocol runs one statement only, so that no text can contain a hidden COMMIT.
+    const statement =
+      typeof config === 'string'
+        ? { text: config, queryMode: 'extended' }
+        : { ...(config as object), queryMode: 'extended' };
+    const values = rest.find((one) => Array.isArray(one));
+    const sent = this.#query(
+      statement,
+      ...(values === undefined ? [] : [values]),
+    ) as Promise<unknown>;
+    this.#track(sent);
+    return sent;
+  }
+
+  #track(sent: Promise<unknown>): void {
+    this.#pending.add(sent);
+    sent
+      .catch((error: unknown) => (this.#failure ??= { error }))
+      .finally(() => this.#pending.delete(sent));
+  }
+}

@@ -1,0 +1,151 @@
+import type { CreateResult, NewInstance } from '../../contract/instances.ts';
+import {
+  planExistingStart,
+  replacedReason,
+  replacedStatus,
+  withTakenChildIds,
+} from '../../rules/starts.ts';
+import { Changes, type Batch } from '../batches/batch.ts';
+import type { CreateInstances } from '../batches/store-access.ts';
+import type { Scope } from '../driver/scope.ts';
+import type { Store } from '../store.ts';
+import { enqueueLocked } from './enqueue.ts';
+
+/** Whether a start may find, message or replace an instance instead of creating one. */
+export function isIdentified({ dedupeKey, event, onConflict }: NewInstance): boolean {
+  return dedupeKey !== undefined || event !== undefined || onConflict !== undefined;
+}
+
+type CreatePlain = (
+  store: Store,
+  ...args: Parameters<CreateInstances>
+) => ReturnType<CreateInstances>;
+
+/** Creates an instance, or finds, messages or replaces the one of its id or its dedupe key. */
+export async function createIdentified(
+  store: Store,
+  scope: Scope,
+  instance: NewInstance,
+  createPlain: CreatePlain,
+): Promise<CreateResult> {
+  const { instanceId, dedupeKey, event } = instance;
+  if (dedupeKey !== undefined) {
+    const active = await findActive(store, scope, { ...instance, dedupeKey });
+    if (active !== undefined) return active;
+  }
+  const [result] = await createPlain(store, scope, [instance]);
+  if (result === undefined) throw new Error('The start has no result.');
+  if (result.kind === 'created') {
+    if (dedupeKey !== undefined) {
+      const definitionKey = await keyScope(store, scope, instance.name);
+      await store.replacedRows.takeKey(scope.tx, {
+        definitionKey,
+        dedupeKey,
+        instanceKey: result.instanceKey,
+      });
+    }
+    if (event !== undefined) await raise(store, scope, instanceId, event);
+    return result;
+  }
+  if (result.kind === 'refused') return result;
+  return useExistingStart(store, scope, instance);
+}
+
+/** Finds the live instance that holds the dedupe key of a start. Concurrent starts with the key wait for this one. */
+async function findActive(
+  store: Store,
+  scope: Scope,
+  { instanceId, name, dedupeKey, event }: NewInstance & { readonly dedupeKey: string },
+): Promise<CreateResult | undefined> {
+  const { tx } = scope;
+  const definitionKey = await keyScope(store, scope, name);
+  await store.replacedRows.lockKey(tx, { definitionKey, dedupeKey });
+  // A known id comes first: a repeated start finds its own instance.
+  const [own] = await store.instances.selectStarts(tx, [instanceId]);
+  if (own !== undefined) return undefined;
+  const holder = await store.replacedRows.liveHolderOf(tx, { definitionKey, dedupeKey });
+  if (holder === undefined) return undefined;
+  const raised = event && (await raise(store, scope, holder, event));
+  return { kind: 'active', instanceId: holder, ...(raised !== undefined && { event: raised }) };
+}
+
+/** All versions of an orchestration share its keys. */
+async function keyScope({ definitions }: Store, scope: Scope, name: string): Promise<number> {
+  const wanted = { kind: 'orchestration', name, version: null } as const;
+  const keyOf = await definitions.intern(scope, [wanted]);
+  return keyOf('orchestration', name, null);
+}
+
+async function raise(
+  store: Store,
+  scope: Scope,
+  instanceId: string,
+  event: NonNullable<NewInstance['event']>,
+) {
+  const batch = store.newBatch(scope);
+  await batch.instances.lock({ ids: [instanceId] });
+  const [raised] = await enqueueLocked(store, batch, [{ instanceId, ...event }]);
+  return raised;
+}
+
+/** Returns the result of a start whose id is taken: raises its event, or replaces the instance. */
+async function useExistingStart(
+  store: Store,
+  scope: Scope,
+  instance: NewInstance,
+): Promise<CreateResult> {
+  const { instanceId, event } = instance;
+  const batch = store.newBatch(scope);
+  await batch.instances.lock({ ids: [instanceId] });
+  const row = batch.instances.find(instanceId);
+  const [start] = await store.instances.selectStarts(scope.tx, [instanceId]);
+  // Deleted between the statements: the caller repeats the start.
+  if (row === undefined || start === undefined) return { kind: 'conflict', name: instance.name };
+  await store.definitions.load(scope.tx, [start.definitionKey]);
+  const { kind, name } = store.definitions.get(start.definitionKey);
+  const existing = { kind, name, inputHash: start.inputHash, incarnation: row.incarnation };
+  const plan = planExistingStart(existing, instance);
+  if (plan === 'exists') return { kind: 'exists' };
+  if (plan === 'raise' && event !== undefined) {
+    const [raised] = await enqueueLocked(store, batch, [{ instanceId, ...event }]);
+    return { kind: 'exists', ...(raised !== undefined && { event: raised }) };
+  }
+  const isReplaced = plan === 'replace' && (await replace(store, batch, instance));
+  return isReplaced
+    ? { kind: 'created', instanceKey: row.instanceKey, claimed: [] }
+    : { kind: 'conflict', name };
+}
+
+/** Terminates an instance and starts its next execution with a new input. Returns whether it could be replaced. */
+async function replace(store: Store, batch: Batch, instance: NewInstance): Promise<boolean> {
+  const { scope, instances } = batch;
+  const { tx, now } = scope;
+  const { instanceId, name, version, inputHash, incarnation } = instance;
+  const { replacedRows } = store;
+  const before = instances.find(instanceId);
+  if (before === undefined || before.parentInstanceId !== null) return false;
+  const { instanceKey } = before;
+  if (await replacedRows.hasJob(tx, instanceKey)) return false;
+  const termination = { reason: replacedReason, actor: null, cleanupMs: 0, tree: true };
+  await store.stops.terminate(batch, [{ instanceKey, ...termination }]);
+  await batch.changes.write(scope, store);
+  // A canceled instance whose handlers still run has not ended yet.
+  const ended = await replacedRows.findEnded(tx, instanceKey);
+  if (ended === undefined) return false;
+  const keyOf = await store.definitions.intern(scope, [{ kind: 'orchestration', name, version }]);
+  const definitionKey = keyOf('orchestration', name, version);
+  await store.instanceTags.deleteOfInstances(tx, [instanceKey]);
+  await store.updateRows.interrupt(tx, instanceKey, replacedStatus(before));
+  await replacedRows.reopen(tx, { instanceKey, definitionKey, inputHash, incarnation, now });
+  await store.eventKeys.deleteOfInstances(tx, [instanceKey]);
+  await store.deadlines.deleteOfInstances(tx, [instanceKey]);
+  await store.deadlines.add(tx, [{ instanceKey, times: instance }], now);
+  await store.instanceTags.add(tx, [{ instanceKey, tags: instance.tags }]);
+  await store.instanceHeaders.add(tx, [{ instanceKey, headers: instance.headers }]);
+  const childIds = await replacedRows.childIds(tx, instanceId);
+  const start = withTakenChildIds(instance.start, instanceId, childIds);
+  const changes = new Changes();
+  changes.start(scope, { instanceKey, definitionKey }, { ...instance, start });
+  await changes.write(scope, store);
+  return true;
+}

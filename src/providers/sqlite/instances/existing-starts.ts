@@ -1,0 +1,116 @@
+import type { CreateResult, NewInstance } from '../../contract/instances.ts';
+import { startsAt } from '../../rules/deadlines.ts';
+import {
+  planExistingStart,
+  replacedReason,
+  replacedStatus,
+  withTakenChildIds,
+} from '../../rules/starts.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { InstanceHeaders } from '../tables/instance-headers.ts';
+import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { ReplacedRows } from '../tables/replaced-rows.ts';
+import type { DedupeKeys } from '../tables/task-rows.ts';
+import type { UpdateRows } from '../tables/update-rows.ts';
+import { enqueue, type EnqueueParts } from './enqueue.ts';
+
+/** The parts of the store that find or replace the instance of a start. */
+export interface ExistingStartParts extends EnqueueParts {
+  readonly deadlines: InstanceDeadlines;
+  readonly dedupeKeys: DedupeKeys;
+  readonly definitions: Definitions;
+  readonly instanceHeaders: InstanceHeaders;
+  readonly instanceTags: InstanceTags;
+  readonly replacedRows: ReplacedRows;
+  readonly stops: InstanceStops;
+  readonly updateRows: UpdateRows;
+}
+
+/** Finds the live instance that holds the dedupe key of a start. `undefined`: the start creates its instance. */
+export function findActive(
+  store: ExistingStartParts,
+  scope: Scope,
+  { instanceId, name, dedupeKey, event }: NewInstance,
+): CreateResult | undefined {
+  if (dedupeKey === undefined) return undefined;
+  // A known id comes first: a repeated start finds its own instance.
+  if (store.instances.findStart(instanceId) !== undefined) return undefined;
+  const holder = store.dedupeKeys.liveHolderOf(keyScope(store, name), dedupeKey);
+  if (holder === undefined) return undefined;
+  const raised = event && enqueue(store, scope, { instanceId: holder, ...event });
+  return { kind: 'active', instanceId: holder, ...(raised !== undefined && { event: raised }) };
+}
+
+/** Gives the dedupe key of a start to its new instance. It stays with an ended one until another start takes it. */
+export function takeKey(
+  store: ExistingStartParts,
+  { name, dedupeKey }: NewInstance,
+  instanceKey: number,
+): void {
+  if (dedupeKey === undefined) return;
+  store.dedupeKeys.takeFor(keyScope(store, name), dedupeKey, instanceKey);
+}
+
+/** All versions of an orchestration share its keys. */
+function keyScope({ definitions }: ExistingStartParts, name: string): number {
+  return definitions.intern('orchestration', name, null);
+}
+
+/** Returns the result of a start whose id is taken: raises its event, or replaces the instance. */
+export function useExistingStart(
+  store: ExistingStartParts,
+  scope: Scope,
+  instance: NewInstance,
+): CreateResult {
+  const { instanceId, event } = instance;
+  const row = store.instances.find(instanceId);
+  const start = store.instances.findStart(instanceId);
+  if (row === undefined || start === undefined) {
+    throw new Error('An existing instance cannot be read.');
+  }
+  const { kind, name } = store.definitions.get(start.definitionKey);
+  const existing = { kind, name, inputHash: start.inputHash, incarnation: row.incarnation };
+  const plan = planExistingStart(existing, instance);
+  if (plan === 'exists') return { kind: 'exists' };
+  if (plan === 'raise' && event !== undefined) {
+    return { kind: 'exists', event: enqueue(store, scope, { instanceId, ...event }) };
+  }
+  const isReplaced = plan === 'replace' && replace(store, scope, instance);
+  return isReplaced
+    ? { kind: 'created', instanceKey: row.instanceKey, claimed: [] }
+    : { kind: 'conflict', name };
+}
+
+/** Terminates an instance and starts its next execution with a new input. Returns whether it could be replaced. */
+function replace(store: ExistingStartParts, scope: Scope, instance: NewInstance): boolean {
+  const { replacedRows } = store;
+  const { instanceId, name, version, inputHash, incarnation } = instance;
+  const { now, effects } = scope;
+  const before = store.instances.find(instanceId);
+  if (before === undefined || before.parentInstanceId !== null) return false;
+  const { instanceKey } = before;
+  if (replacedRows.hasJob(instanceKey)) return false;
+  const termination = { reason: replacedReason, actor: null, cleanupMs: 0, tree: true };
+  store.stops.terminate(scope, before, termination);
+  // A canceled instance whose handlers still run has not ended yet.
+  if (!replacedRows.hasEnded(instanceKey)) return false;
+  const keys = JSON.stringify([instanceKey]);
+  store.instanceTags.deleteOfInstances(keys);
+  const definitionKey = store.definitions.intern('orchestration', name, version);
+  store.updateRows.interrupt(instanceKey, replacedStatus(before));
+  replacedRows.reopen({ instanceKey, definitionKey, inputHash, incarnation, now });
+  replacedRows.deleteEventKeys(instanceKey);
+  store.deadlines.deleteOfInstances(keys);
+  store.deadlines.add(instanceKey, instance, now);
+  store.instanceTags.add(instanceKey, instance.tags);
+  store.instanceHeaders.add(instanceKey, instance.headers);
+  const start = withTakenChildIds(instance.start, instanceId, replacedRows.childIds(instanceId));
+  const visibleAt = startsAt(instance, now);
+  store.messages.insert(instanceKey, start, visibleAt);
+  store.locks.touch(instanceKey, definitionKey, visibleAt);
+  effects.due('orchestrations', visibleAt);
+  return true;
+}

@@ -1,0 +1,185 @@
+import { CanceledError, PerdureError, ProviderError } from '../../model/failures/errors.ts';
+import type { StoreTransaction } from '../../model/store-transaction.ts';
+import { toMs } from '../../model/values/duration.ts';
+import { encodePayload, type Payload } from '../../model/values/payload.ts';
+import type { TransactionOptions } from '../../orchestration/activity-context.ts';
+import { checkOptions } from '../../orchestration/definition-checks.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { CommitResult } from '../../providers/contract/turn.ts';
+import type { WorkItem } from '../../providers/contract/work-queue.ts';
+import { reportSafely } from '../maintenance/reports.ts';
+import type { ResolvedOptions } from '../options.ts';
+
+/** A transaction of an attempt, with the ack of its item. */
+export interface AttemptTransactionParams {
+  readonly item: WorkItem;
+  /** Used in messages, for example `activity "x"`. */
+  readonly label: string;
+  readonly options: Pick<ResolvedOptions, 'name' | 'payloadLimitBytes'>;
+  readonly store: Pick<Provider, 'name' | 'transact'>;
+  /** Refuse the ack of an item that was asked to stop. */
+  readonly unlessCanceled: boolean;
+  /** Throws if the attempt was stopped while the closure ran. */
+  readonly assertMayComplete: () => void;
+}
+
+/** The outcome of a transaction. */
+interface TransactedAttempt<Value> {
+  readonly value: Value;
+  readonly payload: Payload | null;
+  readonly commit: CommitResult;
+}
+
+/** The store could not run the transaction, or does not know its outcome. The closure is not at fault. */
+export class StoreFailure extends Error {}
+
+/** Runs a closure and commits its writes together with its value, as the outcome of the item. */
+export class AttemptTransaction {
+  readonly #params: AttemptTransactionParams;
+  readonly #controller = new AbortController();
+  /** Calls that wait for the outcome of the commit. Set while it is unknown. */
+  #waiting: (() => void)[] | undefined;
+
+  constructor(params: AttemptTransactionParams) {
+    this.#params = params;
+  }
+
+  /** Rolls back, unless the ack has begun. */
+  abort(reason: CanceledError): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Whether the ack has begun and its outcome is unknown. Then `call` runs once it is known. */
+  isCommitting(call: () => void): boolean {
+    this.#waiting?.push(call);
+    return this.#waiting !== undefined;
+  }
+
+  /** The outcome is known: runs the calls that have waited for it. */
+  settle(): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    for (const call of waiting) call();
+  }
+
+  async run<Value>(
+    work: (tx: StoreTransaction) => Value | Promise<Value>,
+    timeoutMs: number | undefined,
+  ): Promise<TransactedAttempt<Value>> {
+    const { item, label, options, store, unlessCanceled, assertMayComplete } = this.#params;
+    if (store.transact === undefined) throw unsupported(label, store.name);
+    let written: { readonly value: Value; readonly payload: Payload | null } | undefined;
+    let thrown: { readonly error: unknown } | undefined;
+    try {
+      const commit = await store.transact({
+        ...(timeoutMs !== undefined && { timeoutMs }),
+        signal: this.#controller.signal,
+        write: async (tx) => {
+          // It may run again after a conflict.
+          this.settle();
+          thrown = undefined;
+          try {
+            const value = await work(tx);
+            const payload = this.#encode(value);
+            written = { value, payload };
+            assertMayComplete();
+          } catch (error) {
+            thrown = { error };
+            throw error;
+          }
+          this.#waiting = [];
+          const { lockToken, nowMs: startedAt } = item;
+          const outcome = {
+            kind: 'completed',
+            payload: written.payload,
+            ran: { worker: options.name, startedAt },
+          } as const;
+          return { kind: 'workItem', ack: { lockToken, outcome }, unlessCanceled };
+        },
+      });
+      if (written === undefined) throw new Error('The store did not run the closure.');
+      return { ...written, commit };
+    } catch (error) {
+      const isOfStore = thrown === undefined && error instanceof ProviderError && error.retryable;
+      throw isOfStore ? new StoreFailure('store failure', { cause: error }) : error;
+    }
+  }
+
+  /** A value that cannot be stored fails the attempt for good, like a result of a handler. */
+  #encode(value: unknown): Payload | null {
+    const { label, options } = this.#params;
+    try {
+      return encodePayload(value, `The result of ${label}`, options.payloadLimitBytes);
+    } catch (error) {
+      throw Object.assign(error as Error, { nonRetryable: true });
+    }
+  }
+}
+
+/** Checks the arguments of `ctx.transaction`. Returns the limit in milliseconds. */
+export function readTransactionCall(
+  what: string,
+  work: unknown,
+  options: TransactionOptions = {},
+): number | undefined {
+  if (typeof work !== 'function') {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `ctx.transaction() of ${what} requires a function. Pass the closure that writes with \`tx\`.`,
+    );
+  }
+  checkOptions(`ctx.transaction() of ${what}`, options, ['timeout']);
+  const { timeout } = options;
+  if (timeout === undefined) return undefined;
+  const ms = toMs(timeout, 'timeout');
+  if (ms >= 1) return ms;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `Invalid \`timeout\` of ctx.transaction() of ${what}: must be at least 1 ms.`,
+  );
+}
+
+/** The store of the worker has no transactions for applications. */
+export function unsupported(what: string, store: string): PerdureError {
+  return new PerdureError(
+    'TRANSACTION_UNSUPPORTED',
+    `ctx.transaction() of ${what} is not supported by the store (${store}). Open a SQLite or PostgreSQL store.`,
+  );
+}
+
+/** A closure called `ctx.transaction` again. */
+export function nested(what: string): PerdureError {
+  return new PerdureError(
+    'TRANSACTION_NESTED',
+    `ctx.transaction() of ${what} was called while another one is open. Use one transaction, or a savepoint inside of it.`,
+  );
+}
+
+/** The handler of the attempt does not run. */
+export function outsideHandler(what: string): PerdureError {
+  return new PerdureError(
+    'OUTSIDE_HANDLER',
+    `ctx.transaction() of ${what} was called outside of its handler. Call it before the handler returns.`,
+  );
+}
+
+/** Reports a handler that did not return the value of its transaction, which is already recorded. */
+export function reportAfterCommit(
+  { logger, payloadLimitBytes }: Pick<ResolvedOptions, 'logger' | 'payloadLimitBytes'>,
+  { instanceId, name }: WorkItem,
+  ended: { readonly payload: Payload | null; readonly value?: unknown; readonly error?: unknown },
+): void {
+  const fields = { instanceId, activity: name };
+  const isSame = (): boolean =>
+    encodePayload(ended.value, 'The result', payloadLimitBytes) === ended.payload;
+  reportSafely(logger, () => {
+    if ('error' in ended) {
+      logger.warn(
+        { ...fields, error: ended.error },
+        'handler threw after its transaction had committed, its result is kept',
+      );
+    } else if (!isSame()) {
+      logger.warn(fields, 'handler returned another value than its transaction, which is kept');
+    }
+  });
+}

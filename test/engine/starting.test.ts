@@ -1,0 +1,373 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { flow } from '../../src/flows.ts';
+import { activity } from '../../src/orchestration/activity.ts';
+import { event, orchestration } from '../../src/orchestration/orchestration.ts';
+import { task } from '../../src/tasks/task.ts';
+import { describeEngine } from './describe-engine.ts';
+
+// 'over HTTP' covers the remote client.
+const modes = [
+  'all fast paths',
+  'no fast paths',
+  'a replay after every turn',
+  'PostgreSQL',
+  'over HTTP',
+];
+
+const noop = activity('noop', async () => 'done');
+const touched = event<{ n: number }>('touched');
+const over = event('over');
+
+const waiting = orchestration('waiting', async (ctx, label: string) => {
+  await ctx.waitFor(over);
+  return label;
+});
+
+const collecting = orchestration('collecting', async (ctx) => {
+  const seen: number[] = [];
+  for (;;) {
+    const next = await ctx.select({ touched: ctx.waitFor(touched), over: ctx.waitFor(over) });
+    if (next.key === 'over') return seen;
+    seen.push((next.value as { n: number }).n);
+  }
+});
+
+describeEngine(
+  'timeouts of starts',
+  (open) => {
+    it('a start is canceled with the trigger `timeout` when it has passed, and cleans up', async () => {
+      const cleaned: string[] = [];
+      const clean = activity('clean', async (_ctx, trigger: string) => void cleaned.push(trigger));
+      const slow = orchestration('slow', async (ctx) => {
+        try {
+          await ctx.waitFor(over);
+        } catch (error) {
+          const { trigger } = error as { trigger: string };
+          await ctx.shield(() => ctx.call(clean, trigger));
+          throw error;
+        }
+      });
+      const { client } = await open({
+        orchestrations: [slow],
+        activities: [clean],
+        pollInterval: 100,
+      });
+      const handle = await client.start(slow, undefined, { timeout: 50 });
+      await expect(handle.result()).rejects.toMatchObject({
+        code: 'OPERATION_CANCELED',
+        trigger: 'timeout',
+      });
+      expect(cleaned).toEqual(['timeout']);
+      const { status, cancel } = await handle.status();
+      expect([status, cancel?.trigger]).toEqual(['canceled', 'timeout']);
+    });
+
+    it('children, tasks and activities of an instance that timed out get the trigger', async () => {
+      const triggers: unknown[] = [];
+      const stuck = activity('stuck', async (ctx) => {
+        triggers.push((await ctx.canceled()).trigger);
+        ctx.throwIfCanceled();
+      });
+      const run = task('run', async (ctx) => {
+        triggers.push((await ctx.canceled()).trigger);
+        ctx.throwIfCanceled();
+      });
+      const parent = orchestration('parent', async (ctx) => ctx.call(stuck));
+      const outer = orchestration('outer', async (ctx) => {
+        try {
+          await ctx.child(waiting, 'x', { timeout: 50 });
+          return 'completed';
+        } catch (error) {
+          return (error as { trigger?: string }).trigger;
+        }
+      });
+      const { client } = await open({
+        orchestrations: [parent, outer, waiting],
+        activities: [stuck],
+        tasks: [run],
+        pollInterval: 100,
+      });
+      const handles = [
+        await client.start(parent, undefined, { timeout: 400 }),
+        await client.runTask(run, undefined, { timeout: 400 }),
+      ];
+      const child = await client.start(outer);
+      for (const handle of handles) {
+        await expect(handle.result()).rejects.toMatchObject({ trigger: 'timeout' });
+      }
+      await expect.poll(() => triggers).toEqual(['timeout', 'timeout']);
+      expect(await child.result()).toBe('timeout');
+    });
+
+    it('continueAsNew() keeps the time at which the timeout passes', async () => {
+      const looping = orchestration('looping', async (ctx, round: number) => {
+        await ctx.sleep(20);
+        await ctx.continueAsNew(round + 1);
+      });
+      const { client } = await open({ orchestrations: [looping], pollInterval: 100 });
+      const handle = await client.start(looping, 1, { timeout: 300 });
+      await expect(handle.result()).rejects.toMatchObject({ trigger: 'timeout' });
+      expect((await handle.status()).executionId).toBeGreaterThan(1);
+    });
+
+    it('start() rejects an invalid timeout', async () => {
+      const { client } = await open({ orchestrations: [waiting] });
+      for (const timeout of [0, -1, 'soon', Number.NaN, {}] as never[]) {
+        await expect(client.start(waiting, 'x', { timeout })).rejects.toMatchObject({
+          code: expect.stringMatching(/^INVALID_(OPTION|DURATION)$/) as unknown,
+        });
+      }
+    });
+  },
+  modes,
+);
+
+describeEngine(
+  'starts that find an instance',
+  (open) => {
+    it('start() with an event creates the instance with it, or raises it at the live instance', async () => {
+      const { client } = await open({ orchestrations: [collecting] });
+      for (const n of [1, 2, 3]) {
+        const handle = await client.start(collecting, undefined, {
+          id: 'cart',
+          event: { token: touched, payload: { n }, key: `k${n}` },
+        });
+        expect(handle.id).toBe('cart');
+      }
+      await client.start(collecting, undefined, {
+        id: 'cart',
+        event: { token: touched, payload: { n: 3 }, key: 'k3' },
+      });
+      await client.raiseEvent('cart', over);
+      expect(await client.handle('cart').result()).toEqual([1, 2, 3]);
+      await expect(
+        client.start(collecting, undefined, {
+          id: 'cart',
+          event: { token: touched, payload: { n: 4 } },
+        }),
+      ).rejects.toMatchObject({ code: 'INSTANCE_OVER' });
+    });
+
+    it('a repeated key of raiseEvent() is one event, also after it was received', async () => {
+      const { client } = await open({ orchestrations: [collecting] });
+      const handle = await client.start(collecting);
+      for (const n of [1, 2]) await handle.raiseEvent(touched, { n }, { key: 'same' });
+      await handle.raiseEvent(touched, { n: 3 });
+      await handle.raiseEvent(touched, { n: 4 }, { key: 'same' });
+      await handle.raiseEvent(over);
+      expect(await handle.result()).toEqual([1, 3]);
+      for (const key of ['', 5, '~mine', 'x'.repeat(2_000)] as never[]) {
+        await expect(handle.raiseEvent(touched, { n: 1 }, { key })).rejects.toMatchObject({
+          code: 'INVALID_ID',
+        });
+      }
+    });
+
+    it('onConflict decides what happens to an id with another input', async () => {
+      const { client } = await open({ orchestrations: [waiting] });
+      const first = await client.start(waiting, 'first', { id: 'one' });
+      await expect(client.start(waiting, 'second', { id: 'one' })).rejects.toMatchObject({
+        code: 'INSTANCE_ALREADY_EXISTS',
+      });
+      const used = await client.start(waiting, 'second', { id: 'one', onConflict: 'useExisting' });
+      await used.raiseEvent(over);
+      expect(await first.result()).toBe('first');
+      const options = { id: 'one', onConflict: 'terminateExisting' } as const;
+      const replaced = await client.start(waiting, 'second', options);
+      await client.start(waiting, 'third', { ...options, replaceKey: 'k' });
+      await client.start(waiting, 'fourth', { ...options, replaceKey: 'k' });
+      await replaced.raiseEvent(over);
+      expect(await replaced.result()).toBe('third');
+      const { items } = await client.listExecutions('one');
+      expect(items.map(({ status }) => status)).toEqual(['completed', 'terminated', 'completed']);
+    });
+
+    it('a dedupeKey returns the live instance instead of a second one', async () => {
+      const { client } = await open({ orchestrations: [waiting] });
+      const first = await client.start(waiting, 'first', { dedupeKey: 'k' });
+      const second = await client.start(waiting, 'second', { dedupeKey: 'k' });
+      expect(second.id).toBe(first.id);
+      await second.raiseEvent(over);
+      expect(await second.result()).toBe('first');
+      const third = await client.start(waiting, 'third', { dedupeKey: 'k' });
+      expect(third.id).not.toBe(first.id);
+    });
+
+    it('a start with a delay begins then, with the events that came before', async () => {
+      const { client } = await open({ orchestrations: [collecting] });
+      const handle = await client.start(collecting, undefined, { delay: 300 });
+      await handle.raiseEvent(touched, { n: 1 });
+      await handle.raiseEvent(over);
+      await delay(100);
+      expect((await handle.status()).status).toBe('pending');
+      expect(await handle.result()).toEqual([1]);
+      const { createdAt, startedAt = 0 } = await handle.status();
+      expect(startedAt - createdAt).toBeGreaterThanOrEqual(300);
+    });
+
+    it('start() rejects options that exclude each other', async () => {
+      const { client } = await open({ orchestrations: [waiting] });
+      const event = { token: touched, payload: { n: 1 } };
+      const wrong = [
+        { id: 'x', onConflict: 'terminateExisting', event },
+        { id: 'x', onConflict: 'terminateExisting', dedupeKey: 'k' },
+        { onConflict: 'useExisting' },
+        { id: 'x', onConflict: 'sometimes' },
+        { id: 'x', replaceKey: 'k' },
+        { event: {} },
+        { event: 'touched' },
+        { events: [] },
+        { delay: 1, runAt: 2 },
+      ];
+      for (const options of wrong as never[]) {
+        await expect(client.start(waiting, 'x', options)).rejects.toMatchObject({
+          code: expect.stringMatching(/^INVALID_(OPTION|INPUT)$/) as unknown,
+        });
+      }
+      expect((await client.list({})).items).toEqual([]);
+    });
+  },
+  modes,
+);
+
+describeEngine(
+  'headers of starts',
+  (open) => {
+    it('every handler and child reads the headers, over continueAsNew() and retries', async () => {
+      const seen: Record<string, unknown>[] = [];
+      const read = activity('read', async (ctx) => void seen.push({ ...ctx.headers }));
+      const inner = orchestration('inner', async (ctx) => {
+        await ctx.call(read);
+        return ctx.headers;
+      });
+      const outer = orchestration('outer', async (ctx, round: number) => {
+        await ctx.call(read);
+        if (round === 1) await ctx.continueAsNew(2);
+        const own = await ctx.child(inner, undefined, { headers: { step: 'child' } });
+        return [ctx.headers, own];
+      });
+      const { client } = await open({ orchestrations: [outer, inner], activities: [read] });
+      const handle = await client.start(outer, 1, { headers: { tenant: '7' } });
+      const both = { tenant: '7', step: 'child' };
+      expect(await handle.result()).toEqual([{ tenant: '7' }, both]);
+      expect(seen).toEqual([{ tenant: '7' }, { tenant: '7' }, both]);
+    });
+
+    it('headers that are too many or too large are rejected', async () => {
+      const { client } = await open({ orchestrations: [waiting], tasks: [] });
+      const many = Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`h${n}`, 'x']));
+      const bombs = [
+        many,
+        { big: 'x'.repeat(10_000) },
+        { ['n'.repeat(200)]: 'x' },
+        { '': 'x' },
+        { 'line\nbreak': 'x' },
+        { number: 5 },
+        { half: '\ud800' },
+        'headers',
+        [],
+        null,
+      ];
+      for (const headers of bombs as never[]) {
+        for (const start of [
+          client.start(waiting, 'x', { headers }),
+          client.runTask('any', undefined, { headers }),
+        ]) {
+          await expect(start).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+        }
+      }
+    });
+  },
+  modes,
+);
+
+describeEngine(
+  'starts by code',
+  (open) => {
+    const double = task('double', async (ctx, n: number) => {
+      if (n < 0) throw new Error('negative');
+      return { result: n * 2, name: ctx.taskName, headers: ctx.headers };
+    });
+    const picky = task('picky', async () => 'ran', { condition: () => false });
+    const squared = flow('square')
+      .input<number>()
+      .step('square', (_ctx, { input }) => input * input)
+      .output();
+
+    it('ctx.runTask() runs a task, and fails with its error', async () => {
+      const caller = orchestration('caller', async (ctx) => {
+        const doubled = await ctx.runTask(double, 21);
+        const failures: unknown[] = [];
+        for (const call of [ctx.runTask(double, -1), ctx.runTask(picky)]) {
+          try {
+            await call;
+          } catch (error) {
+            const { code, cause } = error as { code: string; cause: { message: string } };
+            failures.push([code, cause.message]);
+          }
+        }
+        return [doubled, failures];
+      });
+      const { client } = await open({ orchestrations: [caller], tasks: [double, picky] });
+      const handle = await client.start(caller, undefined, { headers: { tenant: '7' } });
+      expect(await handle.result()).toEqual([
+        { result: 42, name: 'double', headers: { tenant: '7' } },
+        [
+          ['ACTIVITY_FAILED', 'negative'],
+          ['ACTIVITY_FAILED', 'Task "picky" was skipped: its condition returned false.'],
+        ],
+      ]);
+    });
+
+    it('a cancel of the instance reaches a task that it runs', async () => {
+      const reasons: string[] = [];
+      const begun = Promise.withResolvers<void>();
+      const slow = task('slow', async (ctx) => {
+        begun.resolve();
+        await ctx.canceled();
+        reasons.push(ctx.isCanceled ? 'canceled' : 'not');
+        ctx.throwIfCanceled();
+      });
+      const caller = orchestration('caller', async (ctx) => ctx.runTask(slow));
+      const { client } = await open({ orchestrations: [caller], tasks: [slow] });
+      const handle = await client.start(caller);
+      await begun.promise;
+      await handle.cancel({ wait: true });
+      await expect.poll(() => reasons).toEqual(['canceled']);
+    });
+
+    it('ctx.child() and ctx.startDetached() start flows', async () => {
+      const caller = orchestration('caller', async (ctx) => {
+        await ctx.startDetached(squared, 3, { id: 'detached' });
+        return ctx.child(squared, 4);
+      });
+      const { client } = await open({ orchestrations: [caller], flows: [squared] });
+      expect(await (await client.start(caller)).result()).toBe(16);
+      expect(await client.handle('detached').result()).toBe(9);
+    });
+
+    it('ctx.client of activities and tasks starts all that a client can', async () => {
+      const starts = activity('starts', async (ctx) => {
+        const { client } = ctx;
+        const started = await client.start(waiting, 'a', {
+          id: 'started',
+          tags: { of: 'activity' },
+        });
+        await client.raiseEvent(started.id, over, undefined, { key: 'k' });
+        const run = await client.runTask(double, 1);
+        const flowRun = await client.runFlow(squared, 5);
+        return [await started.result(), (await run.result()).result, await flowRun.result()];
+      });
+      const caller = orchestration('caller', async (ctx) => ctx.call(starts));
+      const { client } = await open({
+        orchestrations: [caller, waiting],
+        activities: [starts, noop],
+        tasks: [double],
+        flows: [squared],
+      });
+      expect(await (await client.start(caller)).result()).toEqual(['a', 2, 25]);
+    });
+  },
+  modes,
+);
