@@ -7,6 +7,13 @@ const cancellations = fc.constantFrom(undefined, undefined, 'request', 'wait', '
 const keepLosers = fc.constantFrom(false, false, true);
 
 const leaf: fc.Arbitrary<Leaf> = fc.oneof(
+  // Calls and children twice, so that canceled ones occur often enough.
+  fc.record({
+    kind: fc.constant('call'),
+    name: names,
+    timeoutMs: timeouts,
+    cancellation: cancellations,
+  }),
   fc.record({
     kind: fc.constant('call'),
     name: names,
@@ -18,7 +25,6 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
   fc.record({ kind: fc.constant('awakeable'), timeoutMs: timeouts }),
   fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
-  // Twice, so that canceled children occur often enough.
   fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
 );
 
