@@ -58,6 +58,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/shared': ['providers/rules', 'providers/contract', 'model'],
   ...storeArrows('providers/sqlite'),
   ...storeArrows('providers/postgres'),
+  'providers/encoding': ['schedules', 'providers/contract', 'model'],
+  codecs: ['model'],
   management: ['providers/contract', 'model'],
   runtime: [
     'tasks',
@@ -155,7 +157,11 @@ const LOADS_USER_CODE: readonly string[] = [
 ];
 
 /** The entry points that browsers load: they must not depend on Node.js. */
-export const BROWSER_ENTRIES: readonly string[] = ['remote.ts', 'dashboard/app/main.tsx'];
+export const BROWSER_ENTRIES: readonly string[] = [
+  'remote.ts',
+  'codecs.ts',
+  'dashboard/app/main.tsx',
+];
 
 /** Whether a module may import a computed name. */
 export function mayImportComputed(path: string): boolean {

@@ -240,6 +240,23 @@ export type { Failure } from './model/failures/failure.ts';
 export type { Duration } from './model/values/duration.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Telemetry } from './model/telemetry.ts';
+
+// Middleware and payload codecs
+export type {
+  ActivityCall,
+  ClientCall,
+  Middleware,
+  Next,
+  OrchestrationCall,
+  TaskCall,
+} from './model/middleware.ts';
+export type { EncodeContext, EncodedBytes, PayloadCodec } from './model/encoding/codec.ts';
+export { folderStore } from './codecs/folder-store.ts';
+export type {
+  ExternalKey,
+  ExternalPayloads,
+  ExternalPayloadStore,
+} from './model/encoding/external-store.ts';
 export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`

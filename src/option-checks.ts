@@ -21,6 +21,8 @@ const openOptions = [
   'logger',
   'clock',
   'telemetry',
+  'codec',
+  'externalPayloads',
 ];
 
 const workerOptions = [
@@ -60,12 +62,46 @@ export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   if (options.telemetry !== undefined && !isTelemetry(options.telemetry)) {
     throw invalidOption('telemetry', options.telemetry, 'the result of otel() from perdure/otel');
   }
+  checkCodec(options.codec);
+  checkExternalPayloads(options.externalPayloads);
   if (options.pollInterval !== undefined) toMs(options.pollInterval, 'pollInterval');
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 1)) {
       throw invalidOption(name, value, 'an integer of 1 or more');
     }
+  }
+}
+
+/** Throws for a value that is no codec. */
+function checkCodec(codec: unknown): void {
+  if (codec === undefined) return;
+  const { encode, decode, hash } = (codec ?? {}) as Partial<Record<string, unknown>>;
+  const isCodec =
+    typeof encode === 'function' &&
+    typeof decode === 'function' &&
+    (hash === undefined || typeof hash === 'function');
+  if (!isCodec) {
+    throw invalid(
+      'Invalid `codec`: it needs the methods encode(bytes, context) and decode(bytes, keyId). Use aesGcm() or gzip() of perdure/codecs.',
+    );
+  }
+}
+
+/** Throws for a value that is no store of large payloads. */
+function checkExternalPayloads(external: unknown): void {
+  if (external === undefined) return;
+  checkKeys(external, 'externalPayloads', ['store', 'aboveBytes']);
+  const { store, aboveBytes } = external as Partial<Record<string, unknown>>;
+  for (const method of ['put', 'get', 'delete', 'list']) {
+    if (typeof Reflect.get(Object(store), method) === 'function') continue;
+    throw invalid(
+      `Invalid \`externalPayloads\`: its store has no method ${method}(). Use folderStore(path), or implement ExternalPayloadStore.`,
+    );
+  }
+  if (aboveBytes === undefined) return;
+  if (!Number.isSafeInteger(aboveBytes) || (aboveBytes as number) < 1_024) {
+    throw invalidOption('aboveBytes', aboveBytes, 'an integer of at least 1,024');
   }
 }
 

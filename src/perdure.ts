@@ -1,8 +1,12 @@
 import { LocalClient } from './client/local-client.ts';
 import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
+import type { PayloadCodec } from './model/encoding/codec.ts';
+import type { ExternalPayloads } from './model/encoding/external-store.ts';
+import { PayloadSealer } from './model/encoding/payload-sealer.ts';
 import { PerdureError } from './model/failures/errors.ts';
-import type { Logger } from './model/logger.ts';
+import { consoleLogger, type Logger } from './model/logger.ts';
+import { MiddlewareChain, type Middleware } from './model/middleware.ts';
 import { guarded, RunMetrics } from './model/metrics/run-metrics.ts';
 import type { Telemetry } from './model/telemetry.ts';
 import { toMs, type Duration } from './model/values/duration.ts';
@@ -10,6 +14,10 @@ import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-ch
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/contract/provider.ts';
+import { encodingProvider } from './providers/encoding/encoding-provider.ts';
+import { ExternalSealer, plainSealer } from './providers/encoding/external-sealer.ts';
+import { ExternalSweeper } from './providers/encoding/external-sweeper.ts';
+import { sweepExternalPayloads } from './providers/encoding/external-sweep.ts';
 import { timedProvider } from './providers/shared/timed-provider.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
@@ -17,8 +25,11 @@ import { connect, type Connection } from './remote/connection.ts';
 import { currentScope } from './replay/cancellation/scope.ts';
 import { observeStore } from './runtime/maintenance/store-gauges.ts';
 import type { WorkerOptions } from './runtime/options.ts';
+import { safeLogger } from './runtime/safe-logger.ts';
 import { Worker } from './runtime/worker.ts';
 import type { TaskDefinition } from './tasks/task.ts';
+
+const defaultAboveBytes = 128 * 1024;
 
 /** Options of `Perdure.open()`. */
 export interface OpenOptions {
@@ -49,6 +60,13 @@ export interface OpenOptions {
   readonly clock?: Clock;
   /** Spans and metrics: `otel()` of `perdure/otel`. Default: none. */
   readonly telemetry?: Telemetry;
+  /**
+   * Encodes payloads before they are stored, for example `aesGcm()` of `perdure/codecs`. All processes that use the store
+   * need it. Default: none.
+   */
+  readonly codec?: PayloadCodec;
+  /** Keeps large payloads in another store, for example `folderStore(path)`. All processes need it. Default: none. */
+  readonly externalPayloads?: ExternalPayloads;
 }
 
 /** Definitions and options of a worker. */
@@ -75,6 +93,9 @@ export class Perdure {
   readonly #clock: Clock;
   readonly #options: OpenOptions;
   readonly #workers = new Set<Worker>();
+  readonly #middleware = new MiddlewareChain();
+  #hasStartedWorker = false;
+  readonly #externalSweeper: ExternalSweeper | undefined;
   readonly #metrics: RunMetrics;
   readonly #endGauges: (() => void) | undefined;
   #closed: Promise<void> | undefined;
@@ -82,11 +103,15 @@ export class Perdure {
   private constructor(store: Provider, clock: Clock, options: OpenOptions) {
     const sink = options.telemetry?.metrics;
     this.#metrics = new RunMetrics(sink);
-    const provider = timedProvider(store, this.#metrics);
+    const provider = withCodec(timedProvider(store, this.#metrics), options);
     this.#provider = provider;
     this.#endGauges = sink && observeStore(guarded(sink), provider, clock);
     this.#clock = clock;
     this.#options = options;
+    const { externalPayloads: external, logger = consoleLogger } = options;
+    this.#externalSweeper =
+      external &&
+      new ExternalSweeper({ provider, clock, logger: safeLogger(logger), store: external.store });
     this.client = new LocalClient({
       provider,
       clock: this.#clock,
@@ -96,6 +121,7 @@ export class Perdure {
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       guard: assertOutsideOrchestration,
       telemetry: options.telemetry,
+      middleware: this.#middleware,
       metrics: () => this.#metrics.text(),
       starter: () => this.#starter,
       onScheduleChanged: () => {
@@ -110,6 +136,7 @@ export class Perdure {
   /** Opens a store: the path of an SQLite file, `':memory:'`, a PostgreSQL URL, or a provider. */
   static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
     checkOpenOptions(store, options);
+    if (options.codec !== undefined) await new PayloadSealer(options.codec).check();
     if (typeof store !== 'string') {
       const provider = checkProvider(store);
       return new Perdure(provider, options.clock ?? provider.clock ?? systemClock, options);
@@ -122,6 +149,31 @@ export class Perdure {
   /** Connects to a store through a server (`perdure/server`). Browsers use `perdure/remote`. */
   static connect(url: string | URL, options?: ConnectOptions): Promise<Connection> {
     return connect(url, options, assertOutsideOrchestration);
+  }
+
+  /**
+   * Adds middleware: functions around the calls of `client`, and around the handlers that workers of this object run. The
+   * first one added is the outermost. Call it before `startWorker()`. Throws `INVALID_OPTION`.
+   */
+  use(middleware: Middleware): this {
+    if (this.#hasStartedWorker) {
+      throw new PerdureError(
+        'INVALID_OPTION',
+        'use() was called after startWorker(), so running instances would not have the middleware. Call it before.',
+      );
+    }
+    this.#middleware.add(middleware);
+    return this;
+  }
+
+  /**
+   * Deletes external payloads of instances that were deleted. Workers do it every 10 minutes. Payloads that were written within
+   * `graceMs` (default 1 hour) stay. Returns the number of deleted payloads.
+   */
+  async sweepExternalPayloads(options: { readonly graceMs?: number } = {}): Promise<number> {
+    const { externalPayloads } = this.#options;
+    if (externalPayloads === undefined) return 0;
+    return sweepExternalPayloads(externalPayloads.store, this.#provider, options);
   }
 
   /** Starts a worker for these definitions in this process. */
@@ -146,9 +198,12 @@ export class Perdure {
       client: this.client,
       telemetry: this.#options.telemetry,
       metrics: this.#metrics,
+      middleware: this.#middleware,
       onStopped: () => this.#workers.delete(worker),
     });
     this.#workers.add(worker);
+    this.#hasStartedWorker = true;
+    this.#externalSweeper?.start();
     worker.start();
     return worker;
   }
@@ -167,6 +222,7 @@ export class Perdure {
     // Before the workers stop: a cancel then ends the handlers of attached jobs, and they need not be released.
     await LocalClient.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    await this.#externalSweeper?.stop();
     this.#endGauges?.();
     await this.client.close();
     await this.#provider.close();
@@ -181,6 +237,18 @@ export class Perdure {
       return undefined;
     },
   };
+}
+
+/** The store as runtime and client use it. Without a codec: the store itself. */
+function withCodec(
+  store: Provider,
+  { codec, externalPayloads, logger = consoleLogger }: OpenOptions,
+): Provider {
+  if (codec === undefined && externalPayloads === undefined) return store;
+  const inner = codec === undefined ? plainSealer : new PayloadSealer(codec);
+  const { store: external, aboveBytes = defaultAboveBytes } = externalPayloads ?? {};
+  const sealer = external === undefined ? inner : new ExternalSealer(inner, external, aboveBytes);
+  return encodingProvider(store, { sealer, logger: safeLogger(logger), external });
 }
 
 /** Options of the store that are defaults of its workers. */

@@ -15,6 +15,7 @@ import type { BulkPruneOptions, PruneOptions } from '../management/prune-executi
 import type { RetryInfo } from '../management/rerun.ts';
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { EventToken, OrchestrationRef, TaskRef, UpdateToken } from '../model/definition.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TracedCall } from '../model/telemetry.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
@@ -111,7 +112,7 @@ import {
   type TaskHandles,
   type TaskRequest,
 } from './starting/task-request.ts';
-import { traced, type CallTelemetry } from './starting/traced-call.ts';
+import { traced, type CallPath, type CallTelemetry } from './starting/traced-call.ts';
 import type { ApplicationTransaction, TransactionClient } from './transaction-client.ts';
 import {
   readRejection,
@@ -139,6 +140,7 @@ export interface ClientParams {
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
 }
 
 /** The public members of a client, local or remote. */
@@ -168,7 +170,7 @@ export abstract class Client implements Submitter {
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
   readonly #guard: () => void;
-  readonly #telemetry: CallTelemetry | undefined;
+  readonly #calls: CallPath;
   readonly #access: InstanceAccess;
   #closed: Promise<void> | undefined;
 
@@ -176,12 +178,13 @@ export abstract class Client implements Submitter {
     backend,
     guard,
     telemetry,
+    middleware,
     payloadLimitBytes = defaultPayloadLimitBytes,
   }: ClientParams) {
     const assertOpen = () => this.assertOpen();
     this.#backend = backend;
     this.#guard = guard ?? (() => undefined);
-    this.#telemetry = telemetry;
+    this.#calls = { telemetry, middleware };
     this.payloadLimitBytes = checkLimit(payloadLimitBytes);
     this.#access = {
       result: (id, options) => this.#result(id, options),
@@ -214,7 +217,7 @@ export abstract class Client implements Submitter {
     this.schedules = new Schedules({
       backend: backend.schedules,
       payloadLimitBytes,
-      telemetry,
+      calls: this.#calls,
       assertOpen,
     });
   }
@@ -250,7 +253,7 @@ export abstract class Client implements Submitter {
     const start = await readStart(definition, input, options, this.payloadLimitBytes);
     const id = start.id ?? timeOrderedId(this.#backend.clock.now());
     const { name } = start;
-    const found = await traced(this.#telemetry, { kind: 'start', name, instanceId: id }, (trace) =>
+    const found = await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
       this.#backend.start({ ...start, id, trace }),
     );
     return new Handle(found, this.#access);
@@ -273,7 +276,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const call = await this.#taskCall({ task, input, options });
     const { name, id: instanceId } = call;
-    const run = await traced(this.#telemetry, { kind: 'start', name, instanceId }, (trace) =>
+    const run = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
       this.#backend.runTask({ ...call, trace }),
     );
     return this.taskHandle(run);
@@ -289,7 +292,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const calls: TaskCall[] = [];
     for (const request of readTaskRequests(requests)) calls.push(await this.#taskCall(request));
-    const runs = await traced(this.#telemetry, toBatchCall(calls), (trace) =>
+    const runs = await traced(this.#calls, toBatchCall(calls), (trace) =>
       this.#backend.runTasks(calls.map((call) => ({ ...call, trace }))),
     );
     return runs.map((run) => this.taskHandle(run)) as unknown as TaskHandles<Tasks>;
@@ -360,7 +363,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const { call, timeoutMs } = readUpdate({ id, update, input, options }, this.payloadLimitBytes);
     const { name } = call;
-    return traced(this.#telemetry, { kind: 'update', name, instanceId: call.id }, (trace) =>
+    return traced(this.#calls, { kind: 'update', name, instanceId: call.id }, (trace) =>
       this.#backend.updates.update({ ...call, trace }, timeoutMs),
     );
   }
@@ -393,7 +396,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const { wait, ...stop } = readCancelOptions(options);
     const instanceId = checkInstanceId(id);
-    const result = await traced(this.#telemetry, { kind: 'cancel', instanceId }, () =>
+    const result = await traced(this.#calls, { kind: 'cancel', instanceId }, () =>
       this.#backend.cancel({ instanceId, ...stop }),
     );
     if (!result.found || !wait) return result;
@@ -750,7 +753,7 @@ export abstract class Client implements Submitter {
     this.assertOpen();
     const instanceId = checkInstanceId(id);
     const call = readEventCall(event, value, options, this.payloadLimitBytes);
-    await traced(this.#telemetry, { kind: 'event', name: call.name, instanceId }, (trace) =>
+    await traced(this.#calls, { kind: 'event', name: call.name, instanceId }, (trace) =>
       this.#backend.raise({ id: instanceId, ...call, trace }),
     );
   }

@@ -1,5 +1,6 @@
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import type { AttachedWork } from '../jobs/attached-work.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TraceContext } from '../model/trace-context.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { Client } from './client.ts';
@@ -25,6 +26,7 @@ export interface LocalClientOptions extends LocalBackendOptions {
   /** Throws if a client must not be used: inside an orchestration, every replay would repeat the call. */
   readonly guard?: (() => void) | undefined;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
   /** Returns the metrics of the workers of this process, in the text format of Prometheus. */
   readonly metrics?: (() => string) | undefined;
 }

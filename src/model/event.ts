@@ -1,5 +1,6 @@
 import type { ActivityOptions } from './work-item-options.ts';
 import type { CancelDetails } from './cancel.ts';
+import { assertDecoded } from './encoding/assert-decoded.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
@@ -558,7 +559,7 @@ export function encodeEvent(event: HistoryEvent): StoredEvent {
   return { kind, at, data: JSON.stringify(rest), payload };
 }
 
-/** Decodes a stored event. Throws `UNDECODABLE` for an invalid one. */
+/** Decodes a stored event. Throws `UNDECODABLE` for an invalid one, and `CODEC_FAILED` for one that is still encoded. */
 export function decodeEvent(stored: StoredEvent): HistoryEvent {
   const checks = checksByKind.get(stored.kind);
   const fields = checks && decodeFields(stored.data, checks);
@@ -568,5 +569,6 @@ export function decodeEvent(stored: StoredEvent): HistoryEvent {
       `A stored event of kind ${JSON.stringify(stored.kind)} cannot be decoded: it is damaged, or a newer version wrote it.`,
     );
   }
+  assertDecoded(stored.payload, fields);
   return { ...fields, kind: stored.kind, at: stored.at, payload: stored.payload } as HistoryEvent;
 }

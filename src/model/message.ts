@@ -1,4 +1,5 @@
 import type { CancelDetails } from './cancel.ts';
+import { assertDecoded } from './encoding/assert-decoded.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
@@ -285,7 +286,7 @@ export function encodeMessage(message: Message): StoredMessage {
   return { kind, executionId, operation, data: JSON.stringify(rest), payload };
 }
 
-/** Decodes a stored message. Throws `UNDECODABLE` for an invalid one. */
+/** Decodes a stored message. Throws `UNDECODABLE` for an invalid one, and `CODEC_FAILED` for one that is still encoded. */
 export function decodeMessage(stored: StoredMessage): Message {
   if (isStepGuard(stored)) return { kind: 'wake' };
   const checks = checksByKind.get(stored.kind);
@@ -299,5 +300,6 @@ export function decodeMessage(stored: StoredMessage): Message {
     );
   }
   const { kind, executionId, operation, payload } = stored;
+  assertDecoded(payload, fields);
   return { ...fields, kind, executionId, operation, payload } as Message;
 }

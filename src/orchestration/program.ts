@@ -1,5 +1,6 @@
 import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
+import type { MiddlewareChain, OrchestrationCall } from '../model/middleware.ts';
 import { decodePayload } from '../model/values/payload.ts';
 import { validateInput } from '../model/values/validate-input.ts';
 import type { LiveCode } from '../replay/live-code.ts';
@@ -16,14 +17,43 @@ export function createProgram(
     readonly logFields?: object | undefined;
     /** Returns the defaults of an activity that is called by name. Default: none. */
     readonly scheduleDefaults?: (activity: string) => ScheduleDefaults | undefined;
+    readonly middleware?: MiddlewareChain | undefined;
   },
 ): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {
   return async (code, started) => {
     const input = decodePayload(started.payload);
     const context = new LiveContext({ code, started, ...environment });
     const { inputSchema } = definition;
-    if (inputSchema === undefined) return definition.handler(context, input);
+    const { middleware } = environment;
+    const run = (value: unknown): unknown =>
+      middleware === undefined || middleware.isEmpty('orchestration')
+        ? definition.handler(context, value)
+        : middleware.run('orchestration', toCall(context, started, value), () =>
+            definition.handler(context, value),
+          );
+    if (inputSchema === undefined) return run(input);
     const what = `Orchestration '${definition.name}'`;
-    return definition.handler(context, await validateInput(inputSchema, input, what));
+    return run(await validateInput(inputSchema, input, what));
+  };
+}
+
+/** The call as middleware sees it. */
+function toCall(
+  context: LiveContext,
+  started: ExecutionStarted,
+  input: unknown,
+): OrchestrationCall {
+  const { instanceId, executionId, headers } = context;
+  return {
+    kind: 'orchestration',
+    name: started.name,
+    version: started.version,
+    instanceId,
+    executionId,
+    input,
+    headers,
+    get isReplaying() {
+      return context.isReplaying;
+    },
   };
 }

@@ -1,6 +1,7 @@
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
+import type { PayloadCodec } from '../model/encoding/codec.ts';
 import { isTelemetry, type Telemetry } from '../model/telemetry.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 
@@ -24,6 +25,11 @@ export interface ConnectOptions {
   readonly fetch?: typeof globalThis.fetch | undefined;
   /** Spans for the calls of this client: `otel()` of `perdure/otel`. Default: none. */
   readonly telemetry?: Telemetry | undefined;
+  /**
+   * Decodes payloads that the server returns encoded, because it has no codec. Payloads are sent as they are. Default:
+   * none.
+   */
+  readonly codec?: Pick<PayloadCodec, 'decode'> | undefined;
 }
 
 /** Connection options, checked. */
@@ -37,6 +43,7 @@ export interface CheckedConnect {
   readonly answerLimitBytes: number;
   readonly fetch: typeof globalThis.fetch;
   readonly telemetry: Telemetry | undefined;
+  readonly codec: Pick<PayloadCodec, 'decode'> | undefined;
 }
 
 const keys = [
@@ -48,6 +55,7 @@ const keys = [
   'allowInsecureHttp',
   'fetch',
   'telemetry',
+  'codec',
 ] as const;
 
 const defaultAnswerLimitBytes = 64 * 1024 * 1024;
@@ -58,6 +66,15 @@ export function readConnect(url: unknown, options: unknown): CheckedConnect {
   const { token, allowInsecureHttp = false, fetch, telemetry } = given;
   if (telemetry !== undefined && !isTelemetry(telemetry)) {
     throw invalidOption('telemetry', telemetry, 'the result of otel() from perdure/otel');
+  }
+  if (
+    given.codec !== undefined &&
+    typeof Reflect.get(Object(given.codec), 'decode') !== 'function'
+  ) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      'Invalid `codec`: it needs the method decode(bytes, keyId). Use aesGcm() or gzip() of perdure/codecs.',
+    );
   }
   // Otherwise the first request would fail with an error about headers.
   if (token !== undefined && !(typeof token === 'string' && /^[\x21-\x7e]+$/.test(token))) {
@@ -78,6 +95,7 @@ export function readConnect(url: unknown, options: unknown): CheckedConnect {
     baseUrl,
     token,
     telemetry,
+    codec: given.codec as CheckedConnect['codec'],
     requestTimeoutMs: toMs((given.requestTimeout ?? '30s') as Duration, 'requestTimeout'),
     retryForMs: toMs((given.retryFor ?? '30s') as Duration, 'retryFor'),
     payloadLimitBytes: readBytes(

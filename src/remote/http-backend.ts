@@ -34,6 +34,8 @@ import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { systemClock } from '../model/clock.ts';
 import { generateEventKey } from '../model/event-key.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
+import { isEncodedValue } from '../model/encoding/encoded-value.ts';
+import { encodedError } from '../model/encoding/envelope.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
 import type {
   CancelInstance,
@@ -361,6 +363,7 @@ export function resultOf(info: InstanceInfo): unknown {
       'A stored payload is not valid JSON. The store is damaged, or another program wrote to it.',
     );
   }
+  if (isEncodedValue(info.output)) throw encodedError(info.output.$encoded);
   if (info.status === 'completed') return info.output;
   return takeResult({
     instanceId: info.id,

@@ -1,4 +1,7 @@
 import { clientClosed } from '../client/waiting/instance-errors.ts';
+import { decodeBody } from '../model/encoding/encoded-value.ts';
+import { encodedPrefix } from '../model/encoding/envelope.ts';
+import { PayloadSealer } from '../model/encoding/payload-sealer.ts';
 import type { TraceContext } from '../model/trace-context.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { writePath, type PathParams } from '../server/routes/route.ts';
@@ -44,9 +47,12 @@ export class Transport {
   readonly #streams = new Set<(error: Error) => void>();
   #streamsClosed = false;
   #closed = false;
+  readonly #sealer: PayloadSealer | undefined;
 
   constructor(options: CheckedConnect) {
     this.#options = options;
+    const { codec } = options;
+    this.#sealer = codec && PayloadSealer.forReads(codec);
   }
 
   /** Rejects all running calls with `CLOSED`. */
@@ -146,7 +152,7 @@ export class Transport {
       }
       const limits = { limitBytes: answerLimitBytes, idleMs: streamIdleMs };
       for await (const { event, data } of readMessages(response.body, limits)) {
-        yield readMessage(data, event === 'error', name);
+        yield await this.#decode(readMessage(data, event === 'error', name), data);
       }
     } catch (error) {
       if (error instanceof PerdureError || signal.aborted) throw error;
@@ -171,7 +177,8 @@ export class Transport {
       const init = { ...this.#init(method, parts.body, undefined, options.trace), signal };
       const response = await fetch(url, init);
       this.#wasReached = true;
-      return readResponse(response, await readText(response, name, answerLimitBytes), name);
+      const text = await readText(response, name, answerLimitBytes);
+      return this.#decode(readResponse(response, text, name), text);
     };
     try {
       return await this.#bounded(exchange, timeoutMs + waitMs, options.signal);
@@ -210,6 +217,12 @@ export class Transport {
       redirect: 'error',
       credentials: 'omit',
     };
+  }
+
+  /** Decodes the payloads of a body whose text contains encoded ones. */
+  #decode(body: unknown, text: string): unknown {
+    const sealer = this.#sealer;
+    return sealer === undefined || !text.includes(encodedPrefix) ? body : decodeBody(body, sealer);
   }
 
   #pause(pauseMs: number, signal: AbortSignal | undefined): Promise<void> {

@@ -8,6 +8,7 @@ import {
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
+import { MiddlewareChain } from '../model/middleware.ts';
 import { RunMetrics } from '../model/metrics/run-metrics.ts';
 import type { Telemetry } from '../model/telemetry.ts';
 import { checkName } from '../model/values/names.ts';
@@ -118,6 +119,7 @@ export interface ResolvedOptions {
   readonly keepSeriesMs: number;
   readonly telemetry: Telemetry | undefined;
   readonly metrics: RunMetrics;
+  readonly middleware: MiddlewareChain;
 }
 
 /** Applies the defaults. Throws `INVALID_OPTION` or `INVALID_DURATION` for an invalid value. */
@@ -127,7 +129,12 @@ export function resolveOptions(
   {
     telemetry,
     metrics = new RunMetrics(),
-  }: { readonly telemetry?: Telemetry | undefined; readonly metrics?: RunMetrics | undefined } = {},
+    middleware = new MiddlewareChain(),
+  }: {
+    readonly telemetry?: Telemetry | undefined;
+    readonly metrics?: RunMetrics | undefined;
+    readonly middleware?: MiddlewareChain | undefined;
+  } = {},
 ): ResolvedOptions {
   const onNondeterminism = options.onNondeterminism ?? 'block';
   if (onNondeterminism !== 'block' && onNondeterminism !== 'fail') {
@@ -178,6 +185,7 @@ export function resolveOptions(
     keepSeriesMs: readKeepSeries(options.retention) ?? defaultKeepSeriesMs,
     telemetry,
     metrics,
+    middleware,
   };
 }
 

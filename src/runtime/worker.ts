@@ -18,6 +18,7 @@ import type { Logger } from '../model/logger.ts';
 import { instruments } from '../model/metrics/instruments.ts';
 import type { RunMetrics } from '../model/metrics/run-metrics.ts';
 import { encodeMessage } from '../model/message.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
 import type { ResolvedRetryPolicy } from '../model/retry-policy.ts';
 import { taskActivityName } from '../model/task-call.ts';
 import type { Telemetry } from '../model/telemetry.ts';
@@ -74,6 +75,7 @@ export interface WorkerParams {
   readonly telemetry?: Telemetry | undefined;
   /** Counts the work of all workers of this process. */
   readonly metrics?: RunMetrics | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
 }
 
 /** Dependencies that most parts of a worker share. */
@@ -351,7 +353,10 @@ export class Worker {
   }
 
   async #renewActivities(runs: readonly ActivityRun[]): Promise<readonly boolean[]> {
-    const renewals = runs.map((run) => ({ lockToken: run.lockToken, ...run.takeHeartbeat() }));
+    const renewals = runs.map((run) => {
+      const { instanceId, lockToken } = run.item;
+      return { instanceId, lockToken, ...run.takeHeartbeat() };
+    });
     try {
       const { activityLeaseMs } = this.#options;
       const results = await this.#context.provider.renewWorkItemLocks(renewals, activityLeaseMs);
@@ -412,9 +417,9 @@ export class Worker {
 }
 
 function createContext(params: WorkerParams): WorkerContext {
-  const { provider, clock, client, definitions, options, telemetry, metrics } = params;
+  const { provider, clock, client, definitions, options } = params;
   const registry = new Registry(definitions);
-  const resolved = resolveOptions(options, registry.buildId, { telemetry, metrics });
+  const resolved = resolveOptions(options, registry.buildId, params);
   const tasks = new TaskRegistry(definitions.tasks ?? []);
   const { logger } = resolved;
   const series = new SeriesCounters();

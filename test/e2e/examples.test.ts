@@ -34,6 +34,7 @@ it('examples/ contains exactly the expected programs', () => {
       'flow-with-failures',
       'flow',
       'hello',
+      'multi-tenant-encryption',
       'order',
       'race',
       'retention',

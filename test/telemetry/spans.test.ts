@@ -367,7 +367,9 @@ describe.each(['local', 'remote'] as const)('schedules (%s client)', (kind) => {
 
   it('ticks of a schedule whose change was not sampled are sampled by themselves', async () => {
     const { of } = await run({
-      shouldSample: (_context, _traceId, name) => ({ decision: name.startsWith('schedule') ? 0 : 2 }),
+      shouldSample: (_context, _traceId, name) => ({
+        decision: name.startsWith('schedule') ? 0 : 2,
+      }),
       toString: () => 'NotSchedules',
     });
     const [tick] = of('run work', 'tasks@2');

@@ -14,7 +14,7 @@ import { readFlag } from '../../management/management-options.ts';
 import type { Overlap } from '../../schedules/overlap.ts';
 import type { CatchUp } from '../../schedules/ticks.ts';
 import { readTime } from '../../model/start-settings.ts';
-import { traced, type CallTelemetry } from '../starting/traced-call.ts';
+import { traced, type CallPath } from '../starting/traced-call.ts';
 import type { FailureSummary } from '../reading/inspect-instance.ts';
 import {
   readSchedule,
@@ -190,7 +190,7 @@ export interface ScheduleBackend {
 export interface SchedulesParams {
   readonly backend: ScheduleBackend;
   readonly payloadLimitBytes: number;
-  readonly telemetry: CallTelemetry | undefined;
+  readonly calls: CallPath;
   /** Throws if the client must not be used. */
   readonly assertOpen: () => void;
 }
@@ -231,7 +231,7 @@ export class Schedules {
     checkScheduleName(name);
     const note = readAuditOptions(options, 'schedules.put()');
     const request = await readSchedule(schedule, this.#params.payloadLimitBytes);
-    return traced(this.#params.telemetry, { kind: 'schedule', name }, (trace) =>
+    return traced(this.#params.calls, { kind: 'schedule', name }, (trace) =>
       backend.put(name, request, { note, trace }),
     );
   }
@@ -311,7 +311,7 @@ export class Schedules {
     const key = given.key === undefined ? randomToken() : checkName(given.key, 'Trigger key');
     const instanceId = checkInstanceId(`${checkScheduleName(name)}@trigger-${key}`);
     const call = { key, actor: readActor(given.actor), ...readReason(given.reason) };
-    return traced(this.#params.telemetry, { kind: 'trigger', name, instanceId }, (trace) =>
+    return traced(this.#params.calls, { kind: 'trigger', name, instanceId }, (trace) =>
       backend.trigger(name, { ...call, trace }),
     );
   }
@@ -335,7 +335,7 @@ export class Schedules {
       actor: readActor(given.actor),
       ...readReason(given.reason),
     };
-    return traced(this.#params.telemetry, { kind: 'trigger', name }, (trace) =>
+    return traced(this.#params.calls, { kind: 'trigger', name }, (trace) =>
       backend.backfill(name, { ...call, trace }),
     );
   }

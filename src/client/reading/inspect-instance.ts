@@ -1,7 +1,7 @@
 import { decodeActivityOptions } from '../../model/work-item-options.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
-import { decodePayload } from '../../model/values/payload.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
 import type { PendingItem } from '../../providers/contract/inspection.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
@@ -32,7 +32,7 @@ export async function inspectInstance(
   const shown = { ...info, ...(pending.length > 0 && { pending }) };
   if (input === null) return shown;
   try {
-    return { ...shown, input: decodePayload(input) };
+    return { ...shown, input: readPayload(input) };
   } catch {
     return { ...shown, undecodable: [...(info.undecodable ?? []), 'input'] };
   }
@@ -228,7 +228,7 @@ export function summarizeFailure({ name, message, code }: Failure): FailureSumma
 
 function decode(heartbeat: string): { readonly heartbeat?: unknown } {
   try {
-    return { heartbeat: decodePayload(heartbeat) };
+    return { heartbeat: readPayload(heartbeat) };
   } catch {
     return {};
   }

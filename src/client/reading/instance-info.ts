@@ -6,7 +6,8 @@ import type { InstanceStatus } from '../../model/status.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { Headers } from '../../model/values/headers.ts';
 import { decodeHeaders } from '../../model/work-item-options.ts';
-import { decodePayload, type Payload } from '../../model/values/payload.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
 import type {
   BlockedRecord,
@@ -98,7 +99,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
   const undecodable: ('output' | 'customStatus')[] = [];
   const decode = (field: 'output' | 'customStatus', payload: Payload): object | undefined => {
     try {
-      return { [field]: decodePayload(payload) };
+      return { [field]: readPayload(payload) };
     } catch {
       undecodable.push(field);
       return undefined;

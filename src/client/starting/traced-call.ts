@@ -1,16 +1,27 @@
+import type { MiddlewareChain } from '../../model/middleware.ts';
 import type { CallSpan, Telemetry, TracedCall } from '../../model/telemetry.ts';
 import { toTrace, type TraceContext } from '../../model/trace-context.ts';
 
 /** The part of telemetry that clients use. */
 export type CallTelemetry = Pick<Telemetry, 'call'>;
 
-/** Sends a call in a span. Without telemetry, only sends it. */
+/** What surrounds the calls of a client. */
+export interface CallPath {
+  readonly telemetry: CallTelemetry | undefined;
+  readonly middleware: MiddlewareChain | undefined;
+}
+
+/** Sends a call inside the middleware and in a span. Without both, only sends it. */
 export function traced<Result>(
-  telemetry: CallTelemetry | undefined,
+  { telemetry, middleware }: CallPath,
   call: TracedCall,
   send: (trace: TraceContext | undefined) => Promise<Result>,
 ): Promise<Result> {
-  return telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
+  const inSpan = () =>
+    telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
+  if (middleware === undefined || middleware.isEmpty('client')) return inSpan();
+  const { kind, name, instanceId } = call;
+  return middleware.run('client', { kind, name, instanceId }, inSpan) as Promise<Result>;
 }
 
 async function sendInSpan<Result>(

@@ -90,6 +90,7 @@ export type ErrorCode =
   | 'LOCK_LOST'
   | 'PROVIDER'
   | 'UNDECODABLE'
+  | 'CODEC_FAILED'
   | 'STORE_TOO_NEW'
   | 'STORE_TOO_OLD'
   | 'STORE_INCOMPATIBLE'

@@ -1,4 +1,5 @@
 import { PerdureError } from '../failures/errors.ts';
+import { encodedError, isEncoded } from '../encoding/envelope.ts';
 import { findUnserializable } from './find-unserializable.ts';
 
 /** JSON text. It is encoded once, and stays text until it is decoded for user code. */
@@ -60,9 +61,13 @@ export function describeAsJson(value: unknown, limitBytes: number): string | und
   }
 }
 
-/** Decodes a payload into a new value, without `__proto__` keys. Throws `UNDECODABLE` for invalid JSON. */
+/**
+ * Decodes a payload into a new value, without `__proto__` keys. Throws `UNDECODABLE` for invalid JSON, and `CODEC_FAILED` if
+ * a codec has encoded it.
+ */
 export function decodePayload(payload: Payload | null): unknown {
   if (payload === null) return undefined;
+  if (isEncoded(payload)) throw encodedError(payload);
   try {
     return parseJson(payload);
   } catch (cause) {

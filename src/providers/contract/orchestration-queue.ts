@@ -66,6 +66,8 @@ export interface ReadHistoryParams {
 
 /** A claimed instance and the turn to commit for it. */
 export interface OrchestrationAck {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly lockToken: string;
   readonly messageKeys: readonly number[];
   readonly turn: Turn;
@@ -93,6 +95,8 @@ export interface Blocked {
 
 /** A claim on an instance to release without a turn. */
 export interface OrchestrationAbandon {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly lockToken: string;
   readonly delayMs: number;
   /** Do not count the claim, because of a shutdown or a hold-back. */
@@ -104,6 +108,8 @@ export interface OrchestrationAbandon {
 
 /** An unclaimed instance to hold back in its state after a turn. */
 export interface InstanceHold {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly instanceKey: number;
   readonly incarnation: string;
   readonly executionId: number;

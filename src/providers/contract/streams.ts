@@ -2,6 +2,8 @@ import type { Payload } from '../../model/values/payload.ts';
 
 /** Chunks that a running handler emits, fenced by its claim. */
 export interface AppendChunks {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly lockToken: string;
   readonly chunks: readonly Payload[];
   /** Maximum number and bytes of unread chunks of a job. */

@@ -76,12 +76,16 @@ export type WorkOutcome =
 
 /** The outcome of a claimed work item. */
 export interface WorkItemAck {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly lockToken: string;
   readonly outcome: WorkOutcome;
 }
 
 /** Settled activities or due timers, with the turn that they caused, which ran in memory (fast path). */
 export interface TurnAck {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly instanceKey: number;
   readonly incarnation: string;
   readonly executionId: number;
@@ -106,6 +110,8 @@ export interface WorkItemAbandon {
    * Accepted even after the lease expired, until the next claim.
    */
   readonly unstarted?: boolean;
+  /** Why it is handed back: a `Failure` as JSON text, stored for operators. It does not count as a failed attempt. */
+  readonly explanation?: string;
 }
 
 /** Whether the token held the item. If it was asked to stop and a task run ended: the run's status. */
@@ -113,6 +119,8 @@ export type HandBackResult = boolean | TerminalStatus;
 
 /** A claimed work item whose attempt failed and will be retried. */
 export interface WorkItemRetry {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly lockToken: string;
   readonly delayMs: number;
   /** The `Failure` of this attempt as JSON text, stored for operators. */
@@ -123,6 +131,8 @@ export interface WorkItemRetry {
 
 /** A renewal of a claimed work item, with its latest heartbeat. */
 export interface WorkItemRenewal {
+  /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
+  readonly instanceId?: string;
   readonly lockToken: string;
   /** Absent: unchanged. */
   readonly heartbeat?: Payload | null;
@@ -248,6 +258,7 @@ export interface WorkQueue {
    * - restore a task run that is handed back `unstarted` to its state before the first claim, unless it was claimed
    *   before or asked to stop (expiry/goes-on-for-what-is-handed-back-unstarted,
    *   expiry/spares-what-was-asked-to-stop)
+   * - store an `explanation` as the last failure, without counting it (abandon-work/keeps-its-explanation)
    * - accept an `unstarted` item also after its lease, unless it was claimed again
    *   (abandon-work/unstarted-is-given-back-after-its-lease)
    * - settle a flagged item as canceled instead, and return the status of a task run that ended

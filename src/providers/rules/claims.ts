@@ -47,6 +47,8 @@ export type HandBackPlan =
       readonly claims: number;
       /** The failure to record and count. */
       readonly failure: string | undefined;
+      /** The failure to record without counting it. */
+      readonly explanation: string | undefined;
       /** With a failure: the maximum of attempts. */
       readonly maxAttempts: number | null;
       /** A task run that this claim made `running` is `pending` again. */
@@ -63,7 +65,8 @@ export function planHandBack(
   const nextAt = now + Math.ceil(request.delayMs);
   if ('failure' in request) {
     const { failure, maxAttempts = null } = request;
-    return { kind: 'requeue', nextAt, claims: 0, failure, maxAttempts, unstarted: false };
+    const counted = { failure, explanation: undefined, maxAttempts };
+    return { kind: 'requeue', nextAt, claims: 0, ...counted, unstarted: false };
   }
   const claims = request.giveBackClaim ? Math.max(item.claims - 1, 0) : item.claims;
   const unstarted = request.unstarted === true;
@@ -72,6 +75,7 @@ export function planHandBack(
     nextAt,
     claims,
     failure: undefined,
+    explanation: request.explanation,
     maxAttempts: null,
     unstarted,
   };

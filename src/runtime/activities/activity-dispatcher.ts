@@ -1,8 +1,14 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import { cleanReason } from '../../model/cancel.ts';
-import { CanceledError, type PerdureError } from '../../model/failures/errors.ts';
-import { platformFailure, toError, type Failure } from '../../model/failures/failure.ts';
+import { assertDecoded } from '../../model/encoding/assert-decoded.ts';
+import { CanceledError, isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
+import {
+  decodeFailure,
+  platformFailure,
+  toError,
+  type Failure,
+} from '../../model/failures/failure.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { CommitResult } from '../../providers/contract/turn.ts';
@@ -18,7 +24,7 @@ import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance/reports.ts';
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { RunningActivityContext } from './running-context.ts';
-import type { SettledActivity } from '../turns/completions.ts';
+import { handBackUnencoded, type SettledActivity } from '../turns/completions.ts';
 import { StartSlices, type LeakedHandlers, type Slots, type TaskLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
@@ -149,6 +155,7 @@ export class ActivityDispatcher {
     if (admission.kind === 'cancel') settle({ item, outcome: { kind: 'canceled', leaked: false } });
     else if (admission.kind === 'blocked') fail(this.#blockedFailure(item, handler));
     else if (admission.kind === 'poison') fail(poison(item));
+    else if (admission.kind === 'encoded') this.#handBackEncoded(item, admission.error);
     else this.#abandon(item, { delayMs: admission.delayMs });
     return undefined;
   }
@@ -161,6 +168,8 @@ export class ActivityDispatcher {
     }
     if (this.#isPoison(item)) return { kind: 'poison' };
     if (handler === undefined || this.#fetcher.isStopping) return { kind: 'release', delayMs: 0 };
+    const encoded = encodedErrorOf(item);
+    if (encoded !== undefined) return { kind: 'encoded', error: encoded };
     const { limiter } = handler;
     if (limiter !== undefined && limiter.capacity(nowMs) < 1) {
       // The breaker opened while the fetch waited.
@@ -276,9 +285,10 @@ export class ActivityDispatcher {
 
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
     const { provider, options } = this.#params;
-    const { lockToken } = run.item;
+    const { instanceId, lockToken } = run.item;
     const { delayMs, maxAttempts } = result;
-    const retry = { lockToken, delayMs, failure: JSON.stringify(result.failure), maxAttempts };
+    const failure = JSON.stringify(result.failure);
+    const retry = { instanceId, lockToken, delayMs, failure, maxAttempts };
     this.#release(run.item, async () => {
       await this.#storeHeartbeat(run);
       const results = await provider.retryWorkItems([retry]);
@@ -302,13 +312,27 @@ export class ActivityDispatcher {
     });
   }
 
+  /** Hands back an item that the codec cannot decode, with the reason for operators. */
+  #handBackEncoded(item: WorkItem, error: PerdureError): void {
+    const { provider, options } = this.#params;
+    const { instanceId, name, lockToken } = item;
+    const abandon = { ...handBackUnencoded(lockToken, error), unstarted: true };
+    options.logger.warn(
+      { error, instanceId, activity: name, retryInMs: abandon.delayMs },
+      'work cannot be decoded, will retry',
+    );
+    this.#unstartedReleases.add(item);
+    this.#release(item, () => provider.abandonWorkItems([abandon]));
+  }
+
   /** Stores the last heartbeat for the next attempt, even if no renewal came in between. */
   async #storeHeartbeat(run: ActivityRun): Promise<void> {
     const { provider, options } = this.#params;
     const heartbeat = run.takeHeartbeat();
     if (heartbeat.heartbeat === undefined) return;
-    const { lockToken } = run;
-    await provider.renewWorkItemLocks([{ lockToken, ...heartbeat }], options.activityLeaseMs);
+    const { instanceId, lockToken } = run.item;
+    const renewal = { instanceId, lockToken, ...heartbeat };
+    await provider.renewWorkItemLocks([renewal], options.activityLeaseMs);
   }
 
   #release(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
@@ -364,6 +388,8 @@ type Admission =
   | { readonly kind: 'blocked' }
   /** It was claimed too often without an outcome, so it fails. */
   | { readonly kind: 'poison' }
+  /** The codec cannot decode it, or there is none. */
+  | { readonly kind: 'encoded'; readonly error: PerdureError }
   /** Hand it back, to be claimed again after the delay. */
   | { readonly kind: 'release'; readonly delayMs: number }
   | { readonly kind: 'run'; readonly handler: WorkHandler };
@@ -395,6 +421,18 @@ const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> =
   deleted: 'neither',
   abandoned: 'neither',
 };
+
+/** The error of an item that is still encoded. */
+function encodedErrorOf({ payload, heartbeat, failure }: WorkItem): PerdureError | undefined {
+  try {
+    assertDecoded(payload);
+    assertDecoded(heartbeat);
+    if (failure !== undefined) assertDecoded(null, { failure: decodeFailure(failure) });
+    return undefined;
+  } catch (error) {
+    return isPerdureError(error) ? error : undefined;
+  }
+}
 
 /** Identifies an item across its claims. */
 function identityOf({ instanceKey, incarnation, executionId, operation, kind }: WorkItem): string {

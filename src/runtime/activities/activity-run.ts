@@ -440,12 +440,21 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        return runAsHolder(this, () => this.#inSpan(() => handler.run(this.#context, input, item)));
+        return runAsHolder(this, () =>
+          this.#inSpan(() => this.#around(input, () => handler.run(this.#context, input, item))),
+        );
       } finally {
         const ms = performance.now() - begunAt;
         if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
       }
     }
+    return this.#around(input, () => this.#runIsolated(isolated, input));
+  }
+
+  #runIsolated(isolated: NonNullable<WorkHandler['isolated']>, input: unknown): unknown {
+    const { item } = this;
+    const handler = this.#handler;
+    const { options } = this.#environment;
     this.#thread = startIsolated({
       isolated,
       context: this.#context,
@@ -463,6 +472,33 @@ export class ActivityRun implements LoopHolder, RunOperations {
       },
     });
     return this.#thread.result;
+  }
+
+  /** Calls the handler inside the middleware of its kind. */
+  #around(input: unknown, call: () => unknown): unknown {
+    const { middleware } = this.#environment.options;
+    const { kind, name, instanceId, orchestration, failures } = this.item;
+    const group = kind === 'activity' ? 'activity' : 'task';
+    if (middleware.isEmpty(group)) return call();
+    this.#markBegun();
+    const context = this.#context;
+    const { headers } = context;
+    const shared = {
+      name,
+      instanceId,
+      attempt: failures + 1,
+      input,
+      headers,
+      signal: context.signal,
+    };
+    const inner = (): unknown => {
+      // The middleware may have waited.
+      context.throwIfCanceled();
+      return call();
+    };
+    return kind === 'activity'
+      ? middleware.run('activity', { kind, orchestration, ...shared }, inner)
+      : middleware.run('task', { kind, ...shared }, inner);
   }
 
   #reportBlocked(ms: number, watchdogAt: number | undefined): void {

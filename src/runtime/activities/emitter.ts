@@ -169,13 +169,14 @@ export class Emitter {
     const { item, context, store, clock, options } = this.#params;
     context.throwIfCanceled();
     const some = this.#queue.slice(0, most);
-    const { lockToken } = item;
+    const { instanceId, lockToken } = item;
     const record = {
       source: this.#source,
       firstPlace: this.#stored + 1,
       maxBytes: options.streamLimitBytes,
     };
-    const request = { lockToken, chunks: some.map(({ payload }) => payload), ...limits };
+    const chunks = some.map(({ payload }) => payload);
+    const request = { instanceId, lockToken, chunks, ...limits };
     let isRepeated = false;
     const retry = {
       clock,

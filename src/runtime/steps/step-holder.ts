@@ -12,6 +12,7 @@
  */
 import type { Clock } from '../../model/clock.ts';
 import type { HistoryEvent } from '../../model/event.ts';
+import { isPerdureError } from '../../model/failures/errors.ts';
 import { decodeMessage } from '../../model/message.ts';
 import type { CommitResult, Turn } from '../../providers/contract/turn.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
@@ -20,12 +21,16 @@ import { Slots, type LeakedHandlers } from '../activities/concurrency.ts';
 import { Leases } from '../leases/leases.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import type { ResolvedOptions } from '../options.ts';
+import { toBlocked } from '../turns/blocked-turn.ts';
 import type { TurnLifecycle } from '../turns/turn-lifecycle.ts';
 import { causesOf } from '../turns/turn-trace.ts';
 import type { WarmCache } from '../turns/warm-cache.ts';
 import type { WarmInstance } from '../turns/warm-instance.ts';
 import { HeldInstance } from './held-instance.ts';
 import { StepRun, type StepMessage, type StepTransactionEnd } from './step-run.ts';
+
+/** The delay after which a turn runs again that the codec could not encode. */
+const codecRetryMs = 5_000;
 
 export interface StepHolderParams {
   readonly provider: Provider;
@@ -265,6 +270,7 @@ export class StepHolder {
     const commit = await this.#commit(held, turn, keep, stored);
     if (!commit.ok) {
       turns.rejected(instance, turn);
+      if (isPerdureError(commit.error, 'CODEC_FAILED')) await this.#block(held, commit.error);
       this.#lose(held);
       options.logger.debug(
         { error: commit.error, instanceId: instance.instanceId },
@@ -289,14 +295,14 @@ export class StepHolder {
   }
 
   async #commit(
-    { lockToken }: HeldInstance,
+    { lockToken, instance: { instanceId } }: HeldInstance,
     turn: Turn,
     keep: boolean,
     stored: HeldInstance['messages'],
   ): Promise<CommitResult> {
     const { provider, clock, options } = this.#params;
     const messageKeys = stored.map(({ messageKey }) => messageKey);
-    const acks = [{ lockToken, messageKeys, turn, ...(keep && { keep }) }];
+    const acks = [{ instanceId, lockToken, messageKeys, turn, ...(keep && { keep }) }];
     try {
       const deadline = clock.monotonic() + options.orchestrationLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
@@ -304,6 +310,19 @@ export class StepHolder {
       return result ?? { ok: false, error: new Error('The store returned no result.') };
     } catch (error) {
       return { ok: false, error: error as Error };
+    }
+  }
+
+  /** Releases the claim of an instance whose turn the codec cannot encode, with the reason. The claim does not count. */
+  async #block({ lockToken, instance: { instanceId } }: HeldInstance, error: Error): Promise<void> {
+    const { provider, options } = this.#params;
+    const { name: worker, buildId } = options;
+    const blocked = toBlocked(error, { worker, buildId });
+    const claim = { instanceId, lockToken, giveBackClaim: true };
+    try {
+      await provider.abandonOrchestrationItems([{ ...claim, delayMs: codecRetryMs, blocked }]);
+    } catch (cause) {
+      options.logger.warn({ error: cause, instanceId }, 'releasing a blocked instance failed');
     }
   }
 

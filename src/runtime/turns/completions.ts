@@ -1,13 +1,17 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import type { Ran } from '../../model/event.ts';
-import { LockLostError } from '../../model/failures/errors.ts';
-import type { Failure } from '../../model/failures/failure.ts';
+import { isPerdureError, LockLostError, type PerdureError } from '../../model/failures/errors.ts';
+import { platformFailure, type Failure } from '../../model/failures/failure.ts';
 import type { Message } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { CommitResult, Turn } from '../../providers/contract/turn.ts';
-import type { WorkItem, WorkOutcome } from '../../providers/contract/work-queue.ts';
+import type {
+  WorkItem,
+  WorkItemAbandon,
+  WorkOutcome,
+} from '../../providers/contract/work-queue.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import { reportTaskEnd } from '../maintenance/reports.ts';
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
@@ -52,6 +56,8 @@ export interface CompletionsParams {
 }
 
 const maxAcks = 1_000;
+/** The delay after which work is tried again that the codec could not encode or decode. */
+const codecRetryMs = 5_000;
 
 /**
  * Commits activity outcomes. Fast path: if the instance is warm in this process, run its next turn in memory, then
@@ -173,14 +179,14 @@ export class Completions {
       await this.#ack(batch);
       return;
     }
-    const { instanceKey, incarnation, executionId, lastTurn } = instance;
+    const { instanceKey, instanceId, incarnation, executionId, lastTurn } = instance;
     const sentAt = clock.monotonic();
     try {
       const [commit] =
         lastTurn === null
           ? []
           : await provider.ackTurns([
-              { instanceKey, incarnation, executionId, lastTurn, lockTokens, turn },
+              { instanceKey, instanceId, incarnation, executionId, lastTurn, lockTokens, turn },
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
@@ -201,6 +207,7 @@ export class Completions {
   async #ack(batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, options, onAcked } = this.#params;
     const acks = batch.map((settled) => ({
+      instanceId: settled.item.instanceId,
       lockToken: settled.item.lockToken,
       outcome: toWorkOutcome(settled),
     }));
@@ -208,6 +215,7 @@ export class Completions {
       const deadline = clock.monotonic() + options.activityLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
       const results = await withRetries(retry, () => provider.ackWorkItems(acks));
+      await this.#handBack(batch, results);
       batch.forEach((settled, index) => {
         const result = results[index];
         if (result?.ok === false && !(result.error instanceof LockLostError)) {
@@ -225,6 +233,20 @@ export class Completions {
       );
       for (const settled of batch) onAcked(settled, false);
     }
+  }
+
+  /** Hands items back whose outcome cannot be encoded. They run again, and the claim does not count. */
+  async #handBack(
+    batch: readonly SettledActivity[],
+    results: readonly CommitResult[],
+  ): Promise<void> {
+    const abandons = batch.flatMap(({ item: { lockToken } }, index) => {
+      const result = results[index];
+      return result?.ok === false && isPerdureError(result.error, 'CODEC_FAILED')
+        ? [handBackUnencoded(lockToken, result.error)]
+        : [];
+    });
+    if (abandons.length > 0) await this.#params.provider.abandonWorkItems(abandons);
   }
 
   #acked(settled: SettledActivity, result: CommitResult | undefined): void {
@@ -247,6 +269,12 @@ export class Completions {
     this.#pending.add(work);
     void work.finally(() => this.#pending.delete(work));
   }
+}
+
+/** How an item is handed back whose payload the codec cannot decode, or whose outcome it cannot encode. */
+export function handBackUnencoded(lockToken: string, error: PerdureError): WorkItemAbandon {
+  const explanation = JSON.stringify(platformFailure('CODEC_FAILED', error.message));
+  return { lockToken, delayMs: codecRetryMs, giveBackClaim: true, explanation };
 }
 
 /** The message that the store would enqueue for this outcome. A turn in memory applies it directly. */

@@ -200,6 +200,7 @@ export class OrchestrationDispatcher {
     if (claimed.length === 0) return;
     const { provider, clock, options, turns, release } = this.#params;
     const acks = claimed.map(({ item, turn, keep = false }) => ({
+      instanceId: item.instanceId,
       lockToken: item.lockToken,
       messageKeys: item.messages.map(({ messageKey }) => messageKey),
       turn,
@@ -213,6 +214,7 @@ export class OrchestrationDispatcher {
       (error: unknown) => claimed.map(() => ({ ok: false as const, error })),
     );
     const rejected: RejectedTurn[] = [];
+    const blocked: OrchestrationAbandon[] = [];
     for (const [index, { item, instance, turn, beganAt, causes, lateMs }] of claimed.entries()) {
       const result = results[index];
       if (result?.ok === true) {
@@ -230,10 +232,14 @@ export class OrchestrationDispatcher {
         for (const ms of lateMs ?? []) options.metrics.timerFired(ms);
       } else {
         turns.rejected(instance, turn);
-        rejected.push({ instance, error: result?.error });
+        // The claim still holds: release it with the reason instead of letting it expire, which would count it.
+        if (isPerdureError(result?.error, 'CODEC_FAILED'))
+          blocked.push(this.#params.runner.block(item, result.error).abandon);
+        else rejected.push({ instance, error: result?.error });
       }
       release(instance);
     }
+    await this.#abandon(blocked);
     if (rejected.length > 0) await this.#report(rejected);
   }
 

@@ -113,8 +113,8 @@ export class TimerTurns {
     const { provider, clock, turns, options, release } = this.#params;
     const sentAt = clock.monotonic();
     const acks = ran.map(({ instance, lastTurn, operations, turn }): TurnAck => {
-      const { instanceKey, incarnation, executionId } = instance;
-      const fences = { instanceKey, incarnation, executionId, lastTurn };
+      const { instanceKey, instanceId, incarnation, executionId } = instance;
+      const fences = { instanceKey, instanceId, incarnation, executionId, lastTurn };
       return { ...fences, lockTokens: [], timers: operations, asOfMs: nowMs, turn };
     });
     const results = await provider.ackTurns(acks).catch((error: unknown) => {

@@ -128,8 +128,7 @@ export class TurnLifecycle {
     if (turn.outcome.status !== 'running') cache.evict(instance);
     else if (options.warmCacheBytes === 0) {
       if (commit.kept !== true) cache.evict(instance);
-    }
-    else if (!instance.isEvicted && !(commit.kept === true && turn.timers.length === 0))
+    } else if (!instance.isEvicted && !(commit.kept === true && turn.timers.length === 0))
       this.#keep(instance, turn);
     this.#startClaimed(instance, turn, commit);
   }
@@ -140,7 +139,8 @@ export class TurnLifecycle {
     // A store with its own clock may reject a timer that is due by ours.
     if (instance.isEvicted || !options.fastPaths || provider.clockIsEstimate === true) return;
     for (const { operation, fireAt, delayMs } of set) {
-      if (delayMs === undefined && instance.timers.has(operation)) timers.add(instance, operation, Math.ceil(fireAt));
+      if (delayMs === undefined && instance.timers.has(operation))
+        timers.add(instance, operation, Math.ceil(fireAt));
     }
   }
 

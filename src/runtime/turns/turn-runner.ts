@@ -1,7 +1,12 @@
 import { isPerdureError, NondeterminismError } from '../../model/failures/errors.ts';
 import { decodeEvent, type StoredEvent, type TerminalEvent } from '../../model/event.ts';
 import { platformFailure, type Failure } from '../../model/failures/failure.ts';
-import { decodeMessage, isStepGuard, type Message, type StoredMessage } from '../../model/message.ts';
+import {
+  decodeMessage,
+  isStepGuard,
+  type Message,
+  type StoredMessage,
+} from '../../model/message.ts';
 import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type {
@@ -223,7 +228,7 @@ export class TurnRunner {
       const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
       if (expired !== undefined) return this.#skipCleanup(item, instance, expired);
       this.#evict(instance);
-      return this.#block(item, error);
+      return this.block(item, error);
     }
   }
 
@@ -322,7 +327,8 @@ export class TurnRunner {
   }
 
   // Blocks instead of failing: a bad deploy must not end instances. A build that agrees unblocks it.
-  #block(item: OrchestrationItem, error: unknown): ReleasedClaim {
+  /** Returns how to release the claim of an instance whose turn cannot run or cannot be stored. */
+  block(item: OrchestrationItem, error: unknown): ReleasedClaim {
     const { options } = this.#params;
     const { instanceId, lockToken, name } = item;
     const delayMs = this.#backoffMs.get(instanceId) ?? firstBackoffMs;
@@ -344,6 +350,7 @@ export class TurnRunner {
     return {
       kind: 'abandon',
       abandon: {
+        instanceId,
         lockToken,
         delayMs,
         // Undecodable data stays undecodable: those claims count, so the instance ends as poison.

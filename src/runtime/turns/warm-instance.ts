@@ -185,6 +185,7 @@ export class ProgramFactory {
         log: this.#options.logger,
         ...(trace !== undefined && { logFields: traceIdsOf(trace) }),
         scheduleDefaults: (activity) => this.#registry.scheduleDefaults(activity),
+        middleware: this.#options.middleware,
       }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       deterministicGlobals: this.#options.deterministicGlobals,

@@ -7,7 +7,8 @@ import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { toTrace } from '../../model/trace-context.ts';
 import { readStartSettings } from '../../model/start-settings.ts';
-import { decodePayload, encodePayload } from '../../model/values/payload.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
+import { encodePayload } from '../../model/values/payload.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
 import type { JobKey } from '../../providers/contract/sessions.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from '../access/allowed-definitions.ts';
@@ -284,13 +285,13 @@ function toReplyResponse(reply: JobReply, showStacks: boolean) {
   if (reply.kind === 'error') {
     return { kind: 'error' as const, error: toWireError(reply.error, showStacks) };
   }
-  const output = decodePayload(reply.output);
+  const output = readPayload(reply.output);
   return { kind: 'completed' as const, ...(output !== undefined && { output }) };
 }
 
 function toChunksResponse({ chunks, over }: ChunkPage) {
   return {
-    chunks: chunks.map(({ seq, payload }) => ({ seq, value: decodePayload(payload) })),
+    chunks: chunks.map(({ seq, payload }) => ({ seq, value: readPayload(payload) })),
     over,
   };
 }

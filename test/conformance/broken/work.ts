@@ -256,6 +256,14 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'the explanation of an abandoned item is dropped',
+    rejectedBy: 'abandon-work/keeps-its-explanation',
+    override: ({ provider }) => ({
+      abandonWorkItems: (abandons) =>
+        provider.abandonWorkItems(abandons.map(({ explanation: _, ...abandon }) => abandon)),
+    }),
+  },
+  {
     fault: 'abandoned work is claimed again without its delay',
     rejectedBy: 'abandon-work/waits-its-delay',
     override: ({ provider }) => ({

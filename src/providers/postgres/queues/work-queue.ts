@@ -429,8 +429,8 @@ async function handBack(
       continue;
     }
     const { itemKey, instanceKey } = item;
-    const { nextAt, claims, failure, maxAttempts } = plan;
-    back.push({ itemKey, nextAt, claims, failure, maxAttempts });
+    const { nextAt, claims, failure, explanation, maxAttempts } = plan;
+    back.push({ itemKey, nextAt, claims, failure, explanation, maxAttempts });
     scope.effects.due('work', nextAt);
     if (!isRun(batch, item)) continue;
     if (plan.unstarted) unstarted.push(itemKey);

@@ -42,6 +42,8 @@ export interface HandedBack {
   readonly claims: number;
   /** The failure of this attempt. Increments `failures`. */
   readonly failure: string | undefined;
+  /** Recorded without counting a failure. */
+  readonly explanation: string | undefined;
   /** With a failure: the maximum of attempts. */
   readonly maxAttempts: number | null;
 }
@@ -261,13 +263,14 @@ function statements(schema: string) {
           next_at: ['bigint', ({ nextAt }) => nextAt],
           claims: ['int', ({ claims }) => claims],
           failure: ['text', ({ failure }) => failure ?? null],
+          explanation: ['text', ({ explanation }) => explanation ?? null],
           max_attempts: ['bigint', ({ maxAttempts }) => maxAttempts],
         }),
       },
       ({ rows }) => `UPDATE ${table} AS item
         SET lock_token = NULL, locked_until = NULL, next_at = back.next_at, claims = back.claims,
             failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
-            last_failure = coalesce(back.failure, last_failure),
+            last_failure = coalesce(back.failure, back.explanation, last_failure),
             max_attempts = CASE WHEN back.failure IS NULL THEN item.max_attempts ELSE back.max_attempts END
         FROM ${rows.as('back')}
         ${rowIdOf(table, 'one.item_key = back.item_key')}

@@ -34,6 +34,8 @@ interface Holdings {
   readonly events: number;
   readonly messages: number;
   readonly items: number;
+  readonly hasUpdates: 0 | 1;
+  readonly hasAwakeables: 0 | 1;
 }
 
 type DeletionPlan =
@@ -110,7 +112,9 @@ export class TreeDeletions {
     this.#measure = db.prepare<[{ keys: string }], Holdings>(
       `SELECT count(*) AS executions, coalesce(sum(history_length), 0) AS events,
               (SELECT count(*) FROM orchestrator_queue WHERE instance_key IN ${keys}) AS messages,
-              (SELECT count(*) FROM worker_queue WHERE instance_key IN ${keys}) AS items
+              (SELECT count(*) FROM worker_queue WHERE instance_key IN ${keys}) AS items,
+              EXISTS (SELECT 1 FROM updates WHERE instance_key IN ${keys}) AS hasUpdates,
+              EXISTS (SELECT 1 FROM awakeables WHERE instance_key IN ${keys}) AS hasAwakeables
        FROM executions WHERE instance_key IN ${keys}`,
     );
     const deleteFrom = (table: string) =>
@@ -194,8 +198,8 @@ export class TreeDeletions {
     this.#deadlines.deleteOfInstances(keys);
     this.#dedupeKeys.freeOfOrchestrations(keys);
     this.#deleteEventKeys.run({ keys });
-    this.#updates.deleteOfInstances(keys);
-    this.#awakeables.deleteOfInstances(keys);
+    if (holdings.hasUpdates === 1) this.#updates.deleteOfInstances(keys);
+    if (holdings.hasAwakeables === 1) this.#awakeables.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);
@@ -203,7 +207,14 @@ export class TreeDeletions {
   }
 }
 
-const none: Holdings = { executions: 0, events: 0, messages: 0, items: 0 };
+const none: Holdings = {
+  executions: 0,
+  events: 0,
+  messages: 0,
+  items: 0,
+  hasUpdates: 0,
+  hasAwakeables: 0,
+};
 
 function toKeys(rows: readonly Row[]): string {
   return JSON.stringify(rows.map(({ instanceKey }) => instanceKey));

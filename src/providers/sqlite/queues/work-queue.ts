@@ -157,9 +157,10 @@ function handBack(
   if (plan.kind === 'cancel') {
     return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
-  const { nextAt, claims, failure, maxAttempts } = plan;
+  const { nextAt, claims, failure, explanation, maxAttempts } = plan;
   if (failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
-  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure, maxAttempts });
+  const { itemKey } = item;
+  store.workItems.handBack({ itemKey, nextAt, claims, failure, explanation, maxAttempts });
   effects.due('work', nextAt);
   if (plan.unstarted && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;

@@ -166,7 +166,7 @@ export class WorkItems {
       `UPDATE worker_queue
        SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, claims = :claims,
            failures = failures + :failures, last_failure = coalesce(:failure, last_failure),
-           max_attempts = iif(:failure IS NULL, max_attempts, :maxAttempts)
+           max_attempts = iif(:failures = 0, max_attempts, :maxAttempts)
        WHERE item_key = :itemKey`,
     );
     this.#pass = db.prepare<[number, string, number]>(
@@ -275,16 +275,18 @@ export class WorkItems {
     readonly nextAt: number;
     readonly claims: number;
     readonly failure: string | undefined;
+    /** Recorded without counting a failure. */
+    readonly explanation: string | undefined;
     readonly maxAttempts: number | null;
   }): void {
-    const { itemKey, nextAt, claims, failure, maxAttempts } = options;
+    const { itemKey, nextAt, claims, failure, explanation, maxAttempts } = options;
     const failures = failure === undefined ? 0 : 1;
     this.#handBack.run({
       itemKey,
       nextAt,
       claims,
       failures,
-      failure: failure ?? null,
+      failure: failure ?? explanation ?? null,
       maxAttempts,
     });
   }

@@ -99,6 +99,22 @@ export const retries: Capability = {
       },
     },
     {
+      id: 'abandon-work/keeps-its-explanation',
+      title: 'abandonWorkItems() stores its explanation as the last failure and counts no failure',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        const explanation = JSON.stringify({ name: 'Error', message: 'why' });
+        const abandon = { lockToken, delayMs: 0, giveBackClaim: true, explanation };
+        assert.deepEqual(await store.provider.abandonWorkItems([abandon]), [true]);
+        const details = await store.provider.inspectInstance({ instanceId: 'a', maxPending: 1 });
+        const [pending] = details?.pending ?? [];
+        assert.deepEqual([pending?.lastFailure, pending?.failures], [explanation, 0]);
+        const { claims, failures } = await store.claimWorkOne();
+        assert.deepEqual({ claims, failures }, { claims: 1, failures: 0 });
+      },
+    },
+    {
       id: 'abandon-work/needs-a-held-item',
       title: 'abandonWorkItems() with an unknown, expired or settled token returns false',
       async run(store) {

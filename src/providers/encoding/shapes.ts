@@ -1,0 +1,793 @@
+import type { EncodeContext } from '../../model/encoding/codec.ts';
+import type { StoredEvent } from '../../model/event.ts';
+import type { StoredMessage } from '../../model/message.ts';
+import type {
+  ScheduledOrchestration,
+  ScheduledTask,
+  ScheduleDefinition,
+} from '../../schedules/schedule-definition.ts';
+import type { InspectedInstance, InstanceDetails, PendingItem } from '../contract/inspection.ts';
+import type {
+  BlockedRecord,
+  ExecutionRecord,
+  InstanceRecord,
+  ListInstancesResult,
+  NewInstance,
+  NewMessage,
+  TaskRecord,
+} from '../contract/instances.ts';
+import type {
+  Blocked,
+  FetchedMessage,
+  HeldMessages,
+  InstanceHold,
+  OrchestrationAbandon,
+  OrchestrationAck,
+  OrchestrationItem,
+} from '../contract/orchestration-queue.ts';
+import type { Withheld } from '../contract/page-bytes.ts';
+import type { CompletedOutput } from '../contract/provider.ts';
+import type { InstanceFork, InstanceRetry, RerunStart } from '../contract/reruns.ts';
+import type {
+  SchedulePlan,
+  ScheduleRecord,
+  ScheduledRuns,
+  ScheduleTick,
+} from '../contract/schedules.ts';
+import type {
+  AbandonedResult,
+  NewJob,
+  NewSession,
+  SessionRecord,
+  ShutdownResult,
+} from '../contract/sessions.ts';
+import type {
+  AppendChunks,
+  ChunkPage,
+  RecordedChunk,
+  StreamChunk,
+  StreamPage,
+} from '../contract/streams.ts';
+import type { NewTask } from '../contract/tasks.ts';
+import type { TransactionAck } from '../contract/transactional.ts';
+import type {
+  EmittedChunks,
+  NewChild,
+  NewWorkItem,
+  OutgoingMessage,
+  Turn,
+  TurnOutcome,
+} from '../contract/turn.ts';
+import type {
+  AwakeableAnswer,
+  NewUpdate,
+  RequestUpdateResult,
+  UpdateReply,
+  UpdateState,
+} from '../contract/updates.ts';
+import type { EventView, ViewedEvent } from '../contract/views.ts';
+import type {
+  TurnAck,
+  WorkItem,
+  WorkItemAbandon,
+  WorkItemAck,
+  WorkItemRenewal,
+  WorkItemRetry,
+  WorkOutcome,
+} from '../contract/work-queue.ts';
+import { eventTreatment, messageTreatment } from './stored-data.ts';
+import {
+  failureText,
+  fields,
+  hashed,
+  json,
+  keep,
+  list,
+  nullable,
+  optional,
+  payload,
+  record,
+  text,
+  type Fields,
+  type Treatment,
+  type Walk,
+} from './treatment.ts';
+
+// One treatment for each type of the provider contract. `fields` lists every field, so a new field does not compile without
+// a decision.
+
+const ofInstance = ({
+  instanceId,
+}: {
+  readonly instanceId?: string | undefined;
+}): EncodeContext | undefined => (instanceId === undefined ? undefined : { instanceId });
+
+/** A failure as JSON text that is always given. */
+const givenFailureText = failureText as Treatment<string>;
+
+export const storedEvent = eventTreatment<StoredEvent>({});
+export const historyEvent = eventTreatment<StoredEvent & Withheld>({ withheld: keep });
+const message = messageTreatment<StoredMessage>({});
+
+/** Words of Perdure about the code, which may quote inputs. The reason of a codec's own failure stays readable. */
+const blocked: Treatment<Blocked> = (value, walk) =>
+  isOfCodec(value.details)
+    ? value
+    : fields<Blocked>({ reason: text, buildId: keep, details: keep })(value, walk);
+
+const blockedRecord: Treatment<BlockedRecord> = fields<BlockedRecord>({
+  reason: text,
+  at: keep,
+  buildId: keep,
+  details: keep,
+});
+
+function isOfCodec(details: string | undefined): boolean {
+  return details !== undefined && details.includes('"code":"CODEC_FAILED"');
+}
+
+const taskRecord = fields<TaskRecord>({
+  priority: keep,
+  input: payload,
+  dedupeKey: keep,
+  runAt: keep,
+  expiresAt: keep,
+  failures: keep,
+  options: keep,
+  onFail: keep,
+  onFailFailure: failureText,
+});
+
+export const instanceRecord = fields<InstanceRecord>({
+  instanceKey: keep,
+  instanceId: keep,
+  incarnation: keep,
+  kind: keep,
+  name: keep,
+  version: keep,
+  status: keep,
+  executionId: keep,
+  parentInstanceId: keep,
+  output: payload,
+  failure: failureText,
+  customStatus: payload,
+  customStatusVersion: keep,
+  createdAt: keep,
+  startedAt: keep,
+  endedAt: keep,
+  cancel: keep,
+  cleanupSkipped: keep,
+  leaked: keep,
+  terminated: keep,
+  tags: keep,
+  blocked: nullable(blockedRecord),
+  forkedFrom: keep,
+  paused: keep,
+  task: nullable(taskRecord),
+  withheld: keep,
+});
+
+export const listResult = fields<ListInstancesResult>({
+  instances: list(instanceRecord),
+  nextKey: keep,
+  nextEndedAt: keep,
+});
+
+export const executionRecord = fields<ExecutionRecord>({
+  executionId: keep,
+  status: keep,
+  version: keep,
+  startedAt: keep,
+  endedAt: keep,
+  historyLength: keep,
+  failure: failureText,
+  reason: keep,
+});
+
+export const completedOutput = fields<CompletedOutput>({ incarnation: keep, output: payload });
+
+const newWorkItem = fields<NewWorkItem>({
+  operation: keep,
+  name: keep,
+  payload,
+  options: keep,
+  cancellation: keep,
+  shielded: keep,
+  priority: keep,
+  claimMs: keep,
+  claimedBy: keep,
+  untraced: keep,
+});
+
+const newChild = fields<NewChild>(
+  {
+    instanceId: keep,
+    incarnation: keep,
+    name: keep,
+    version: keep,
+    inputHash: hashed,
+    start: message,
+    parentOperation: keep,
+    cancellation: keep,
+    shielded: keep,
+    // Messages of the platform, without payloads: see `toChild`.
+    ifStarted: message,
+    ifTaken: nullable(message),
+    tags: keep,
+    headers: keep,
+    timeoutMs: keep,
+    delayMs: keep,
+    runAt: keep,
+  },
+  ofInstance,
+);
+
+const outgoing = fields<OutgoingMessage>({ instanceId: keep, message }, ofInstance);
+
+type OutcomeOf<Status extends TurnOutcome['status']> = Extract<
+  TurnOutcome,
+  { readonly status: Status }
+>;
+
+const outcomes: {
+  readonly [Status in TurnOutcome['status']]: Treatment<OutcomeOf<Status>>;
+} = {
+  running: fields<OutcomeOf<'running'>>({ status: keep }),
+  completed: fields<OutcomeOf<'completed'>>({ status: keep, payload }),
+  failed: fields<OutcomeOf<'failed'>>({ status: keep, failure: givenFailureText }),
+  canceled: fields<OutcomeOf<'canceled'>>({ status: keep, reason: keep, cleanupSkipped: keep }),
+  continuedAsNew: fields<OutcomeOf<'continuedAsNew'>>({
+    status: keep,
+    version: keep,
+    start: message,
+  }),
+};
+
+const turnOutcome: Treatment<TurnOutcome> = (value, walk) =>
+  (outcomes[value.status] as Treatment<TurnOutcome>)(value, walk);
+
+const updateReply = fields<UpdateReply>({
+  key: keep,
+  outcome: keep,
+  payload,
+  failure: failureText,
+});
+
+const turn = fields<Turn>({
+  turnId: keep,
+  version: keep,
+  firstEventId: keep,
+  events: list(storedEvent),
+  workItems: list(newWorkItem),
+  timers: keep,
+  children: list(newChild),
+  messages: list(outgoing),
+  activityCancels: keep,
+  childCancels: keep,
+  cleanupMs: keep,
+  timerWithdrawals: keep,
+  customStatus: payload,
+  tags: keep,
+  emitted: fields<EmittedChunks>({ chunks: list(text), source: keep, maxBytes: keep }),
+  bufferedEvents: keep,
+  updateReplies: list(updateReply),
+  awakeables: keep,
+  outcome: turnOutcome,
+});
+
+/** An event that is enqueued with a start. */
+const startEvent: Fields<NonNullable<NewInstance['event']>> = {
+  message,
+  maxPending: keep,
+  key: keep,
+  bulk: keep,
+};
+
+const newInstanceFields: Fields<NewInstance> = {
+  instanceId: keep,
+  incarnation: keep,
+  name: keep,
+  version: keep,
+  inputHash: hashed,
+  start: message,
+  tags: keep,
+  headers: keep,
+  timeoutMs: keep,
+  delayMs: keep,
+  runAt: keep,
+  dedupeKey: keep,
+  event: fields<NonNullable<NewInstance['event']>>(startEvent),
+  onConflict: keep,
+  firstTurn: turn,
+};
+
+const instanceWithId = fields<NewInstance>(newInstanceFields, ofInstance);
+/** The event may go to another instance, which holds the dedupe key: it belongs to none. */
+const instanceWithKey = fields<NewInstance>(
+  {
+    ...newInstanceFields,
+    event: fields<NonNullable<NewInstance['event']>>(startEvent, () => ({})),
+  },
+  ofInstance,
+);
+
+export const newInstance: Treatment<NewInstance> = (value, walk) =>
+  (value.dedupeKey === undefined ? instanceWithId : instanceWithKey)(value, walk);
+
+export const newMessage = fields<NewMessage>(
+  { instanceId: keep, message, maxPending: keep, key: keep, bulk: keep },
+  ofInstance,
+);
+
+const fetchedMessage = messageTreatment<FetchedMessage>({ messageKey: keep });
+
+export const orchestrationItem = fields<OrchestrationItem>({
+  instanceKey: keep,
+  instanceId: keep,
+  incarnation: keep,
+  executionId: keep,
+  name: keep,
+  version: keep,
+  parent: keep,
+  lockToken: keep,
+  claims: keep,
+  lastTurn: keep,
+  historyLength: keep,
+  nowMs: keep,
+  messages: list(fetchedMessage),
+});
+
+export const newUpdate = fields<NewUpdate>(
+  { instanceId: keep, key: keep, name: keep, inputHash: hashed, message },
+  ofInstance,
+);
+
+type UpdateStateOf<Kind extends UpdateState['kind']> = Extract<
+  UpdateState,
+  { readonly kind: Kind }
+>;
+
+const updateStates: {
+  readonly [Kind in UpdateState['kind']]: Treatment<UpdateStateOf<Kind>>;
+} = {
+  pending: fields<UpdateStateOf<'pending'>>({ kind: keep }),
+  replied: fields<UpdateStateOf<'replied'>>({
+    kind: keep,
+    outcome: keep,
+    payload,
+    failure: failureText,
+  }),
+  interrupted: fields<UpdateStateOf<'interrupted'>>({ kind: keep, status: keep }),
+  missing: fields<UpdateStateOf<'missing'>>({ kind: keep }),
+};
+
+/** The state of an update, or the result of its request. */
+export const updateState = <State extends RequestUpdateResult>(value: State, walk: Walk): State =>
+  Object.hasOwn(updateStates, value.kind)
+    ? (updateStates[value.kind as UpdateState['kind']] as unknown as Treatment<State>)(value, walk)
+    : value;
+
+export const awakeableAnswer = fields<AwakeableAnswer>({
+  tokenHash: keep,
+  answerKey: keep,
+  message: message as unknown as Treatment<AwakeableAnswer['message']>,
+});
+
+export const heldMessages = fields<HeldMessages>({
+  messages: list(fetchedMessage),
+  nextInMs: keep,
+  nowMs: keep,
+});
+
+export const orchestrationAck = fields<OrchestrationAck>(
+  { instanceId: keep, lockToken: keep, messageKeys: keep, turn, keep },
+  ofInstance,
+);
+
+export const orchestrationAbandon = fields<OrchestrationAbandon>(
+  {
+    instanceId: keep,
+    lockToken: keep,
+    delayMs: keep,
+    giveBackClaim: keep,
+    evenIfExpired: keep,
+    blocked,
+  },
+  ofInstance,
+);
+
+export const instanceHold = fields<InstanceHold>(
+  {
+    instanceId: keep,
+    instanceKey: keep,
+    incarnation: keep,
+    executionId: keep,
+    lastTurn: keep,
+    delayMs: keep,
+    blocked,
+  },
+  ofInstance,
+);
+
+export const workItem = fields<WorkItem>({
+  kind: keep,
+  lockToken: keep,
+  instanceKey: keep,
+  instanceId: keep,
+  incarnation: keep,
+  executionId: keep,
+  operation: keep,
+  name: keep,
+  orchestration: keep,
+  payload,
+  options: keep,
+  claims: keep,
+  failures: keep,
+  heartbeat: payload,
+  cancel: keep,
+  nowMs: keep,
+  dueAt: keep,
+  trace: keep,
+  failure: givenFailureText,
+});
+
+type WorkOutcomeOf<Kind extends WorkOutcome['kind']> = Extract<
+  WorkOutcome,
+  { readonly kind: Kind }
+>;
+
+const workOutcomes: {
+  readonly [Kind in WorkOutcome['kind']]: Treatment<WorkOutcomeOf<Kind>>;
+} = {
+  completed: fields<WorkOutcomeOf<'completed'>>({ kind: keep, payload, ran: keep }),
+  failed: fields<WorkOutcomeOf<'failed'>>({
+    kind: keep,
+    failure: givenFailureText,
+    ran: keep,
+    onFail: keep,
+  }),
+  skipped: fields<WorkOutcomeOf<'skipped'>>({ kind: keep }),
+  canceled: fields<WorkOutcomeOf<'canceled'>>({ kind: keep, leaked: keep, ran: keep }),
+};
+
+const workOutcome: Treatment<WorkOutcome> = (value, walk) =>
+  (workOutcomes[value.kind] as Treatment<WorkOutcome>)(value, walk);
+
+export const workItemAck = fields<WorkItemAck>(
+  { instanceId: keep, lockToken: keep, outcome: workOutcome },
+  ofInstance,
+);
+
+export const turnAck = fields<TurnAck>(
+  {
+    instanceId: keep,
+    instanceKey: keep,
+    incarnation: keep,
+    executionId: keep,
+    lastTurn: keep,
+    lockTokens: keep,
+    timers: keep,
+    asOfMs: keep,
+    turn,
+  },
+  ofInstance,
+);
+
+type TransactionAckOf<Kind extends TransactionAck['kind']> = Extract<
+  TransactionAck,
+  { readonly kind: Kind }
+>;
+
+const transactionAcks: {
+  readonly [Kind in TransactionAck['kind']]: Treatment<TransactionAckOf<Kind>>;
+} = {
+  workItem: fields<TransactionAckOf<'workItem'>>({
+    kind: keep,
+    ack: workItemAck,
+    unlessCanceled: keep,
+  }),
+  turn: fields<TransactionAckOf<'turn'>>({ kind: keep, ack: turnAck }),
+  orchestration: fields<TransactionAckOf<'orchestration'>>({ kind: keep, ack: orchestrationAck }),
+  message: fields<TransactionAckOf<'message'>>({
+    kind: keep,
+    ack: fields<TransactionAckOf<'message'>['ack']>({ lockToken: keep, message }),
+  }),
+};
+
+export const transactionAck: Treatment<TransactionAck> = (value, walk) =>
+  (transactionAcks[value.kind] as Treatment<TransactionAck>)(value, walk);
+
+export const workItemAbandon = fields<WorkItemAbandon>({
+  lockToken: keep,
+  delayMs: keep,
+  giveBackClaim: keep,
+  unstarted: keep,
+  explanation: givenFailureText,
+});
+
+export const workItemRetry = fields<WorkItemRetry>(
+  {
+    instanceId: keep,
+    lockToken: keep,
+    delayMs: keep,
+    failure: givenFailureText,
+    maxAttempts: keep,
+  },
+  ofInstance,
+);
+
+export const workItemRenewal = fields<WorkItemRenewal>(
+  { instanceId: keep, lockToken: keep, heartbeat: payload },
+  ofInstance,
+);
+
+export const newTask = fields<NewTask>(
+  {
+    instanceId: keep,
+    incarnation: keep,
+    name: keep,
+    inputHash: hashed,
+    payload,
+    options: keep,
+    priority: keep,
+    runAt: keep,
+    delayMs: keep,
+    expiresAt: keep,
+    expiresInMs: keep,
+    timeoutMs: keep,
+    dedupeKey: keep,
+    onFail: keep,
+    tags: keep,
+  },
+  ofInstance,
+);
+
+type JobOf<Kind extends NewJob['kind']> = Extract<NewJob, { readonly kind: Kind }>;
+
+const jobs: { readonly [Kind in NewJob['kind']]: Treatment<JobOf<Kind>> } = {
+  orchestration: fields<JobOf<'orchestration'>>({
+    sessionId: keep,
+    disposable: keep,
+    kind: keep,
+    instance: newInstance,
+  }),
+  task: fields<JobOf<'task'>>({ sessionId: keep, disposable: keep, kind: keep, task: newTask }),
+};
+
+export const newJob: Treatment<NewJob> = (value, walk) =>
+  (jobs[value.kind] as Treatment<NewJob>)(value, walk);
+
+const ofSession = ({ sessionId }: { readonly sessionId: string }): EncodeContext => ({ sessionId });
+
+export const newSession = fields<NewSession>(
+  { sessionId: keep, label: keep, owner: keep, leaseMs: keep, variables: record(text) },
+  ofSession,
+);
+
+/** The changes of session variables. */
+export const variableChanges = fields<{
+  readonly sessionId: string;
+  readonly set: Readonly<Record<string, string | null>>;
+}>({ sessionId: keep, set: record(nullable(text)) }, ofSession);
+
+export const sessionRecord = fields<SessionRecord>({
+  sessionKey: keep,
+  sessionId: keep,
+  label: keep,
+  owner: keep,
+  state: keep,
+  leaseMs: keep,
+  createdAt: keep,
+  expiresAt: keep,
+  endedAt: keep,
+  end: keep,
+  variables: record(text),
+  openJobs: keep,
+  withheld: keep,
+});
+
+export const shutdownResult = fields<ShutdownResult>({
+  kind: keep,
+  session: optional(sessionRecord) as Treatment<SessionRecord>,
+});
+
+export const abandonedResult = fields<AbandonedResult>({
+  key: keep,
+  kind: keep,
+  name: keep,
+  output: payload,
+  attempt: keep,
+});
+
+export const appendChunks = fields<AppendChunks>(
+  {
+    instanceId: keep,
+    lockToken: keep,
+    chunks: list(text),
+    maxChunks: keep,
+    maxBytes: keep,
+    record: keep,
+  },
+  ofInstance,
+);
+
+export const chunkPage = fields<ChunkPage>({
+  chunks: list(fields<StreamChunk>({ seq: keep, payload: text })),
+  over: keep,
+});
+
+export const streamPage = fields<StreamPage>({
+  incarnation: keep,
+  chunks: list(fields<RecordedChunk>({ seq: keep, payload: text, at: keep, source: keep })),
+  lastSeq: keep,
+  hasEnded: keep,
+  isJob: keep,
+});
+
+const targets: {
+  readonly task: Treatment<ScheduledTask>;
+  readonly orchestration: Treatment<ScheduledOrchestration>;
+} = {
+  task: fields<ScheduledTask>({
+    kind: keep,
+    name: keep,
+    payload,
+    // A short input is its own hash. Compared as text by `schedules.put`, so it is encoded and not hashed.
+    inputHash: text,
+    options: keep,
+    priority: keep,
+    expiresInMs: keep,
+    timeoutMs: keep,
+    dedupeKey: keep,
+    onFail: keep,
+    tags: keep,
+  }),
+  orchestration: fields<ScheduledOrchestration>({
+    kind: keep,
+    name: keep,
+    version: keep,
+    payload,
+    inputHash: text,
+    tags: keep,
+    headers: keep,
+    priority: keep,
+    timeoutMs: keep,
+  }),
+};
+
+const scheduleDefinition = fields<ScheduleDefinition>({
+  timing: keep,
+  startAt: keep,
+  endAt: keep,
+  catchUp: keep,
+  jitterMs: keep,
+  overlap: keep,
+  bufferLimit: keep,
+  trace: keep,
+  target: (value, walk) =>
+    Object.hasOwn(targets, value?.kind)
+      ? (targets[value.kind] as Treatment<typeof value>)(value, walk)
+      : value,
+});
+
+export const schedulePlan = fields<SchedulePlan>({
+  definition: json(scheduleDefinition),
+  nextAt: keep,
+});
+
+export const scheduleRecord = fields<ScheduleRecord>({
+  name: keep,
+  definition: json(scheduleDefinition),
+  revision: keep,
+  paused: keep,
+  nextAt: keep,
+  lastTickAt: keep,
+  lastInstanceId: keep,
+  lastError: nullable(text),
+  runIds: keep,
+  bufferedTicks: keep,
+  skippedTicks: keep,
+  createdAt: keep,
+  updatedAt: keep,
+  withheld: keep,
+});
+
+export const scheduleTick = fields<ScheduleTick>(
+  {
+    name: keep,
+    revision: keep,
+    nextAt: keep,
+    lastTickAt: keep,
+    instances: list(newInstance),
+    tasks: list(newTask),
+    error: nullable(text),
+    bufferedTicks: keep,
+    skipped: keep,
+    whileRunning: keep,
+  },
+  ({ name }) => ({ schedule: name }),
+);
+
+export const scheduledRuns = fields<ScheduledRuns>({
+  name: keep,
+  ifRevision: keep,
+  instances: list(newInstance),
+  tasks: list(newTask),
+  areTracked: keep,
+  audit: keep,
+});
+
+const rerunStart = fields<RerunStart>({
+  kept: fields<NonNullable<RerunStart['kept']>>({ first: storedEvent, length: keep }),
+  messages: list(message),
+  turn,
+  cancel: keep,
+});
+
+export const instanceRetry = fields<InstanceRetry>(
+  {
+    source: keep,
+    version: keep,
+    start: rerunStart,
+    taskInput: payload,
+    audit: keep,
+    bulkKey: keep,
+  },
+  ({ source }) => ofInstance(source),
+);
+
+export const instanceFork = fields<InstanceFork>(
+  {
+    source: keep,
+    instanceId: keep,
+    incarnation: keep,
+    name: keep,
+    version: keep,
+    inputHash: hashed,
+    forkedFrom: keep,
+    tags: keep,
+    start: rerunStart,
+    audit: keep,
+  },
+  ofInstance,
+);
+
+const pendingItem = fields<PendingItem>({
+  kind: keep,
+  executionId: keep,
+  operation: keep,
+  name: keep,
+  options: keep,
+  failures: keep,
+  maxAttempts: keep,
+  lastFailure: failureText,
+  heartbeat: payload,
+  heartbeatAt: keep,
+  dueAt: keep,
+  held: keep,
+  expired: keep,
+  pointOfNoReturn: keep,
+  cancel: keep,
+});
+
+export const instanceDetails = fields<InstanceDetails>({
+  input: payload,
+  pending: list(pendingItem),
+});
+
+export const inspectedInstance = fields<InspectedInstance>({
+  record: instanceRecord,
+  turn: keep,
+  pending: list(pendingItem),
+  events: list(storedEvent),
+});
+
+export const eventView = fields<EventView>({
+  incarnation: keep,
+  status: keep,
+  currentExecutionId: keep,
+  executionId: keep,
+  exists: keep,
+  events: list(eventTreatment<ViewedEvent>({ eventId: keep, payloadBytes: keep })),
+  next: keep,
+});

@@ -1,0 +1,228 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { activity, event, orchestration, task } from '../../src/index.ts';
+import { aesGcm, gzip, type PayloadCodec } from '../../src/codecs.ts';
+import { connect } from '../../src/remote.ts';
+import { serve } from '../../src/server.ts';
+import {
+  containsText,
+  createEncodedStore,
+  storeKinds,
+  type EncodedStore,
+} from './encoded-store.ts';
+
+const canary = 'CANARY-in-a-coal-mine';
+const keys = { k1: new Uint8Array(32).fill(1), k2: new Uint8Array(32).fill(2) };
+const hashKey = new Uint8Array(32).fill(9);
+
+/** An error with the text in every part that a failure has. */
+function loudError(where: string): Error {
+  const cause = new Error(`${canary} cause ${where}`);
+  const error = new Error(`${canary} ${where}`, { cause });
+  return Object.assign(error, { code: 'DECLINED', details: { card: `${canary} details` } });
+}
+
+/** Runs everything that stores a payload. Returns what the store contained meanwhile and afterwards. */
+async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<Buffer[]> {
+  const shots: Buffer[] = [];
+  const shoot = async (): Promise<void> => void shots.push(await store.readAll());
+  const go = event<{ text: string }>('go');
+  const early = event<string>('early');
+  let attempts = 0;
+  const flaky = activity(
+    'flaky',
+    async (ctx, input: { text: string }) => {
+      attempts += 1;
+      ctx.heartbeat({ progress: `${canary} heartbeat` });
+      if (attempts === 1) throw loudError('attempt');
+      expect(ctx.lastHeartbeat).toEqual({ progress: `${canary} heartbeat` });
+      await ctx.emit(`${canary} chunk`);
+      return { result: `${canary} result of ${input.text}` };
+    },
+    { retry: { maxAttempts: 3, initialDelay: 300, backoff: 'fixed' } },
+  );
+  const child = orchestration('child', async (_ctx, input: string) => `${input} child output`);
+  const failing = orchestration('failing', async (_ctx, input: string) => {
+    throw loudError(input);
+  });
+  const parent = orchestration('parent', async (ctx, input: { text: string; round: number }) => {
+    if (input.round === 1) return ctx.continueAsNew({ text: input.text, round: 2 });
+    ctx.setCustomStatus({ at: `${canary} status` });
+    const called = await ctx.call(flaky, { text: `${canary} activity input` });
+    const fromChild = await ctx.child(child, `${canary} child input`);
+    const failed = await ctx.child(failing, `${canary} failing child`).then(
+      () => 'no error',
+      (error: Error) => String((error.cause as Error).message),
+    );
+    const received = await ctx.waitFor(go);
+    const before = await ctx.waitFor(early);
+    return { called, fromChild, failed, received, before };
+  });
+  const work = task('work', async (_ctx, input: string) => `${input} output`);
+  const broken = task('broken', async () => {
+    throw loudError('task');
+  });
+
+  const perdure = await store.open({ codec });
+  const { client } = perdure;
+  const idle = await client.start(parent, { text: `${canary} input`, round: 1 }, { id: 'idle' });
+  await client.raiseEvent('idle', early, `${canary} buffered event`);
+  await client.schedules.put('nightly', {
+    every: '1h',
+    orchestration: child,
+    input: `${canary} schedule`,
+  });
+  const session = await client.openSession({ variables: { secret: `${canary} variable` } });
+  await client.runTask(work, `${canary} queued task`, { id: 'queued', delay: '1h' });
+  await shoot();
+
+  const worker = await perdure.startWorker({
+    orchestrations: [parent, child, failing],
+    activities: [flaky],
+    tasks: [work, broken],
+  });
+  await expect.poll(async () => (await client.get('idle'))?.pending?.[0]?.attempt).toBe(2);
+  await shoot();
+  const job = session.submit(parent, { text: `${canary} job`, round: 2 }, { id: 'job' });
+  await client.raiseEvent('idle', go, { text: `${canary} event` });
+  await expect.poll(async () => (await client.get('job'))?.status).toBe('running');
+  await client.raiseEvent('job', go, { text: `${canary} event` });
+  await client.raiseEvent('job', early, 'x');
+  const chunks: unknown[] = [];
+  for await (const chunk of job.stream()) chunks.push(chunk);
+  expect(chunks).toEqual([`${canary} chunk`]);
+  await job.result();
+  expect(await idle.result()).toEqual({
+    called: { result: `${canary} result of ${canary} activity input` },
+    fromChild: `${canary} child input child output`,
+    failed: `${canary} ${canary} failing child`,
+    received: { text: `${canary} event` },
+    before: `${canary} buffered event`,
+  });
+  expect((await client.get('idle'))?.customStatus).toEqual({ at: `${canary} status` });
+  const run = await client.runTask(broken, undefined, { id: 'failed' });
+  await expect(run.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+  const { lastRuns } = (await client.schedules.get('nightly')) ?? {};
+  expect(lastRuns).toBeUndefined();
+  const { id } = await client.schedules.trigger('nightly');
+  expect(await client.handle(id).result()).toBe(`${canary} schedule child output`);
+  expect((await client.sessions.get(session.id))?.variables).toEqual({
+    secret: `${canary} variable`,
+  });
+  await shoot();
+  await worker.stop();
+  await shoot();
+  return shots;
+}
+
+describe.each(storeKinds)('encoded payloads on %s', (kind) => {
+  it('no payload is readable in the store while everything runs', async () => {
+    const store = await createEncodedStore(kind);
+    const codec = gzip({ inner: aesGcm({ current: 'k1', keys, hashKey }) });
+    const shots = await runEverything(store, codec);
+    expect(shots.map((bytes) => containsText(bytes, canary))).toEqual([false, false, false, false]);
+    // Names, codes and kinds stay readable.
+    expect(containsText(shots.at(-1) as Buffer, 'DECLINED')).toBe(true);
+  });
+
+  it('the search finds payloads that a codec leaves readable', async () => {
+    const store = await createEncodedStore(kind);
+    const plain: PayloadCodec = {
+      encode: (bytes) => ({ keyId: 'plain', bytes }),
+      decode: (bytes) => bytes,
+    };
+    const { client } = await store.open({ codec: plain });
+    await client.start('any', `${canary} input`);
+    expect(containsText(await store.readAll(), canary)).toBe(true);
+  });
+
+  it('a failed instance keeps its name and code readable without the codec', async () => {
+    const store = await createEncodedStore(kind);
+    const codec = aesGcm({ current: 'k1', keys, hashKey });
+    const failing = task('failing', async () => {
+      throw loudError('here');
+    });
+    const perdure = await store.open({ codec });
+    await perdure.startWorker({ tasks: [failing] });
+    const run = await perdure.client.runTask(failing, undefined, { id: 'f' });
+    await expect(run.result()).rejects.toMatchObject({ failure: { message: `${canary} here` } });
+    const { items } = await perdure.client.list({ failureCode: 'DECLINED' });
+    expect(items.map(({ id }) => id)).toEqual(['f']);
+    await expect(perdure.client.list({ failureText: canary })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
+    await perdure.close();
+    const { client } = await store.open();
+    const { failure } = (await client.get('f')) ?? {};
+    expect(failure).toMatchObject({ name: 'Error', code: 'DECLINED' });
+    expect(failure?.message).toContain('encoded');
+    expect((await client.list({ failureCode: 'DECLINED' })).items).toHaveLength(1);
+  });
+});
+
+describe('encoded payloads over HTTP', () => {
+  const codec = aesGcm({ current: 'k1', keys, hashKey });
+  const twice = task('twice', async (ctx, text: string) => {
+    await ctx.emit(`${text} chunk`);
+    return text + text;
+  });
+  const failing = task('failing', async () => {
+    throw loudError('remote');
+  });
+
+  async function serveStore(store: EncodedStore, options: { readonly codec?: PayloadCodec }) {
+    const perdure = await store.open(options);
+    const server = await serve(perdure, { port: 0 });
+    onTestFinished(() => server.close());
+    return server.url;
+  }
+
+  async function fill(store: EncodedStore): Promise<void> {
+    const perdure = await store.open({ codec });
+    await perdure.startWorker({ tasks: [twice, failing] });
+    const { client } = perdure;
+    await (await client.runTask(twice, canary, { id: 'done' })).result();
+    const run = await client.runTask(failing, undefined, { id: 'failed' });
+    await run.result().catch(() => undefined);
+    await perdure.close();
+  }
+
+  it('a server with the codec returns plain values', async () => {
+    const store = await createEncodedStore('SQLite');
+    await fill(store);
+    const connection = await connect(await serveStore(store, { codec }));
+    const { client } = connection;
+    expect(await client.handle('done').result()).toBe(canary + canary);
+    expect((await client.get('failed'))?.failure?.message).toBe(`${canary} remote`);
+    await connection.close();
+  });
+
+  it('a server without the codec leaves the values to a client that has it', async () => {
+    const store = await createEncodedStore('SQLite');
+    await fill(store);
+    const url = await serveStore(store, {});
+    const without = await connect(url);
+    await expect(without.client.handle('done').result()).rejects.toMatchObject({
+      code: 'CODEC_FAILED',
+    });
+    const response = await fetch(`${url}/v1/instances/done`);
+    expect(containsText(Buffer.from(await response.text()), canary)).toBe(false);
+    expect((await without.client.get('failed'))?.failure?.code).toBe('DECLINED');
+    await without.close();
+
+    const withCodec = await connect(url, { codec });
+    expect(await withCodec.client.handle('done').result()).toBe(canary + canary);
+    expect(await withCodec.client.get('done')).toMatchObject({
+      input: canary,
+      output: canary + canary,
+    });
+    expect((await withCodec.client.get('failed'))?.failure).toMatchObject({
+      code: 'DECLINED',
+      message: `${canary} remote`,
+      details: { card: `${canary} details` },
+    });
+    await withCodec.close();
+    await expect(connect(url, { codec: {} as never })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+  });
+});

@@ -1,0 +1,184 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  activity,
+  event,
+  folderStore,
+  orchestration,
+  Perdure,
+  type ExternalPayloadStore,
+} from '../../src/index.ts';
+import { aesGcm } from '../../src/codecs.ts';
+import { containsText, createEncodedStore, storeKinds } from './encoded-store.ts';
+
+const canary = 'CANARY-in-a-coal-mine';
+const large = canary.repeat(1_000);
+const echo = activity('echo', async (_ctx, text: string) => `${text}!`);
+const go = event<string>('go');
+const echoes = orchestration('echoes', async (ctx, text: string) => {
+  const answer = await ctx.call(echo, text);
+  const received = await ctx.waitFor(go);
+  return [answer.length, received.length, answer];
+});
+const definitions = { orchestrations: [echoes], activities: [echo] };
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-external-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function filesIn(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
+}
+
+describe.each(storeKinds)('external payloads on %s', (kind) => {
+  async function open(codec?: ReturnType<typeof aesGcm>) {
+    const store = await createEncodedStore(kind);
+    const folder = await temporaryFolder();
+    const externalPayloads = { store: folderStore(folder), aboveBytes: 4_096 };
+    const options = { externalPayloads, ...(codec !== undefined && { codec }) };
+    return { store, folder, options, perdure: await store.open(options) };
+  }
+
+  it('large payloads are stored in the other store, small ones in the database', async () => {
+    const { store, folder, perdure } = await open();
+    await perdure.startWorker(definitions);
+    const { client } = perdure;
+    const handle = await client.start(echoes, large, { id: 'a' });
+    await client.raiseEvent('a', go, large);
+    expect(await handle.result()).toEqual([large.length + 1, large.length, `${large}!`]);
+    expect((await client.get('a'))?.input).toBe(large);
+    expect((await filesIn(folder)).length).toBeGreaterThan(3);
+    expect(containsText(await store.readAll(), canary)).toBe(false);
+    const small = await client.start(echoes, `${canary} small`, { id: 'b' });
+    await client.raiseEvent('b', go, 'x');
+    await small.result();
+    expect(containsText(await store.readAll(), `${canary} small`)).toBe(true);
+  });
+
+  it('payloads are deleted with their instance, also after a crash in between', async () => {
+    const { store, folder, options, perdure } = await open();
+    await perdure.startWorker(definitions);
+    const { client } = perdure;
+    for (const id of ['gone', 'kept']) {
+      const handle = await client.start(echoes, large, { id });
+      await client.raiseEvent(id, go, large);
+      await handle.result();
+    }
+    const filesOf = async (id: string): Promise<number> => {
+      const part = `/i/${Buffer.from(id).toString('base64url')}/`;
+      return (await filesIn(folder)).filter((file) => file.includes(part)).length;
+    };
+    const [gone, kept] = [await filesOf('gone'), await filesOf('kept')];
+    expect(gone).toBeGreaterThan(3);
+    await client.deleteInstance('gone');
+    // The process ends before it deletes a file.
+    await perdure.close();
+    const later = await store.open(options);
+    expect(await later.sweepExternalPayloads()).toBe(0);
+    expect(await later.sweepExternalPayloads({ graceMs: 0 })).toBe(gone);
+    expect(await later.sweepExternalPayloads({ graceMs: 0 })).toBe(0);
+    expect([await filesOf('gone'), await filesOf('kept')]).toEqual([0, kept]);
+    expect((await later.client.handle('kept').result()) as unknown[]).toHaveLength(3);
+    await later.client.deleteInstance('kept');
+    await later.sweepExternalPayloads({ graceMs: 0 });
+    expect(await filesIn(folder)).toEqual([]);
+  });
+
+  it('a fork keeps the payloads that it shares with a deleted instance', async () => {
+    const { folder, perdure } = await open();
+    await perdure.startWorker(definitions);
+    const { client } = perdure;
+    await client.start(echoes, large, { id: 'source' });
+    await expect.poll(async () => (await client.why('source')).waits[0]?.kind).toBe('event');
+    const { items } = await client.history('source');
+    const fork = await client.fork('source', { from: items.length, id: 'fork' });
+    await client.deleteInstance('source', { force: true });
+    await perdure.sweepExternalPayloads({ graceMs: 0 });
+    await client.raiseEvent('fork', go, 'x');
+    expect(((await fork.result()) as unknown[])[0]).toBe(large.length + 1);
+    const { items: copied } = await client.history('fork');
+    expect(copied.some(({ event: { kind: one } }) => one === 'activityCompleted')).toBe(true);
+    await client.deleteInstance('fork');
+    // The first sweep deletes the payloads of both. Marks of the fork end with them.
+    await perdure.sweepExternalPayloads({ graceMs: 0 });
+    expect(await filesIn(folder)).toEqual([]);
+  });
+
+  it('with a codec nothing is readable in the other store, and a damaged file blocks its instance', async () => {
+    const codec = aesGcm({
+      current: 'k1',
+      keys: { k1: new Uint8Array(32).fill(1) },
+      hashKey: new Uint8Array(32),
+    });
+    const { folder, perdure } = await open(codec);
+    const { client } = perdure;
+    await client.start(echoes, large, { id: 'a' });
+    const [file = ''] = await filesIn(folder);
+    const bytes = await readFile(file);
+    expect(containsText(bytes, canary)).toBe(false);
+    await rm(file);
+    await perdure.startWorker({ ...definitions, maxClaims: 1 });
+    await expect.poll(async () => (await client.get('a'))?.blocked?.code).toBe('CODEC_FAILED');
+    expect((await client.get('a'))?.blocked?.reason).toContain('missing');
+    await writeFile(file, bytes);
+    await client.raiseEvent('a', go, 'x');
+    const result = await client.handle('a').result({ timeout: '30s' });
+    expect((result as unknown[])[0]).toBe(large.length + 1);
+  });
+});
+
+describe('external payloads', () => {
+  it('a start whose payload cannot be stored rejects and creates nothing', async () => {
+    const broken: ExternalPayloadStore = {
+      put: () => Promise.reject(new Error('bucket is gone')),
+      get: () => Promise.resolve(undefined),
+      delete: () => Promise.resolve(),
+      list: () => Promise.resolve([]),
+    };
+    const perdure = await Perdure.open(':memory:', {
+      externalPayloads: { store: broken, aboveBytes: 1_024 },
+    });
+    await expect(perdure.client.start('any', large, { id: 'a' })).rejects.toMatchObject({
+      code: 'CODEC_FAILED',
+    });
+    expect(await perdure.client.get('a')).toBeUndefined();
+    await perdure.close();
+  });
+
+  it('Perdure.open() and folderStore() reject invalid values', async () => {
+    const store = folderStore('unused');
+    const bad: readonly unknown[] = [{}, { store: {} }, { store, aboveBytes: 10 }, { store, x: 1 }];
+    for (const externalPayloads of bad) {
+      await expect(
+        Perdure.open(':memory:', { externalPayloads: externalPayloads as never }),
+      ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    }
+    expect(() => folderStore('')).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
+    await expect(store.get('../secret')).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+  });
+
+  it('folderStore() lists keys in order, in pages and by prefix', async () => {
+    const store = folderStore(await temporaryFolder());
+    const keys = ['i/a/p.1', 'i/a/p.2', 'i/a/b/p.1', 'i/b/p.1', 'i/ab/p.1', 'i/a/f.x'];
+    for (const key of keys) await store.put(key, new TextEncoder().encode(key));
+    const listed: string[] = [];
+    for (let after: string | undefined; ;) {
+      const page = await store.list({ limit: 2, ...(after !== undefined && { after }) });
+      listed.push(...page.map(({ key }) => key));
+      after = page.at(-1)?.key;
+      if (after === undefined) break;
+    }
+    expect(listed.toSorted()).toEqual(keys.toSorted());
+    expect(new Set(listed).size).toBe(keys.length);
+    const marks = await store.list({ prefix: 'i/a/f.', limit: 9 });
+    expect(marks.map(({ key }) => key)).toEqual(['i/a/f.x']);
+    expect(Buffer.from((await store.get('i/b/p.1')) ?? []).toString()).toBe('i/b/p.1');
+    await store.delete(['i/b/p.1', 'i/unknown']);
+    expect(await store.get('i/b/p.1')).toBeUndefined();
+  });
+});
