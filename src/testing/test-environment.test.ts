@@ -36,6 +36,14 @@ describe('TestEnvironment.result()', () => {
     expect(env.clock.now()).toBe(startAt + 30 * dayMs);
   });
 
+  it('skips to the timeout of an instance', async () => {
+    const waits = orchestration('waits', async (ctx) => ctx.waitFor('never'));
+    const env = await open({ orchestrations: [waits] });
+    const handle = await env.client.start(waits, undefined, { timeout: '30d' });
+    await expect(env.result(handle)).rejects.toMatchObject({ trigger: 'timeout' });
+    expect(env.clock.now()).toBe(startAt + 30 * dayMs);
+  });
+
   it('skips three months of daily work, one activity a day', async () => {
     const days: number[] = [];
     const note = activity('note', async (_ctx, day: number) => void days.push(day));
