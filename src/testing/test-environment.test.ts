@@ -287,6 +287,7 @@ describe('operation that is never awaited', () => {
       failure: {
         code: 'NEVER_AWAITED',
         message: expect.stringContaining('activity "chargeCard"') as string,
+        stack: expect.stringContaining('test-environment.test.ts:') as string,
       },
     });
   });
@@ -309,12 +310,15 @@ describe('operation that is never awaited', () => {
       const handle = await env.client.start(careless);
       expect(await env.result(handle)).toBe('done');
       await env.settle();
+      // The lines of the calls are found by a replay after the commit.
+      await expect.poll(() => lines.length).toBeGreaterThan(0);
       expect(lines).toEqual([
         [
           {
             instanceId: handle.id,
             orchestration: 'careless',
             operations: ['activity "chargeCard"'],
+            places: [expect.stringContaining('test-environment.test.ts:') as string],
           },
           'orchestration ended with operations that it never awaited',
         ],
