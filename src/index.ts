@@ -4,7 +4,7 @@ import './require-node.ts';
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
 export type { CallOptions } from './orchestration/call-options.ts';
-export type { StepContext, StepOptions } from './orchestration/steps.ts';
+export type { StepContext, StepOptions, TransactionStepWork } from './orchestration/steps.ts';
 export { isolatedActivity } from './orchestration/activity.ts';
 export type { IsolatedHandler } from './orchestration/activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
@@ -54,6 +54,9 @@ export type {
   ActivityClient,
   ActivityContext,
   AttemptContext,
+  TransactionContext,
+  TransactionOptions,
+  TransactionWork,
   CancelInfo,
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';

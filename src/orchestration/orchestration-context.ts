@@ -9,13 +9,12 @@ import type {
 } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { CommonStartOptions } from '../model/start-settings.ts';
-import type { StoreTransaction } from '../model/store-transaction.ts';
 import type { Headers } from '../model/values/headers.ts';
 import type { TagChanges } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
-import type { StepContext, StepOptions } from './steps.ts';
+import type { StepContext, StepOptions, TransactionStepWork } from './steps.ts';
 import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
 /** Options of `ctx.child`. Its headers are added to those of the parent. */
@@ -140,9 +139,9 @@ export interface OrchestrationContext<Input = unknown> {
    * A lost claim, an error and a timeout roll back. The closure writes through `tx` only, and can run again after a conflict
    * in the database. Rejects with code `STEP_FAILED` if it fails.
    */
-  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+  transaction<Out>(
     name: string,
-    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    body: TransactionStepWork<Out>,
     options?: StepOptions,
   ): DurablePromise<Out>;
 

@@ -131,6 +131,7 @@ const cases: readonly string[] = [
   'retry/counts-a-failure-and-resets-the-claims',
   'renew/an-expired-lease-is-lost',
   'keep/resets-the-claims',
+  'keep/ends-with-the-next-ack',
   'held/returns-the-time-of-the-next-timer',
   'stop/another-life-is-not-found',
   'stop/a-pending-instance-ends-at-once',
