@@ -4,7 +4,7 @@ import './require-node.ts';
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
 export type { CallOptions } from './orchestration/call-options.ts';
-export type { StepContext, StepOptions } from './orchestration/steps.ts';
+export type { StepContext, StepOptions, TransactionStepWork } from './orchestration/steps.ts';
 export { isolatedActivity } from './orchestration/activity.ts';
 export type { IsolatedHandler } from './orchestration/activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
@@ -36,6 +36,7 @@ export type {
   DetachedOptions,
   TaskCallOptions,
   OrchestrationContext,
+  OrchestrationState,
   RaceOptions,
   ScopeOptions,
   Selected,
@@ -53,6 +54,9 @@ export type {
   ActivityClient,
   ActivityContext,
   AttemptContext,
+  TransactionContext,
+  TransactionOptions,
+  TransactionWork,
   CancelInfo,
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
@@ -65,6 +69,7 @@ export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts
 export type { Worker } from './runtime/worker.ts';
 export type { DrainOptions, DrainResult } from './runtime/maintenance/drain.ts';
 export type { WorkerOptions } from './runtime/options.ts';
+export type { StateLimits } from './model/values/state.ts';
 export type {
   AttemptEnded,
   InstanceBlocked,
@@ -148,6 +153,7 @@ export type {
   ListPage,
   ListTime,
 } from './client/reading/instance-list.ts';
+export type { CustomStatus, StateEntry, StateWaitOptions } from './client/reading/state.ts';
 export type { CountOptions, DefinitionInfo } from './client/reading/instance-counts.ts';
 export type { InstanceCount } from './providers/contract/instances.ts';
 export type { TagChanges, Tags } from './model/values/tags.ts';

@@ -46,6 +46,7 @@ const workerOptions = [
   'warmCacheBytes',
   'payloadLimitBytes',
   'streamLimitBytes',
+  'stateLimits',
   'onNondeterminism',
   'onUnawaited',
   'buildId',

@@ -27,6 +27,7 @@ export type * from './providers/contract/processes.ts';
 export type * from './providers/contract/tasks.ts';
 export type * from './providers/contract/schedules.ts';
 export type * from './providers/contract/sessions.ts';
+export type * from './providers/contract/state.ts';
 export type * from './providers/contract/streams.ts';
 export type * from './providers/contract/updates.ts';
 export type * from './providers/contract/unclaimed-work.ts';

@@ -65,6 +65,16 @@ export const lookCommands: readonly Command[] = [
     load: () => import('./commands/look/why.ts'),
   },
   {
+    name: 'state',
+    group: 'look',
+    summary: 'Show the state of an instance by key, or the value of one key',
+    operands: [id, { name: 'key', summary: 'Only this key', optional: true }],
+    options: [],
+    examples: ['perdure state order-17', 'perdure state order-17 progress'],
+    needs: 'target',
+    load: () => import('./commands/look/state.ts'),
+  },
+  {
     name: 'history',
     group: 'look',
     summary: 'List the events of an execution',

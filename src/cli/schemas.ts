@@ -78,6 +78,7 @@ export const schemas: Readonly<Record<string, z.ZodType>> = {
   list: z.union([instancePage, instanceCount]),
   show: instanceInfo,
   why: routes.explainInstance.response,
+  state: routes.readState.response,
   history: historyPage,
   tree: routes.readTree.response,
   watch: watched,

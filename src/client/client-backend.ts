@@ -51,6 +51,7 @@ import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
 import type { Why } from './explaining/why.ts';
 import type { AuditCall, AuditPage, InstancePage, ListCall } from './reading/instance-list.ts';
 import type { ExplainedInstance } from './explaining/explain-instances.ts';
+import type { StateBackend } from './reading/state.ts';
 import type { HistoryViewCall } from './reading/history-view.ts';
 import type { TreeCall, TreePage } from './reading/instance-tree-page.ts';
 import type { Timeline, TimelineCall } from './reading/timeline.ts';
@@ -144,6 +145,7 @@ export interface ClientBackend {
   readonly views: ViewBackend;
   readonly pauses: PauseBackend;
   readonly updates: UpdateBackend;
+  readonly states: StateBackend;
   /** `assertOpen` throws if the client must not be used. */
   retention(assertOpen: () => void): Surface<RetentionControl>;
 

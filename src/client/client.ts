@@ -19,6 +19,7 @@ import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TracedCall } from '../model/telemetry.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
+import { checkStateKey } from '../model/values/state.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import { checkPriority, readFields } from '../model/option-fields.ts';
 import { timeOrderedId } from '../model/values/random-id.ts';
@@ -82,6 +83,12 @@ import {
   type InstancePage,
   type ListFilter,
 } from './reading/instance-list.ts';
+import {
+  readStateWait,
+  type CustomStatus,
+  type StateEntry,
+  type StateWaitOptions,
+} from './reading/state.ts';
 import type { DefinitionQueueInfo } from './reading/queues.ts';
 import { readSeriesQuery, type SeriesMinute, type SeriesQuery } from './reading/series.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from './reading/workers.ts';
@@ -189,6 +196,9 @@ export abstract class Client implements Submitter {
       result: (id, options) => this.#result(id, options),
       status: (id) => this.#status(id),
       raise: (id, event, payload, options) => this.#raise(id, event, payload, options),
+      state: (id, key) => this.#state(id, key),
+      waitForState: (id, key, options) => this.waitForState(id, key, options),
+      waitForStatus: (id, options) => this.waitForStatus(id, options),
       cancel: (id, options) => this.cancel(id, options),
       terminate: (id, options) => this.terminate(id, options),
       retry: (id, options) => this.retry(id, options),
@@ -467,6 +477,47 @@ export abstract class Client implements Submitter {
   async get(id: string): Promise<InstanceInfo | undefined> {
     this.assertOpen();
     return this.#backend.get(checkInstanceId(id));
+  }
+
+  /**
+   * Reads the state of an instance from the store, without a worker: all keys in their order, or one key. Resolves with
+   * `undefined` for a key without a value. Rejects with `INSTANCE_NOT_FOUND` for an unknown id.
+   */
+  state(id: string): Promise<readonly StateEntry[]>;
+  state<Value = unknown>(id: string, key: string): Promise<StateEntry<Value> | undefined>;
+  state(id: string, key?: string): Promise<readonly StateEntry[] | StateEntry | undefined> {
+    return this.#state(id, key);
+  }
+
+  /**
+   * Waits for a value of a key with a version above `after`, and resolves with the newest one. Rejects with
+   * `INSTANCE_OVER` if the instance has ended without one, with `INSTANCE_NOT_FOUND` and with `TIMEOUT`.
+   */
+  async waitForState<Value = unknown>(
+    id: string,
+    key: string,
+    options?: StateWaitOptions,
+  ): Promise<StateEntry<Value>> {
+    this.assertOpen();
+    const instanceId = checkInstanceId(id);
+    const wait = readStateWait({ instanceId, key }, options, 'waitForState()');
+    const found = await this.#backend.states.wait(wait.request, wait.timeoutMs);
+    return { key, ...found } as StateEntry<Value>;
+  }
+
+  /**
+   * Waits for a custom status with a version above `after`, and resolves with the newest one. Rejects as `waitForState`
+   * does.
+   */
+  async waitForStatus<Value = unknown>(
+    id: string,
+    options?: StateWaitOptions,
+  ): Promise<CustomStatus<Value>> {
+    this.assertOpen();
+    const instanceId = checkInstanceId(id);
+    const wait = readStateWait({ instanceId }, options, 'waitForStatus()');
+    const found = await this.#backend.states.wait(wait.request, wait.timeoutMs);
+    return found as CustomStatus<Value>;
   }
 
   /** Lists the work of an instance that runs, is queued or waits for its next attempt (the first 1,000 entries). */
@@ -755,6 +806,16 @@ export abstract class Client implements Submitter {
     await traced(this.#calls, { kind: 'event', name: call.name, instanceId }, (trace) =>
       this.#backend.raise({ id: instanceId, ...call, trace }),
     );
+  }
+
+  async #state(
+    id: string,
+    key: string | undefined,
+  ): Promise<readonly StateEntry[] | StateEntry | undefined> {
+    this.assertOpen();
+    const checked = key === undefined ? undefined : checkStateKey(key);
+    const entries = await this.#backend.states.read(checkInstanceId(id), checked);
+    return checked === undefined ? entries : entries[0];
   }
 
   async #status(id: string): Promise<InstanceInfo> {

@@ -10,6 +10,7 @@ import type { RetryOptions } from './managing/rerun-request.ts';
 import type { CancelOptions, TerminateOptions } from './managing/stop-request.ts';
 import type { InstanceInfo } from './reading/instance-info.ts';
 import type { EventArguments, RaiseEventOptions } from './starting/start-request.ts';
+import type { CustomStatus, StateEntry, StateWaitOptions } from './reading/state.ts';
 import type { StreamEntry, StreamOptions } from './watching/stream-reader.ts';
 
 /** Options of a wait for an instance. */
@@ -37,6 +38,12 @@ export interface InstanceAccess {
     payload: unknown,
     options: RaiseEventOptions | undefined,
   ): Promise<void>;
+  state(
+    instanceId: string,
+    key: string | undefined,
+  ): Promise<readonly StateEntry[] | StateEntry | undefined>;
+  waitForState(id: string, key: string, options?: StateWaitOptions): Promise<StateEntry>;
+  waitForStatus(id: string, options?: StateWaitOptions): Promise<CustomStatus>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
   retry(instanceId: string, options: RetryOptions): Promise<RetryInfo>;
@@ -75,6 +82,26 @@ export class Handle<Output = unknown> {
   ): AsyncGenerator<StreamEntry<Chunk>, void, undefined> {
     const entries = this.#access.stream(this.id, options);
     return entries as AsyncGenerator<StreamEntry<Chunk>, void, undefined>;
+  }
+
+  /** Reads the state of the instance, or one key of it: see `Client.state`. */
+  state(): Promise<readonly StateEntry[]>;
+  state<Value = unknown>(key: string): Promise<StateEntry<Value> | undefined>;
+  state(key?: string): Promise<readonly StateEntry[] | StateEntry | undefined> {
+    return this.#access.state(this.id, key);
+  }
+
+  /** Waits for a value of a key with a version above `after`: see `Client.waitForState`. */
+  waitForState<Value = unknown>(
+    key: string,
+    options?: StateWaitOptions,
+  ): Promise<StateEntry<Value>> {
+    return this.#access.waitForState(this.id, key, options) as Promise<StateEntry<Value>>;
+  }
+
+  /** Waits for a custom status with a version above `after`: see `Client.waitForStatus`. */
+  waitForStatus<Value = unknown>(options?: StateWaitOptions): Promise<CustomStatus<Value>> {
+    return this.#access.waitForStatus(this.id, options) as Promise<CustomStatus<Value>>;
   }
 
   /** Sends an external event to the instance: see `Client.raiseEvent`. */

@@ -44,6 +44,7 @@ import {
 import { toEventMessage, toIdentity, toNewInstance } from './starting/new-instance.ts';
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
+import { LocalStates } from './local-states.ts';
 import { LocalViews } from './local-views.ts';
 import type { Attention } from './explaining/attention.ts';
 import { findAttention } from './explaining/find-attention.ts';
@@ -141,6 +142,7 @@ export class LocalBackend implements ClientBackend {
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
   readonly updates: LocalUpdates;
+  readonly states: LocalStates;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
 
@@ -155,6 +157,7 @@ export class LocalBackend implements ClientBackend {
     this.jobs = new LocalJobs({ ...options, completions: this.completions });
     this.views = new LocalViews(provider, options.recheckMs);
     this.updates = new LocalUpdates(options);
+    this.states = new LocalStates(options);
     this.pauses = new LocalPauses(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
@@ -327,6 +330,7 @@ export class LocalBackend implements ClientBackend {
     this.completions.close();
     this.views.close();
     this.updates.close();
+    this.states.close();
     await lastCalls;
   }
 

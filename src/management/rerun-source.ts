@@ -15,6 +15,7 @@ import {
 } from '../model/kept-history.ts';
 import { isRetryable, isTerminal } from '../model/status.ts';
 import type { Payload } from '../model/values/payload.ts';
+import type { StateValue } from '../model/values/state.ts';
 import { isDefaultChildId } from '../model/values/child-id.ts';
 import type {
   ExecutionRecord,
@@ -71,6 +72,18 @@ async function assertNotDeleted(
 ): Promise<void> {
   const [record] = await provider.getInstances([instanceId]);
   if (record?.incarnation !== incarnation) throw notFound(instanceId);
+}
+
+/** Reads the state of an execution that ended before its first turn, which would have recorded it. */
+export async function readStateOf(
+  provider: Provider,
+  { instanceId }: InstanceRecord,
+  started: ExecutionStarted | undefined,
+): Promise<readonly StateValue[] | undefined> {
+  if (started !== undefined) return undefined;
+  const [found] = await provider.readStates([{ instanceId, what: 'state', after: 0 }]);
+  const entries = found?.entries ?? [];
+  return entries.length === 0 ? undefined : entries.map(({ key, payload }) => ({ key, payload }));
 }
 
 /**

@@ -12,6 +12,7 @@ import { carriedSettings } from '../model/start-settings.ts';
 import { defaultChildId } from '../model/values/child-id.ts';
 import type { Payload } from '../model/values/payload.ts';
 import { randomToken } from '../model/values/random-id.ts';
+import type { StateValue } from '../model/values/state.ts';
 import type { RecordedTagChanges, Tags } from '../model/values/tags.ts';
 import type { RerunStart } from '../providers/contract/reruns.ts';
 import { toAwakeable, toChild, toWorkItem } from '../providers/contract/scheduled-work.ts';
@@ -47,11 +48,14 @@ export function freshStart(options: {
   readonly payload: Payload | null;
   readonly started: ExecutionStarted | undefined;
   readonly tags: Tags;
+  /** The state of an execution without a first event: nothing has changed it. */
+  readonly state?: readonly StateValue[] | undefined;
   /** The fixed ids of children that exist. */
   readonly takenChildIds: readonly string[];
 }): RerunStart {
   const { name, version, payload, started, tags, takenChildIds } = options;
   const carried = started?.carried;
+  const state = started === undefined ? options.state : started.state;
   const message: Message = {
     kind: 'start',
     name,
@@ -60,9 +64,10 @@ export function freshStart(options: {
     ...(carried !== undefined && { carried }),
     ...(Object.keys(tags).length > 0 && { tags }),
     ...(started !== undefined && carriedSettings(started)),
+    ...(state !== undefined && { state }),
     ...(takenChildIds.length > 0 && { takenChildIds }),
   };
-  return { messages: [encodeMessage(message)] };
+  return { messages: [encodeMessage(message)], ...(state !== undefined && { state }) };
 }
 
 /** Returns the change from one set of tags to another, or `undefined` if they are equal. */
@@ -150,6 +155,7 @@ export function keptStart(options: {
     kept: { first: encodeEvent(toInheritedStart(kept, source)), length: keep },
     messages: messages.map(encodeMessage),
     turn,
+    ...(kept.state.length > 0 && { state: kept.state }),
     ...(kept.cancel !== undefined && { cancel: { ...kept.cancel, cleanupMs } }),
   };
 }

@@ -20,6 +20,7 @@ import {
   readExecution,
   readFixedChildIds,
   readRecord,
+  readStateOf,
 } from './rerun-source.ts';
 import { freshStart, inputOf, keptStart, startOf } from './rerun-start.ts';
 
@@ -146,6 +147,7 @@ export async function forkInstance(provider: Provider, call: ForkCall): Promise<
               version,
               payload,
               started,
+              state: await readStateOf(provider, record, started),
               takenChildIds: await readFixedChildIds(provider, source, { started, what: 'forked' }),
             })
           : keptStart({ events, keep, takenBack, source, target, children: new Map() }),
@@ -203,6 +205,7 @@ async function planOrchestrationRetry(
           ...record,
           payload: inputOf(call, started),
           started,
+          state: await readStateOf(provider, record, started),
           takenChildIds: await readFixedChildIds(provider, source, { started, what: 'retried' }),
         })
       : keptStart({

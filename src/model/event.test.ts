@@ -60,6 +60,8 @@ const events: readonly HistoryEvent[] = [
     payload: '1',
   },
   { kind: 'customStatusSet', at: 1, operation: 6, payload: '"half"' },
+  { kind: 'stateSet', at: 1, operation: 6, key: '__proto__', payload: '1' },
+  { kind: 'stateSet', at: 1, operation: 6, key: 'k', payload: null },
   {
     kind: 'operationWithdrawn',
     at: 1,
@@ -119,6 +121,8 @@ describe('an event', () => {
       'childScheduled',
       'detachedStarted',
       'customStatusSet',
+      'stateSet',
+      'stateSet',
       'operationWithdrawn',
       'operationWithdrawn',
     ]);

@@ -6,6 +6,7 @@ import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
 import type { StartSettings } from './start-settings.ts';
 import type { Headers } from './values/headers.ts';
+import type { StateValue } from './values/state.ts';
 import type { RecordedTagChanges, Tags } from './values/tags.ts';
 import {
   cancelField,
@@ -30,6 +31,7 @@ import {
   parentField,
   priorityField,
   reasonField,
+  stateField,
   tagChangesField,
   tagsField,
   takenChildIdsField,
@@ -84,6 +86,8 @@ export interface ExecutionStarted extends Recorded {
   readonly headers?: Headers;
   /** The priority of calls that set none. */
   readonly priority?: number;
+  /** The state that the execution before it left. */
+  readonly state?: readonly StateValue[];
   /** Ids that children of the execution before it have. A call with one of them gets a generated id. */
   readonly takenChildIds?: readonly string[];
   /** The writers of the events that a retry or a fork copied, oldest first. */
@@ -151,6 +155,13 @@ interface CustomStatusSet extends Operation {
 /** The code emitted a chunk to the stream of its instance. */
 interface ChunkEmitted extends Operation {
   readonly kind: 'chunkEmitted';
+  readonly payload: Payload | null;
+}
+
+/** The code set a key of the state of the instance, or deleted it (`payload: null`). */
+interface StateSet extends Operation {
+  readonly kind: 'stateSet';
+  readonly key: string;
   readonly payload: Payload | null;
 }
 
@@ -358,6 +369,8 @@ interface ExecutionContinuedAsNew extends Recorded {
   readonly cancel?: CancelDetails;
   /** The tags with which the next execution starts. */
   readonly tags?: Tags;
+  /** The state with which the next execution starts. */
+  readonly state?: readonly StateValue[];
 }
 
 /** A command of the code. A replay matches commands with the history, in order. */
@@ -369,6 +382,7 @@ export type CommandEvent =
   | DetachedStarted
   | CustomStatusSet
   | ChunkEmitted
+  | StateSet
   | TagsSet
   | PatchMarked
   | AwakeableCreated
@@ -434,6 +448,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   ],
   customStatusSet: [operationField],
   chunkEmitted: [operationField],
+  stateSet: [operationField, ['key', isText]],
   tagsSet: [operationField, tagChangesField],
   patchMarked: [['id', isText]],
   awakeableCreated: [operationField],
@@ -493,6 +508,7 @@ const boundaryFields: Readonly<
     tagsField,
     headersField,
     priorityField,
+    stateField,
     takenChildIdsField,
     inheritedField,
   ],
@@ -500,7 +516,7 @@ const boundaryFields: Readonly<
   executionFailed: [failureField],
   executionCanceled: [reasonField],
   executionTerminated: [reasonField, ['actor', isTextOrNull]],
-  executionContinuedAsNew: [['version', isText], carriedField, cancelField, tagsField],
+  executionContinuedAsNew: [['version', isText], carriedField, cancelField, tagsField, stateField],
 };
 
 const commandKinds: ReadonlySet<string> = new Set(Object.keys(commandFields));

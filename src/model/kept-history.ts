@@ -16,6 +16,7 @@ import {
 import type { Message } from './message.ts';
 import type { Payload } from './values/payload.ts';
 import { defaultChildId } from './values/child-id.ts';
+import { StateValues, type StateValue } from './values/state.ts';
 import { applyTags, type Tags } from './values/tags.ts';
 
 /** An operation whose answer is not among the kept events. */
@@ -38,6 +39,7 @@ export interface KeptHistory {
   readonly bufferedEvents: number;
   readonly customStatus: Payload | null;
   readonly tags: Tags;
+  readonly state: readonly StateValue[];
 }
 
 /** What a run from the point of failure keeps, and what it delivers again. */
@@ -108,6 +110,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
   let cancel: CancelDetails | undefined = started.cancel;
   let customStatus: Payload | null = null;
   let tags = started.tags ?? {};
+  const state = new StateValues(started.state);
   for (const { name } of started.carried ?? []) inbox.receive(name);
   for (let index = 0; index < count; index++) {
     const event = events[index] as HistoryEvent;
@@ -139,6 +142,9 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
       case 'customStatusSet':
         customStatus = event.payload;
         break;
+      case 'stateSet':
+        state.apply(event.key, event.payload);
+        break;
       case 'tagsSet':
         tags = applyTags(tags, event.tags);
         break;
@@ -158,6 +164,7 @@ export function keepHistory(events: readonly HistoryEvent[], count: number): Kep
     bufferedEvents: inbox.buffered,
     customStatus,
     tags,
+    state: state.values(),
   };
 }
 

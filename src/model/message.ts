@@ -6,6 +6,7 @@ import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
 import type { TraceContext } from './trace-context.ts';
 import type { Headers } from './values/headers.ts';
+import type { StateValue } from './values/state.ts';
 import type { Tags } from './values/tags.ts';
 import {
   brokenField,
@@ -24,6 +25,7 @@ import {
   parentField,
   priorityField,
   reasonField,
+  stateField,
   tagsField,
   takenChildIdsField,
   triggerField,
@@ -46,6 +48,8 @@ export interface StartMessage {
   readonly headers?: Headers;
   /** The priority of calls that set none. */
   readonly priority?: number;
+  /** The state that the execution before it left. */
+  readonly state?: readonly StateValue[];
   /** Of a retry or a fork from the start: the fixed ids of the children that the code may start again. */
   readonly takenChildIds?: readonly string[];
 }
@@ -225,6 +229,7 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
     tagsField,
     headersField,
     priorityField,
+    stateField,
     takenChildIdsField,
   ],
   activityCompleted: [],

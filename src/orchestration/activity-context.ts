@@ -48,6 +48,15 @@ export interface TransactionOptions {
   readonly timeout?: Duration | undefined;
 }
 
+/**
+ * The closure of `ctx.transaction`. Its parameter can be annotated with the transaction of the store: `SqliteTransaction` or
+ * `PostgresTransaction`.
+ */
+// A method is bivariant, so that the narrower parameter is accepted.
+export type TransactionWork<Value> = {
+  work(tx: StoreTransaction): Value | Promise<Value>;
+}['work'];
+
 /** The contexts whose handler can commit its writes together with its result. */
 export interface TransactionContext {
   /**
@@ -55,10 +64,7 @@ export interface TransactionContext {
    * transaction as the value: exactly once. If the lease is lost, `work` throws or takes too long, nothing is written.
    * Call it last: the attempt ends with the commit. `work` runs again if the database rolls back because of a conflict.
    */
-  transaction<Value, Tx extends StoreTransaction = StoreTransaction>(
-    work: (tx: Tx) => Value | Promise<Value>,
-    options?: TransactionOptions,
-  ): Promise<Value>;
+  transaction<Value>(work: TransactionWork<Value>, options?: TransactionOptions): Promise<Value>;
 }
 
 /** The context of an activity handler. */

@@ -10,7 +10,6 @@ import type {
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
-import type { StoreTransaction } from '../model/store-transaction.ts';
 import { taskActivityName } from '../model/task-call.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
@@ -37,13 +36,21 @@ import {
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
 import { toStartTarget } from './flow-input.ts';
-import { checkStep, checkTransaction, type StepContext, type StepOptions } from './steps.ts';
+import {
+  checkStep,
+  checkTransaction,
+  type StepContext,
+  type StepOptions,
+  type TransactionStepWork,
+} from './steps.ts';
 import { createAwakeable, registerUpdate } from './live-updates.ts';
 import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
+import { LiveState } from './state-context.ts';
 import type {
   ChildOptions,
   DetachedOptions,
   OrchestrationContext,
+  OrchestrationState,
   RaceOptions,
   ScopeOptions,
   ShieldOptions,
@@ -59,6 +66,7 @@ export class LiveContext implements OrchestrationContext {
   readonly #scheduleDefaults: (activity: string) => ScheduleDefaults | undefined;
   readonly #logFields: object | undefined;
   #log: Logger | undefined;
+  #state: OrchestrationState | undefined;
 
   constructor(options: {
     readonly code: LiveCode;
@@ -154,9 +162,9 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.commands.runStep(step) as DurablePromise<Out>;
   }
 
-  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+  transaction<Out>(
     name: string,
-    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    body: TransactionStepWork<Out>,
     options?: StepOptions,
   ): DurablePromise<Out> {
     const step = checkTransaction(name, body, options);
@@ -311,6 +319,11 @@ export class LiveContext implements OrchestrationContext {
       payload: this.#encode(input, `The input of the next execution of '${this.name}'`),
       version: checkName(options.version ?? this.version, 'Orchestration version'),
     });
+  }
+
+  get state(): OrchestrationState {
+    this.#state ??= new LiveState(this.#code, this.name);
+    return this.#state;
   }
 
   setCustomStatus(value: unknown): void {

@@ -9,13 +9,12 @@ import type {
 } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
 import type { CommonStartOptions } from '../model/start-settings.ts';
-import type { StoreTransaction } from '../model/store-transaction.ts';
 import type { Headers } from '../model/values/headers.ts';
 import type { TagChanges } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
-import type { StepContext, StepOptions } from './steps.ts';
+import type { StepContext, StepOptions, TransactionStepWork } from './steps.ts';
 import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
 /** Options of `ctx.child`. Its headers are added to those of the parent. */
@@ -79,6 +78,22 @@ export type SelectedKey<T> = {
   [K in keyof T]: { readonly key: K; readonly value: Awaited<T[K]> };
 }[keyof T];
 
+/** The state of an instance: small values by key, which clients can read and which survive continue-as-new. */
+export interface OrchestrationState {
+  /** Returns a copy of the value of a key; `undefined` if it has none. The type is not checked. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the author names the type
+  get<T = unknown>(key: string): T | undefined;
+  /**
+   * Sets a key; `undefined` deletes it. The turn commits all changes together. Throws `STATE_LIMIT_EXCEEDED` for more
+   * than 256 keys or a value above 64 KiB (worker option `stateLimits`), and `NOT_SERIALIZABLE`.
+   */
+  set(key: string, value: unknown): void;
+  /** Deletes a key. Returns whether it had a value. */
+  delete(key: string): boolean;
+  /** The keys, in the order in which they were first set. */
+  keys(): readonly string[];
+}
+
 /** The context of an orchestration. All waits and side effects must go through it. */
 export interface OrchestrationContext<Input = unknown> {
   readonly instanceId: string;
@@ -124,9 +139,9 @@ export interface OrchestrationContext<Input = unknown> {
    * A lost claim, an error and a timeout roll back. The closure writes through `tx` only, and can run again after a conflict
    * in the database. Rejects with code `STEP_FAILED` if it fails.
    */
-  transaction<Out, Tx extends StoreTransaction = StoreTransaction>(
+  transaction<Out>(
     name: string,
-    body: (tx: Tx, step: StepContext) => Out | Promise<Out>,
+    body: TransactionStepWork<Out>,
     options?: StepOptions,
   ): DurablePromise<Out>;
 
@@ -245,6 +260,8 @@ export interface OrchestrationContext<Input = unknown> {
   continueAsNew(...args: InputArguments<Input, { readonly version?: undefined }>): Promise<never>;
   continueAsNew(input: unknown, options: { readonly version: string }): Promise<never>;
 
+  /** Values by key that `client.state()` reads without a worker. They survive continue-as-new. */
+  readonly state: OrchestrationState;
   /** Sets the custom status of the instance, which clients can read. Keep it small. */
   setCustomStatus(value: unknown): void;
   /**

@@ -1,4 +1,5 @@
 import { PerdureError } from '../model/failures/errors.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkName } from '../model/values/names.ts';
@@ -14,6 +15,11 @@ export interface StepContext {
   /** Aborted when the closure should stop. Its `reason` is a `CanceledError` with the `trigger`. */
   readonly signal: AbortSignal;
 }
+
+/** The closure of `ctx.transaction()` in an orchestration. See `TransactionWork`. */
+export type TransactionStepWork<Out> = {
+  work(tx: StoreTransaction, step: StepContext): Out | Promise<Out>;
+}['work'];
 
 /** Options of `ctx.run()`. */
 export interface StepOptions {

@@ -54,6 +54,7 @@ import { HttpBulk } from './http-bulk.ts';
 import { HttpDeletion, HttpRetention, HttpSchedules } from './http-management.ts';
 import { HttpJobs } from './http-jobs.ts';
 import { HttpUpdates } from './http-updates.ts';
+import { HttpStates } from './http-states.ts';
 import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
@@ -83,6 +84,7 @@ export class HttpBackend implements ClientBackend {
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
   readonly updates: HttpUpdates;
+  readonly states: HttpStates;
   readonly #transport: Transport;
   readonly #completions: CompletionPoll;
 
@@ -98,6 +100,7 @@ export class HttpBackend implements ClientBackend {
     const describe = (id: string) => describeWait(this, id, 2_000);
     this.views = new HttpViews(transport);
     this.updates = new HttpUpdates(transport, slots);
+    this.states = new HttpStates(transport, slots);
     this.#completions = new CompletionPoll(transport, slots, describe);
   }
 
@@ -279,6 +282,7 @@ export class HttpBackend implements ClientBackend {
   async close(lastCalls: Promise<void>): Promise<void> {
     this.#completions.close(clientClosed());
     this.updates.close();
+    this.states.close(clientClosed());
     this.#transport.closeStreams();
     await lastCalls;
     this.#transport.close();

@@ -52,6 +52,8 @@ export const operations = {
   getTimeline: 'GET /v1/instances/{id}/timeline',
   readTree: 'GET /v1/instances/{id}/tree/nodes',
   watchInstances: 'POST /v1/changes',
+  readState: 'GET /v1/instances/{id}/state',
+  waitForStates: 'POST /v1/bulk/wait-state',
   queueDepths: 'GET /v1/queues',
   getAttention: 'GET /v1/attention',
   listQueues: 'GET /v1/queues/definitions',

@@ -14,6 +14,7 @@ import type {
 } from '../client/managing/schedules.ts';
 import { definitionQueue, depth, finding } from './operator-shapes.ts';
 import type { TreeNode, TreePage } from '../client/reading/instance-tree-page.ts';
+import type { StateEntry } from '../client/reading/state.ts';
 import type { Timeline, TimelineItem, TimelineMark } from '../client/reading/timeline.ts';
 import type { WatchedEvent } from '../client/watching/history-watch.ts';
 import type { DroppedChunks, StreamedChunk } from '../client/watching/stream-reader.ts';
@@ -324,6 +325,18 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
         customStatusVersion: number,
         version: text,
       }),
+    ),
+  }),
+  readState: fields<ResponseBody<'readState'>>({
+    items: list(fields<StateEntry>({ key: text, value: anything, version: number })),
+    nextKey: optional(text),
+  }),
+  waitForStates: fields<ResponseBody<'waitForStates'>>({
+    results: list(
+      either(
+        fields<{ place: number; version: number }>({ place: number, version: number }),
+        fields<{ place: number; error: unknown }>({ place: number, error: wireError }),
+      ),
     ),
   }),
   cancelInstance: stop,

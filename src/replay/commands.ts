@@ -5,6 +5,7 @@ import type { AnswerEvent, CommandEvent } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { defaultChildId } from '../model/values/child-id.ts';
 import type { Payload } from '../model/values/payload.ts';
+import type { StateValues } from '../model/values/state.ts';
 import {
   applyTags,
   checkTagCount,
@@ -44,6 +45,8 @@ export interface CommandHost {
   readonly steps: number;
   /** The tags of the instance. Only the start and its code change them, so that a replay computes the same ones. */
   tags: Tags;
+  /** The state of the instance, by the same rule. */
+  readonly state: StateValues;
   /** Ids that children of the execution before a retry or a fork have. */
   readonly takenChildIds: ReadonlySet<string>;
   /** Returns the scope of the calling code. Throws outside a turn. */
@@ -267,6 +270,19 @@ export class Commands implements OperationOwner {
       operation: this.#next('chunk', ''),
       payload,
     });
+  }
+
+  /** Sets a key of the state; `null` deletes it. Also works in a canceled scope. */
+  setState(key: string, payload: Payload | null): void {
+    if (this.#host.hasEnded(this.#host.enter('state.set', key))) return;
+    this.#host.record({
+      kind: 'stateSet',
+      at: this.#host.nowMs,
+      operation: this.#next('state', key),
+      key,
+      payload,
+    });
+    this.#host.state.apply(key, payload);
   }
 
   /** Merges tags. Also works in a canceled scope. Throws `INVALID_OPTION` for too many tags. */

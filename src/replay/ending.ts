@@ -88,8 +88,8 @@ export function toWithdrawal({ reason, trigger }: CancelDetails): Withdrawal {
 
 /** Creates the first event of an execution from its start message. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
-  const { name, payload, parent, carried, cancel, tags, takenChildIds } = message;
   const carriedOn = carriedSettings(message);
+  const { name, payload, parent, carried, cancel, tags, state, takenChildIds } = message;
   return {
     kind: 'executionStarted',
     at,
@@ -101,6 +101,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
     ...(cancel !== undefined && { cancel }),
     ...(tags !== undefined && { tags }),
     ...carriedOn,
+    ...(state !== undefined && { state }),
     ...(takenChildIds !== undefined && { takenChildIds }),
   };
 }

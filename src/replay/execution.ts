@@ -44,6 +44,8 @@
  *      without a handler is tried again at the end of its turn, then rejected. An accepted one is an event that starts its
  *      handler in the root scope. An end interrupts running handlers. Updates that an execution has not accepted belong
  *      to the next one.
+ * R21. State is computed from the first event and the changes of the code, never from the store. The next execution starts
+ *      with it.
  */
 import type { CarriedSettings } from '../model/start-settings.ts';
 import {
@@ -417,6 +419,7 @@ export class Execution implements Recorder {
       ...(rest.carried.length > 0 && { carried: rest.carried }),
       ...(cancel !== undefined && { cancel }),
       ...this.#code.carriedTags(),
+      ...this.#code.carriedState(),
     });
   }
 

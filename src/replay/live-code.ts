@@ -15,6 +15,12 @@ import type {
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
 import { carriedSettings, type CarriedSettings } from '../model/start-settings.ts';
+import {
+  defaultStateLimits,
+  StateValues,
+  type StateLimits,
+  type StateValue,
+} from '../model/values/state.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
 import {
@@ -56,6 +62,7 @@ export interface LiveCodeOptions {
   /** The orchestration code. Called once, with the first event. */
   readonly program: (code: LiveCode, started: ExecutionStarted) => Promise<unknown>;
   readonly payloadLimitBytes?: number;
+  readonly stateLimits?: StateLimits | undefined;
   /** Default true. */
   readonly deterministicGlobals?: boolean;
   /** Fail an execution whose code never awaited some of its operations. Default false. */
@@ -94,6 +101,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
+  readonly stateLimits: StateLimits;
   /** The commands of the code; the author's context is built on them. */
   readonly commands: Commands;
   readonly scopes: Scopes;
@@ -122,6 +130,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   #inputBytes = 0;
   #nowMs = 0;
   #startedAtMs = 0;
+  /** Created when it is used. */
+  #state: StateValues | undefined;
   /** A `NondeterminismError` that the code itself threw. */
   #disagreement: NondeterminismError | undefined;
 
@@ -131,6 +141,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     this.instanceId = options.instanceId;
     this.executionId = options.executionId;
     this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
+    this.stateLimits = options.stateLimits ?? defaultStateLimits;
     this.hasDeterministicGlobals = options.deterministicGlobals ?? true;
     this.recordsPlaces = options.recordPlaces ?? options.failUnawaited ?? false;
     this.breakage = new Breakage(options.onBroken);
@@ -143,7 +154,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   /** Estimated memory use. */
   get sizeBytes(): number {
     const scopesBytes = this.scopes.openCount * scopeSizeBytes;
-    return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes + scopesBytes;
+    const stateBytes = this.#state?.sizeBytes ?? 0;
+    return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes + scopesBytes + stateBytes;
   }
 
   get isReplaying(): boolean {
@@ -165,6 +177,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
 
   get steps(): number {
     return this.#steps;
+  }
+
+  get state(): StateValues {
+    this.#state ??= new StateValues();
+    return this.#state;
   }
 
   random(): number {
@@ -205,6 +222,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     this.tags = started.tags ?? {};
     if (started.headers !== undefined || started.priority !== undefined)
       this.carried = carriedSettings(started);
+    if (started.state !== undefined) this.#state = new StateValues(started.state);
     this.takenChildIds = new Set(started.takenChildIds);
     for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
     this.#window.open();
@@ -251,6 +269,12 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   /** The tags of the instance, for the next execution. */
   carriedTags(): { readonly tags?: Tags } {
     return Object.keys(this.tags).length === 0 ? {} : { tags: this.tags };
+  }
+
+  /** The state of the instance, for the next execution. */
+  carriedState(): { readonly state?: readonly StateValue[] } {
+    const values = this.#state?.values() ?? none;
+    return values.length === 0 ? {} : { state: values };
   }
 
   /** The buffered external events, for the next execution. */

@@ -6,13 +6,14 @@ import {
   type RetentionOptions,
 } from '../management/retention-policy.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { invalidOption } from '../model/option-fields.ts';
+import { invalidOption, readFields } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { MiddlewareChain } from '../model/middleware.ts';
 import { RunMetrics } from '../model/metrics/run-metrics.ts';
 import type { Telemetry } from '../model/telemetry.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
+import { defaultStateLimits, type StateLimits } from '../model/values/state.ts';
 import { defaultKeepSeriesMs } from '../providers/rules/series.ts';
 import { defaultHeartbeatMs } from '../providers/rules/workers.ts';
 import type { RuntimeHooks } from './hooks.ts';
@@ -65,6 +66,8 @@ export interface WorkerOptions {
    * dropped. Default: 8 MiB; at least 64 KiB.
    */
   readonly streamLimitBytes?: number;
+  /** Maximum state of an instance. Default: 256 keys, 64 KiB per value. See `ctx.state`. */
+  readonly stateLimits?: Partial<StateLimits>;
   /** Handling of nondeterminism. Default: `'block'`, which retries until a deploy agrees with the history. */
   readonly onNondeterminism?: 'block' | 'fail';
   /**
@@ -107,6 +110,7 @@ export interface ResolvedOptions {
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
   readonly streamLimitBytes: number;
+  readonly stateLimits: StateLimits;
   readonly onNondeterminism: 'block' | 'fail';
   readonly onUnawaited: 'warn' | 'fail';
   readonly buildId: string;
@@ -174,6 +178,7 @@ export function resolveOptions(
       options.streamLimitBytes ?? 8 * 1024 * 1024,
       64 * 1024,
     ),
+    stateLimits: readStateLimits(options.stateLimits),
     onNondeterminism,
     onUnawaited,
     buildId: options.buildId ?? defaultBuildId,
@@ -186,6 +191,15 @@ export function resolveOptions(
     telemetry,
     metrics,
     middleware,
+  };
+}
+
+function readStateLimits(limits: Partial<StateLimits> = {}): StateLimits {
+  const given = readFields(limits, 'stateLimits', ['keys', 'valueBytes'] as const);
+  const { keys, valueBytes } = { ...defaultStateLimits, ...given } as StateLimits;
+  return {
+    keys: whole('stateLimits.keys', keys, 0),
+    valueBytes: whole('stateLimits.valueBytes', valueBytes, 1),
   };
 }
 

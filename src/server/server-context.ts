@@ -12,6 +12,7 @@ import type { Why } from '../client/explaining/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
 import type { LocalUpdates } from '../client/updating/local-updates.ts';
+import type { LocalStates } from '../client/local-states.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
@@ -33,6 +34,7 @@ export interface ServerContext {
   /** Queries the store, at most once per second. Rejects if the store is not available. */
   readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
+  readonly states: LocalStates;
   readonly jobs: LocalJobs;
   readonly updates: LocalUpdates;
   readonly bulk: LocalBulk;
@@ -114,7 +116,7 @@ export function createServerContext(
   metrics: ServerMetrics,
 ): ServerContext {
   const { backend, payloadLimitBytes } = LocalClient.internals(client);
-  const { provider, clock, completions, jobs, bulk, updates } = backend;
+  const { provider, clock, completions, states, jobs, bulk, updates } = backend;
   const explanations = new SharedReads<ExplainedInstance>({
     maxAgeMs: explainedMs,
     maxEntries: maxShared,
@@ -128,6 +130,7 @@ export function createServerContext(
     clock,
     checkHealth: cachedFor(healthMs, async () => void (await client.get(probeId))),
     completions,
+    states,
     jobs,
     bulk,
     updates,

@@ -128,6 +128,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listInstances: (params) => follow(store.listInstances(params)),
     countInstances: (params) => follow(store.countInstances(params)),
     listDefinitions: (params) => follow(store.listDefinitions(params)),
+    readStates: (requests) => follow(store.readStates(requests)),
     listExecutions: (params) => follow(store.listExecutions(params)),
     inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
     inspectInstances: (params) => follow(store.inspectInstances(params)),

@@ -104,10 +104,11 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(await cli.json(['show', 'hello-1'])).toMatchObject({ output: 'Ada', input: 'Ada' });
   });
 
-  it('show, why, history, tree, watch, result and export of an unknown id end with 3', async () => {
+  it('show, why, state, history, tree, watch, result and export of an unknown id end with 3', async () => {
     for (const command of [
       'show',
       'why',
+      'state',
       'history',
       'tree',
       'watch',
@@ -126,6 +127,26 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(stdout).toMatch(/^waiting-1 {2}waiting v1 {2}running for \d+m?s/);
     expect(stdout).toContain('Waiting for event `go`.');
     expect(await cli.json(['why', 'failing-1'])).toMatchObject({ status: 'failed' });
+  });
+
+  it('state lists keys and values, and prints one value as JSON', async () => {
+    const { stdout } = await cli.run(['state', 'counting-1']);
+    expect(stdout.trim().split('\n')).toEqual([
+      expect.stringMatching(/^KEY +VERSION +VALUE$/),
+      expect.stringMatching(/^note +4 +"a\\u001b\[31mb"$/),
+      expect.stringMatching(/^page +3 +\{"n":3\}$/),
+    ]);
+    expect(await cli.run(['state', 'counting-1', 'page'])).toMatchObject({
+      code: 0,
+      stdout: '{"n":3}\n',
+    });
+    expect(await cli.json(['state', 'counting-1', 'page'])).toEqual({
+      items: [{ key: 'page', value: { n: 3 }, version: 3 }],
+    });
+    const missing = await cli.run(['state', 'counting-1', 'nothing']);
+    expect(missing).toMatchObject({ code: 3, stdout: '' });
+    expect(missing.stderr).toContain('perdure state counting-1');
+    expect(await cli.run(['state', 'hello-1'])).toMatchObject({ code: 0, stdout: '' });
   });
 
   it('history lists events, filtered and newest first', async () => {

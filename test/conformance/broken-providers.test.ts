@@ -31,6 +31,7 @@ import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStarting } from './broken/starting.ts';
+import { brokenState } from './broken/state.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenRecordedStreams } from './broken/recorded-streams.ts';
 import { brokenStreams } from './broken/streams.ts';
@@ -87,6 +88,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenReruns,
   ...brokenUpdates,
   ...brokenViews,
+  ...brokenState,
 ];
 
 const files = new SqliteFiles();

@@ -36,6 +36,7 @@ it('examples/ contains exactly the expected programs', () => {
       'hello',
       'multi-tenant-encryption',
       'order',
+      'polling-with-state',
       'race',
       'retention',
       'retries',

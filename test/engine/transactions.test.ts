@@ -217,7 +217,7 @@ describeEngine('ctx.transaction', (open) => {
       (ctx) =>
         ctx.transaction(async (tx) => {
           await table.insert(tx, 'one');
-          return { big: 1n } as unknown;
+          return { big: 1n };
         }),
       { retry: { maxAttempts: 5, initialDelay: 1 } },
     );
@@ -310,6 +310,7 @@ describeEngine('ctx.transaction', (open) => {
   it('an isolated handler rejects ctx.transaction with TRANSACTION_UNSUPPORTED', async () => {
     const isolated = isolatedActivity<void, string>('isolated', {
       module: new URL('./transaction-in-thread.ts', import.meta.url),
+      exportName: 'callTransaction',
     });
     const flow = orchestration('flow', async (ctx) => await ctx.call(isolated));
     const { client } = await open({ orchestrations: [flow], activities: [isolated] });

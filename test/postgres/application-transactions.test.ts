@@ -246,9 +246,11 @@ describe('transactions of the application on PostgreSQL', () => {
     await using perdure: Perdure = await Perdure.open(database.url);
     await perdure.startWorker({ tasks: [child, parent] });
     await (await perdure.client.runTask(parent, false)).result();
-    await expect((await perdure.client.runTask(parent, true)).result()).rejects.toThrow();
+    await expect((await perdure.client.runTask(parent, true)).result()).rejects.toMatchObject({
+      code: 'INSTANCE_FAILED',
+    });
     expect(await perdure.client.get('child true')).toBeUndefined();
-    expect(await (await perdure.client.handle('child false')).result()).toBe('done');
+    expect(await perdure.client.handle('child false').result()).toBe('done');
   });
 
   it('closures wait for a connection in order, and the store works meanwhile', async () => {

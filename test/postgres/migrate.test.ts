@@ -141,6 +141,7 @@ describe('migrate()', () => {
       ['streams', 'e0a27ae0b3deb946'],
       ['starting', 'd5113fc1f548fbac'],
       ['updates', '92b0c913d3f6f1e4'],
+      ['state', '90eb8d544b7e2407'],
     ]);
   });
 });

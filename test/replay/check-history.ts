@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import type { HistoryEvent } from '../../src/model/event.ts';
+import { keepHistory } from '../../src/model/kept-history.ts';
 import type { Message } from '../../src/model/message.ts';
 
 type Scheduled = Extract<HistoryEvent, { kind: 'activityScheduled' | 'childScheduled' }>;
@@ -14,6 +15,7 @@ export function checkHistory(history: readonly HistoryEvent[], messages: readonl
   checkRequests(history, messages);
   checkWithdrawals(history);
   checkEnd(history);
+  checkState(history);
 }
 
 /** The last event is the only terminal one, and times never decrease. */
@@ -99,6 +101,22 @@ function checkEnd(history: readonly HistoryEvent[]): void {
   expect(
     shielded.filter(({ operation }) => !answered.has(operation) && !withdrawn.has(operation)),
   ).toEqual([]);
+}
+
+/** R21: the next execution starts with the state that the events describe, and no recorded deletion is without effect. */
+function checkState(history: readonly HistoryEvent[]): void {
+  const [started] = history;
+  if (started?.kind !== 'executionStarted') return;
+  const state = new Map(started.state?.map(({ key, payload }) => [key, payload]));
+  for (const event of history) {
+    if (event.kind !== 'stateSet') continue;
+    if (event.payload === null) expect(state.delete(event.key)).toBe(true);
+    else state.set(event.key, event.payload);
+  }
+  const values = [...state].map(([key, payload]) => ({ key, payload }));
+  const last = history.at(-1);
+  if (last?.kind === 'executionContinuedAsNew') expect(last.state ?? []).toEqual(values);
+  expect(keepHistory(history, history.length - 1).state).toEqual(values);
 }
 
 function isScheduled(event: HistoryEvent): event is Scheduled {

@@ -39,6 +39,7 @@ export type Step =
   | Leaf
   | Bracket
   | { readonly kind: 'status' | 'emit' | 'detached' | 'random' | 'microtasks' }
+  | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
   | { readonly kind: 'patch'; readonly id: string; readonly step: Step }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
@@ -132,6 +133,8 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return ctx.setCustomStatus(seen.length);
     case 'emit':
       return ctx.emit(seen.length);
+    case 'state':
+      return runState(ctx, step, seen);
     case 'detached':
       return ctx.startDetached('other', seen.length, { id: ctx.uuid() });
     case 'random':
@@ -180,6 +183,18 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return joins[step.combinator](branches);
     }
   }
+}
+
+function runState(
+  ctx: Context,
+  { action, key }: Extract<Step, { kind: 'state' }>,
+  seen: unknown[],
+): unknown {
+  if (action === 'set') {
+    const before = ctx.state.get<readonly unknown[]>(key) ?? [];
+    ctx.state.set(key, [...before.slice(-2), seen.length]);
+  } else if (action === 'delete') seen.push(ctx.state.delete(key));
+  return seen.push(ctx.state.keys(), ctx.state.get(key));
 }
 
 type Joins = Readonly<Record<Combinator, (branches: Promise<unknown>[]) => Promise<unknown>>>;

@@ -161,7 +161,7 @@ async function runProgram(
     ({ carriedUpdates } = run);
     const last = run.history.at(-1);
     if (last?.kind !== 'executionContinuedAsNew') break;
-    const { payload, carried, cancel } = last;
+    const { payload, carried, cancel, state } = last;
     start = {
       kind: 'start',
       name: 'random',
@@ -169,6 +169,7 @@ async function runProgram(
       payload,
       ...(carried !== undefined && { carried }),
       ...(cancel !== undefined && { cancel }),
+      ...(state !== undefined && { state }),
     };
   }
   return runs;
@@ -212,6 +213,7 @@ describe('random programs', () => {
       'updateAccepted',
       'updateCompleted',
       'updateFailed',
+      'stateSet',
     ];
     expect(mustOccur.filter((kind) => (kinds.get(kind) ?? 0) < numRuns / 20)).toEqual([]);
   }, 120_000);

@@ -52,6 +52,14 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
       weight: 1,
     },
     {
+      arbitrary: fc.record({
+        kind: fc.constant('state'),
+        action: fc.constantFrom('set', 'set', 'get', 'delete'),
+        key: names,
+      }),
+      weight: 1,
+    },
+    {
       arbitrary: fc.record({ kind: fc.constant('patch'), id: names, step: tie('step') }),
       weight: 1,
     },

@@ -61,6 +61,7 @@ describe('roles and routes', () => {
       'waitForInstances',
       'explainInstances',
       'watchInstances',
+      'waitForStates',
     ]);
     const administering = all.filter(([, { role }]) => role === 'admin').map(([name]) => name);
     expect(administering.filter((name) => /^(delete|prune|runRetention)/.test(name))).toHaveLength(
@@ -119,6 +120,8 @@ const treatments: Readonly<Record<RouteName, Treatment>> = {
   measureInstance: 'instance',
   waitForInstance: 'instance',
   waitForInstances: 'filtered',
+  waitForStates: 'filtered',
+  readState: 'instance',
   raiseEvent: 'instance',
   updateInstance: 'instance',
   waitForUpdates: 'filtered',
@@ -240,6 +243,7 @@ function ofOthers(name: RouteName): Parts {
     readChunks: { reads: jobs, timeoutMs: 0 },
     streamJob: { incarnation },
     waitForInstances: { ids: ['theirs'], timeoutMs: 0 },
+    waitForStates: { waits: [{ id: 'theirs' }], timeoutMs: 0 },
     retryInstance: { from: 'start' },
     forkInstance: { from: 'start' },
     pauseDefinition: { name: 'payroll' },

@@ -1,3 +1,4 @@
+import { orchestration } from 'perdure';
 import { expect, it } from 'vitest';
 import { routes } from '../../src/server/routes/table.ts';
 import { codeOf, describeServer } from './helpers/server-fixture.ts';
@@ -118,6 +119,66 @@ describeServer('routes', (open) => {
     expect(rejected.status).toBe(200);
     const { instance } = await ask('waitForInstance', { params: { id: 'a' }, query: {} });
     expect(instance).toMatchObject({ output: [1, 'AWAKEABLE_REJECTED'] });
+  });
+  it('state routes return values by key, and wait for versions', async () => {
+    const notes = orchestration('notes', async (ctx) => {
+      ctx.state.set('__proto__', [1]);
+      ctx.state.set('big', 'x'.repeat(5_000_000));
+      ctx.state.set('huge', 'y'.repeat(5_000_000));
+      ctx.setCustomStatus('ready');
+      await ctx.waitFor('go');
+      ctx.state.set('big', null);
+      ctx.setCustomStatus(undefined);
+      await ctx.waitFor('end');
+    });
+    const stateLimits = { valueBytes: 6_000_000 };
+    const { ask, send } = await open({ worker: { orchestrations: [notes], stateLimits } });
+    await ask('startInstance', { body: { name: 'notes', id: 'n' } });
+    const params = { id: 'n' };
+    const waits = [
+      { id: 'n', key: 'big' },
+      { id: 'n', key: 'never' },
+      { id: 'unknown' },
+      { id: 'n' },
+    ];
+    await ask('waitForStates', { body: { waits: [{ id: 'n' }] } });
+    const { results } = await ask('waitForStates', { body: { waits } });
+    expect(results.toSorted((a, b) => a.place - b.place)).toEqual([
+      { place: 0, value: expect.stringMatching(/^x+$/), version: 2 },
+      { place: 2, error: expect.objectContaining({ code: 'INSTANCE_NOT_FOUND' }) },
+      { place: 3, value: 'ready', version: 1 },
+    ]);
+    const one = await ask('readState', { params, query: { key: '__proto__' } });
+    expect(one).toEqual({ items: [{ key: '__proto__', value: [1], version: 1 }] });
+    // A page ends at 8 MiB.
+    const first = await ask('readState', { params, query: {} });
+    expect(first.items.map(({ key }) => key)).toEqual(['__proto__', 'big']);
+    expect(first.nextKey).toBe('big');
+    const rest = await ask('readState', { params, query: { after: 'big' } });
+    expect(rest.items.map(({ key }) => key)).toEqual(['huge']);
+    expect(rest).not.toHaveProperty('nextKey');
+    // A key that was deleted between two pages.
+    const gap = await ask('readState', { params, query: { after: 'c' } });
+    expect(gap.items.map(({ key }) => key)).toEqual(['huge']);
+    const next = ask('waitForStates', {
+      body: {
+        waits: [
+          { id: 'n', key: 'big', after: 3 },
+          { id: 'n', after: 1 },
+        ],
+      },
+    });
+    await ask('raiseEvent', { params, body: { name: 'go' } });
+    expect((await next).results).toEqual([
+      { place: 0, value: null, version: 4 },
+      { place: 1, version: 2 },
+    ]);
+    const body = { waits: [{ id: 'n', after: 2 }], timeoutMs: 0 };
+    expect(await ask('waitForStates', { body })).toEqual({ results: [] });
+    expect((await send('readState', { params: { id: 'unknown' } })).status).toBe(404);
+    expect((await send('readState', { params, query: { key: 'a\nb' } })).status).toBe(400);
+    const negative = { waits: [{ id: 'n', after: -1 }] };
+    expect((await send('waitForStates', { body: negative })).status).toBe(400);
   });
 
   it('cancelInstance and terminateInstance record the actor', async () => {

@@ -119,6 +119,14 @@ CREATE INDEX instance_locks_cleanup ON instance_locks (max(cleanup_at, coalesce(
 CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1), next_at)
   WHERE next_at IS NOT NULL;
 
+CREATE TABLE instance_state (
+  instance_key INTEGER NOT NULL,
+  key TEXT NOT NULL, -- the empty key counts the changes of the instance
+  version INTEGER NOT NULL,
+  value TEXT,
+  PRIMARY KEY (instance_key, key)
+) STRICT;
+
 CREATE TABLE instance_tags (
   name TEXT NOT NULL,
   value TEXT NOT NULL,

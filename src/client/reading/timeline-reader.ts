@@ -124,6 +124,7 @@ const kinds: Readonly<Partial<Record<HistoryEvent['kind'], TimelineItem['kind']>
   awakeableResolved: 'awakeable',
   awakeableRejected: 'awakeable',
   customStatusSet: 'status',
+  stateSet: 'state',
 };
 
 /** Folds events into operations. */
@@ -188,6 +189,8 @@ function partOf(event: HistoryEvent): Partial<TimelineItem> {
       return { startedAt: at };
     case 'timerCreated':
       return { startedAt: at, fireAt: event.fireAt };
+    case 'stateSet':
+      return { name: event.key, startedAt: at, endedAt: at, outcome: 'completed' };
     case 'customStatusSet':
       return { startedAt: at, endedAt: at, outcome: 'completed' };
     case 'operationWithdrawn': {

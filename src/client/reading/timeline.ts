@@ -16,7 +16,15 @@ export interface TimelineOptions {
 export interface TimelineItem {
   readonly operation: number;
   readonly kind:
-    'activity' | 'step' | 'timer' | 'event' | 'child' | 'detached' | 'awakeable' | 'status';
+    | 'activity'
+    | 'step'
+    | 'timer'
+    | 'event'
+    | 'child'
+    | 'detached'
+    | 'awakeable'
+    | 'status'
+    | 'state';
   readonly name?: string;
   readonly childId?: string;
   /** When the code issued it. Absent if that event is before the page. */

@@ -1,6 +1,7 @@
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { formatMs } from '../explaining/why-text.ts';
 import type { EnqueueResult } from '../../providers/contract/instances.ts';
+import type { StateRequest } from '../../providers/contract/state.ts';
 
 /** The id is taken by a run of `takenBy`, or by one with another input. */
 export function alreadyExists(
@@ -66,4 +67,30 @@ export function eventRejected(
 /** The client was closed before or during the call. */
 export function clientClosed(): PerdureError {
   return new PerdureError('CLOSED', 'The client is closed. Open the store or connect again.');
+}
+
+/** Describes what a wait is for. */
+function subjectOf({ what, key }: StateRequest): string {
+  return what === 'status' ? 'the custom status' : `state ${JSON.stringify(key)}`;
+}
+
+/** The instance has ended without the version that a wait needs. */
+export function overWithoutVersion(request: StateRequest, status: string): PerdureError {
+  return new PerdureError(
+    'INSTANCE_OVER',
+    `Instance ${JSON.stringify(request.instanceId)} has ended (${status}) and has no version of ${subjectOf(request)} after ${request.after}. Read how it ended with get().`,
+  );
+}
+
+/** A wait for a version that has timed out. */
+export function noVersionInTime(
+  request: StateRequest,
+  timeoutMs: number,
+  cause?: Error,
+): PerdureError {
+  return new PerdureError(
+    'TIMEOUT',
+    `Instance ${JSON.stringify(request.instanceId)} has no version of ${subjectOf(request)} after ${request.after} within ${formatMs(timeoutMs)}. It continues: wait again, or read its state with why().`,
+    cause && { cause },
+  );
 }

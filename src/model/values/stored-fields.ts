@@ -106,6 +106,12 @@ export const timingFields: FieldChecks = [
   ['delayMs', isTimeOrAbsent],
   ['runAt', isTimeOrAbsent],
 ];
+const isStateValue: Check = (value) =>
+  isObject(value) && isText(value['key']) && isText(value['payload']);
+export const stateField = [
+  'state',
+  optional((value) => Array.isArray(value) && value.every(isStateValue)),
+] as const;
 export const tagsField = ['tags', optional(isTags)] as const;
 export const tagChangesField = ['tags', isTagChanges] as const;
 const isInherited: Check = (value) =>

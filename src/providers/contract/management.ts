@@ -286,6 +286,7 @@ export interface ManagementStore {
    *   former-life/a-renewal-is-lost, former-life/work-cannot-be-handed-back, former-life/has-no-point-of-no-return,
    *   former-life/a-claim-cannot-be-handed-back, former-life/a-child-sends-no-message,
    *   former-life/a-canceling-instance-stays-gone, former-life/a-race-ends-one-way)
+   * - delete the state (state/is-deleted-with-its-instance)
    * - make the id available immediately (delete/leaves-the-id-free, delete/a-start-at-the-same-time-is-whole)
    * - send `finished` for the ids and `cancelRequested` for claimed items; a renewal of such an item then returns
    *   `deleted` (delete/notifies-waiting-clients, delete/notifies-running-handlers,

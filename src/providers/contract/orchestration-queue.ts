@@ -242,6 +242,8 @@ export interface OrchestrationQueue {
    * - set status, output, custom status, version, `lastTurn`, and the end time for the status
    *   (ack/makes-an-instance-running, ack/completes-an-instance, ack/fails-an-instance,
    *   ack/sets-keeps-and-clears-the-custom-status)
+   * - apply the changes of the state, and keep the state over a continue-as-new (state/is-written-by-the-ack,
+   *   state/survives-continue-as-new)
    * - count how often the custom status was set, by the `customStatusSet` events of the turn
    *   (ack/counts-the-versions-of-the-custom-status)
    * - on continue-as-new archive the finished execution, begin the next with its start message and an empty history,

@@ -41,6 +41,7 @@ import type { RerunStore } from './reruns.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { SeriesStore } from './series.ts';
 import type { SessionStore } from './sessions.ts';
+import type { StateStore } from './state.ts';
 import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
@@ -83,7 +84,7 @@ export type Hint =
     }
   /** Chunks of these runs were added or read, in this process or a notifying one. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
-  /** The custom status of these instances was set, or updates of them got replies, in this or another process. */
+  /** The custom status or the state of these instances was set, or updates of them got replies, in any process. */
   | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
   /** Claimed instances got messages, in this process or a notifying one. */
   | { readonly kind: 'messages'; readonly instanceKeys: readonly number[] }
@@ -120,6 +121,7 @@ export interface Provider
     UpdateStore,
     UnclaimedWorkStore,
     RerunStore,
+    StateStore,
     InspectionStore,
     ViewStore,
     SeriesStore,
@@ -146,10 +148,11 @@ export interface Provider
    *   hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)
    * - include in `cancels`, if at all, the committed requests as a renewal returns them, and none for deleted items
    *   (hint/brings-the-requests-of-canceled-items)
-   * - report a set custom status, after the commit (hint/tells-of-custom-status)
+   * - report a set custom status and a changed state, after the commit (hint/tells-of-custom-status,
+   *   state/emits-a-hint)
    * - report messages to claimed instances, after the commit (hint/tells-of-messages-to-claimed-instances)
-   * - also report ends and custom status of other processes, or that some were missed
-   *   (shared/an-end-elsewhere-is-told, shared/custom-status-elsewhere-is-told)
+   * - also report ends, custom status and state of other processes, or that some were missed
+   *   (shared/an-end-elsewhere-is-told, shared/custom-status-elsewhere-is-told, shared/state-elsewhere-is-told)
    * - send `committed` after every commit of this process that changes an instance (hint/tells-of-commits)
    * - notify every listener until it unsubscribes (hint/reaches-every-listener-until-it-stops)
    */

@@ -3,6 +3,7 @@ import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { StateValue } from '../../model/values/state.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { AuditEntry } from './management.ts';
 import type { Turn } from './turn.ts';
@@ -27,6 +28,8 @@ export interface RerunStart {
    * outcome is `running`. Absent: none, without events.
    */
   readonly turn?: Turn;
+  /** The state after the kept events, or at the start of the source. All other keys are deleted. Absent: none. */
+  readonly state?: readonly StateValue[];
   /** The kept events contain this cancel request: the instance is `canceling`. */
   readonly cancel?: CancelDetails & { readonly cleanupMs: number };
 }
@@ -113,6 +116,7 @@ export interface RerunStore {
    * - run a task run again with no failures and without expiry, holding its dedupe key
    *   (retry-run/runs-a-task-again, retry-run/a-taken-key-rejects)
    * - keep the tags of the row, and merge those of the turn (retry-run/keeps-the-tags)
+   * - replace the state by that of the start, with new versions for changed values (retry-run/replaces-the-state)
    * - record the audit entry (retry-run/is-audited)
    * - with `bulkKey`, record it as the smallest key so far; return `repeated`, changing nothing, for that key and all
    *   greater ones, whatever the instance did meanwhile (retry-run/a-bulk-operation-retries-once)
@@ -127,6 +131,7 @@ export interface RerunStore {
    *   fork/leaves-its-original-unchanged)
    * - insert the row with its origin, and write messages, work, timers and children (fork/schedules-what-is-open)
    * - store the tags with the row (fork/stores-its-tags)
+   * - store the state of the start (fork/stores-its-state)
    * - return `exists` for a repeat and `conflict` for another instance, changing nothing
    *   (fork/a-repeat-exists, fork/a-taken-id-conflicts)
    * - change nothing if the source is missing, a child, or shorter than the kept events (fork/rejects-a-missing-source)

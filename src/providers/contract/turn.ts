@@ -94,6 +94,12 @@ export interface ChildCancel {
   readonly reason: string;
 }
 
+/** A change of one key of an instance's state. `payload: null` deletes the key. */
+export interface StateChange {
+  readonly key: string;
+  readonly payload: Payload | null;
+}
+
 /** The state of the instance after the turn. */
 export type TurnOutcome =
   | { readonly status: 'running' }
@@ -140,6 +146,8 @@ export interface Turn {
   readonly tags?: RecordedTagChanges;
   /** Chunks for the stream of the instance, or of its job. Absent: none. */
   readonly emitted?: EmittedChunks;
+  /** Changes of the state, one per key, in order. Absent: unchanged. */
+  readonly state?: readonly StateChange[];
   /** External events that the code has received and not yet consumed. Absent: unchanged. */
   readonly bufferedEvents?: number;
   /** Replies to updates, in order. Absent: none. */

@@ -335,6 +335,8 @@ export function encodingProvider(
     },
     readTree: (params) => inner.readTree(params),
     readVersions: (instanceIds) => inner.readVersions(instanceIds),
+    readStates: async (requests) =>
+      decode(await inner.readStates(requests), list(optional(shapes.stateView))),
   };
 }
 

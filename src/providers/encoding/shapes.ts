@@ -1,6 +1,7 @@
 import type { EncodeContext } from '../../model/encoding/codec.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
+import type { StateValue } from '../../model/values/state.ts';
 import type {
   ScheduledOrchestration,
   ScheduledTask,
@@ -48,6 +49,7 @@ import type {
   StreamChunk,
   StreamPage,
 } from '../contract/streams.ts';
+import type { StateRecord, StateView } from '../contract/state.ts';
 import type { NewTask } from '../contract/tasks.ts';
 import type { TransactionAck } from '../contract/transactional.ts';
 import type {
@@ -55,6 +57,7 @@ import type {
   NewChild,
   NewWorkItem,
   OutgoingMessage,
+  StateChange,
   Turn,
   TurnOutcome,
 } from '../contract/turn.ts';
@@ -268,6 +271,7 @@ const turn = fields<Turn>({
   timerWithdrawals: keep,
   customStatus: payload,
   tags: keep,
+  state: list(fields<StateChange>({ key: keep, payload })),
   emitted: fields<EmittedChunks>({ chunks: list(text), source: keep, maxBytes: keep }),
   bufferedEvents: keep,
   updateReplies: list(updateReply),
@@ -611,6 +615,13 @@ export const appendChunks = fields<AppendChunks>(
   ofInstance,
 );
 
+export const stateView = fields<StateView>({
+  incarnation: keep,
+  status: keep,
+  entries: list(fields<StateRecord>({ key: keep, payload: text, version: keep })),
+  customStatus: fields<NonNullable<StateView['customStatus']>>({ payload, version: keep }),
+});
+
 export const chunkPage = fields<ChunkPage>({
   chunks: list(fields<StreamChunk>({ seq: keep, payload: text })),
   over: keep,
@@ -721,6 +732,7 @@ const rerunStart = fields<RerunStart>({
   kept: fields<NonNullable<RerunStart['kept']>>({ first: storedEvent, length: keep }),
   messages: list(message),
   turn,
+  state: list(fields<StateValue>({ key: keep, payload: text })),
   cancel: keep,
 });
 

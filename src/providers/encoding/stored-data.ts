@@ -1,5 +1,6 @@
 import type { BufferedEvent, HistoryEvent, StoredEvent } from '../../model/event.ts';
 import type { Message, StoredMessage } from '../../model/message.ts';
+import type { StateValue } from '../../model/values/state.ts';
 import {
   failure,
   fields,
@@ -7,6 +8,7 @@ import {
   keep,
   list,
   payload,
+  text,
   type Fields,
   type Treatment,
 } from './treatment.ts';
@@ -21,6 +23,7 @@ type DataFields<Union extends { readonly kind: string }, Columns extends string>
 };
 
 const carried = list(fields<BufferedEvent>({ name: keep, payload }));
+const state = list(fields<StateValue>({ key: keep, payload: text }));
 const ran = { worker: keep, startedAt: keep };
 const operation = keep;
 const settings = {
@@ -41,6 +44,7 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
     carried,
     cancel: keep,
     tags: keep,
+    state,
     takenChildIds: keep,
     inherited: keep,
     headers: keep,
@@ -60,6 +64,7 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
   },
   detachedStarted: { operation, name, version: keep, childId: keep, ...settings },
   customStatusSet: { operation },
+  stateSet: { operation, key: keep },
   chunkEmitted: { operation },
   awakeableCreated: { operation },
   awakeableResolved: { operation },
@@ -96,7 +101,7 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
   executionFailed: { failure },
   executionCanceled: { reason: keep, cleanupSkipped: keep },
   executionTerminated: { reason: keep, actor: keep },
-  executionContinuedAsNew: { version: keep, carried, cancel: keep, tags: keep },
+  executionContinuedAsNew: { version: keep, carried, cancel: keep, tags: keep, state },
 };
 
 const messageFields: DataFields<Message, 'executionId' | 'operation'> = {
@@ -107,6 +112,7 @@ const messageFields: DataFields<Message, 'executionId' | 'operation'> = {
     carried,
     cancel: keep,
     tags: keep,
+    state,
     takenChildIds: keep,
     headers: keep,
     priority: keep,

@@ -25,6 +25,7 @@ import { createManagementStore } from './deletion/management.ts';
 import { createUpdateStore } from './instances/updates.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createRerunStore } from './reruns/reruns.ts';
+import { createStateStore } from './reading/states.ts';
 import { createViewStore } from './reading/views.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
@@ -80,6 +81,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createUpdateStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
+    ...createStateStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),

@@ -27,6 +27,7 @@ import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
+import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows } from './tables/instance-rows.ts';
@@ -93,6 +94,7 @@ export class Store implements QueueAccess {
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
   readonly replacedRows: ReplacedRows;
+  readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -168,6 +170,7 @@ export class Store implements QueueAccess {
     this.deadlines = new InstanceDeadlines(schema);
     this.eventKeys = new EventKeys(schema);
     this.replacedRows = new ReplacedRows(schema);
+    this.instanceState = new InstanceState(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.instanceList = new InstanceList(schema, this.unclaimedWork);
     this.instanceRecords = new InstanceRecords(schema, this.definitions, this.instanceList);

@@ -23,6 +23,7 @@ import { createTransactionStore } from './queues/transactions.ts';
 import { createTaskStore } from './tasks/task-runs.ts';
 import { createUpdateStore } from './instances/updates.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createStateStore } from './reading/states.ts';
 import { createViewStore } from './reading/views.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createWorkerStore } from './queues/workers.ts';
@@ -88,6 +89,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createUpdateStore(store),
     ...createUnclaimedWorkStore(store),
     ...createRerunStore(store),
+    ...createStateStore(store),
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),

@@ -23,6 +23,7 @@ import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
+import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
 import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
@@ -81,6 +82,7 @@ export class Store implements StoreAccess {
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
   readonly replacedRows: ReplacedRows;
+  readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
@@ -155,6 +157,7 @@ export class Store implements StoreAccess {
     this.deadlines = new InstanceDeadlines(db);
     this.eventKeys = new EventKeys(db);
     this.replacedRows = new ReplacedRows(db);
+    this.instanceState = new InstanceState(db);
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);

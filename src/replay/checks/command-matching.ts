@@ -8,7 +8,7 @@ interface Cancelable {
 }
 
 /**
- * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, cancellation
+ * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, state, cancellation
  * type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
  * the time of a timer, retry options, the version and tags of a child, the custom status, chunks, tags, the token of an
  * awakeable, the reply of an update, the reason of a withdrawal.
@@ -28,6 +28,13 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
     case 'tagsSet':
     case 'awakeableCreated':
       return issued.kind === recorded.kind && issued.operation === recorded.operation;
+    case 'stateSet':
+      return (
+        issued.kind === recorded.kind &&
+        issued.operation === recorded.operation &&
+        issued.key === recorded.key &&
+        isSamePayload(recorded.payload, issued.payload)
+      );
     case 'patchMarked':
       return issued.kind === recorded.kind && issued.id === recorded.id;
     case 'updateCompleted':
@@ -121,6 +128,10 @@ export function describeEvent(event: HistoryEvent): string {
       return 'a custom status';
     case 'chunkEmitted':
       return 'a chunk of the stream';
+    case 'stateSet':
+      return event.payload === null
+        ? `the deletion of state ${JSON.stringify(event.key)}`
+        : `state ${JSON.stringify(event.key)} set to ${clip(event.payload)}`;
     case 'tagsSet':
       return 'a change of tags';
     case 'patchMarked':
@@ -192,6 +203,8 @@ export function labelEvent(event: HistoryEvent): string {
       return 'custom status';
     case 'chunkEmitted':
       return 'chunk';
+    case 'stateSet':
+      return `state ${JSON.stringify(event.key)}`;
     case 'tagsSet':
       return 'change of tags';
     case 'patchMarked':

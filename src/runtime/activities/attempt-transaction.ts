@@ -1,4 +1,4 @@
-import { CanceledError, PerdureError, ProviderError } from '../../model/failures/errors.ts';
+import { type CanceledError, PerdureError, ProviderError } from '../../model/failures/errors.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import { toMs } from '../../model/values/duration.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';

@@ -9,8 +9,8 @@ import type {
   ActivityClient,
   ActivityContext,
   TransactionOptions,
+  TransactionWork,
 } from '../../orchestration/activity-context.ts';
-import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -23,10 +23,7 @@ export interface RunOperations {
   pointOfNoReturn(): Promise<void>;
   emit(payload: Payload): Promise<boolean>;
   /** Completes the attempt together with the writes of the closure. */
-  transaction<Value>(
-    work: (tx: StoreTransaction) => Value | Promise<Value>,
-    options?: TransactionOptions,
-  ): Promise<Value>;
+  transaction<Value>(work: TransactionWork<Value>, options?: TransactionOptions): Promise<Value>;
   /** Cancels the run of the item. Tasks only. */
   cancelRun(reason: string | undefined): Promise<void>;
 }
@@ -145,12 +142,8 @@ export class RunningActivityContext implements ActivityContext {
     this.#heartbeat = { heartbeat: this.#encode('heartbeat', details) };
   }
 
-  transaction<Value, Tx extends StoreTransaction = StoreTransaction>(
-    work: (tx: Tx) => Value | Promise<Value>,
-    options?: TransactionOptions,
-  ): Promise<Value> {
-    // The author names the transaction of the store that the worker uses.
-    return this.#run.transaction(work as (tx: StoreTransaction) => Value | Promise<Value>, options);
+  transaction<Value>(work: TransactionWork<Value>, options?: TransactionOptions): Promise<Value> {
+    return this.#run.transaction(work, options);
   }
 
   emit(chunk: unknown): Promise<boolean> {

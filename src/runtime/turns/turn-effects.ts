@@ -17,6 +17,7 @@ import {
 import { traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import { encodeChunkSource } from '../../model/values/chunk-source.ts';
 import type { CarriedSettings } from '../../model/start-settings.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { RecordedTagChanges } from '../../model/values/tags.ts';
 import { toAwakeable, toChild, toWorkItem } from '../../providers/contract/scheduled-work.ts';
@@ -28,6 +29,7 @@ import type {
   NewTimer,
   NewWorkItem,
   OutgoingMessage,
+  StateChange,
   Turn,
   TurnOutcome,
 } from '../../providers/contract/turn.ts';
@@ -83,6 +85,7 @@ interface Effects {
   /** Absent until the first one: most turns have none. */
   awakeables: NewAwakeable[] | undefined;
   replies: UpdateReply[] | undefined;
+  state: Map<string, Payload | null> | undefined;
   terminal: TerminalEvent | undefined;
 }
 
@@ -120,6 +123,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
     const source = encodeChunkSource({ executionId: subject.executionId });
     turn.emitted = { chunks: effects.chunks, source, maxBytes };
   }
+  if (effects.state !== undefined) turn.state = toStateChanges(effects.state);
   if (params.bufferedEvents !== undefined) turn.bufferedEvents = params.bufferedEvents;
   if (params.carriedUpdates !== undefined) {
     const { instanceId } = params.subject;
@@ -158,6 +162,7 @@ function collect(params: TurnEffectsParams): Effects {
     chunks: undefined,
     awakeables: undefined,
     replies: undefined,
+    state: undefined,
     terminal: undefined,
   };
   for (const event of params.events) {
@@ -217,6 +222,12 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       (effects.replies ??= []).push({ key, outcome: 'failed', payload: null, failure });
       break;
     }
+    case 'stateSet':
+      effects.state ??= new Map();
+      // In the order of the last changes.
+      effects.state.delete(event.key);
+      effects.state.set(event.key, event.payload);
+      break;
     case 'tagsSet':
       effects.tags = { ...effects.tags, ...event.tags };
       break;
@@ -243,6 +254,10 @@ function toRejected({
   readonly failure: Failure;
 }): UpdateReply {
   return { key, outcome: 'rejected', payload: null, failure: JSON.stringify(failure) };
+}
+
+function toStateChanges(state: ReadonlyMap<string, Payload | null>): readonly StateChange[] {
+  return [...state].map(([key, payload]) => ({ key, payload }));
 }
 
 function traceOf({ trace, executionId }: TurnSubject): TraceContext | undefined {
@@ -327,7 +342,7 @@ function toOutcome(
     case 'executionTerminated':
       throw new Error('A turn cannot terminate an instance; only the store can.');
     case 'executionContinuedAsNew': {
-      const { version, payload, carried, cancel, tags } = terminal;
+      const { version, payload, carried, cancel, tags, state } = terminal;
       const start: Message = {
         kind: 'start',
         name: subject.name,
@@ -338,6 +353,7 @@ function toOutcome(
         ...(cancel !== undefined && { cancel }),
         ...(tags !== undefined && { tags }),
         ...settings,
+        ...(state !== undefined && { state }),
       };
       return { status: 'continuedAsNew', version, start: encodeMessage(start) };
     }

@@ -188,6 +188,7 @@ export class ProgramFactory {
         middleware: this.#options.middleware,
       }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
+      stateLimits: this.#options.stateLimits,
       deterministicGlobals: this.#options.deterministicGlobals,
       failUnawaited: this.#options.onUnawaited === 'fail',
       ...(purpose === 'replay' && { advice: notDeterministic }),

@@ -296,6 +296,18 @@ export const restrictedHandlers: Handlers<Routes> = {
     const page = await handlers.readTree(call, context);
     return { ...page, items: page.items.filter(({ name }) => allows(call.caller, name)) };
   },
+  readState: forInstance('readState'),
+  async waitForStates(call, context) {
+    const ids = call.body.waits.map(({ id }) => id);
+    const missing = await missingPlaces(ids, call.caller, context);
+    if (missing.length > 0) return { results: missing };
+    const { results } = await handlers.waitForStates(call, context);
+    // The id may have been reused by another definition since.
+    const hidden = new Map(
+      (await missingPlaces(ids, call.caller, context)).map((one) => [one.place, one]),
+    );
+    return { results: results.map((one) => hidden.get(one.place) ?? one) };
+  },
   async watchInstances(call, context) {
     return instancesOfAllowed(call, await handlers.watchInstances(call, context));
   },
@@ -387,6 +399,14 @@ async function hiddenIds(
     const name = names[index];
     return name === undefined || !allows(caller, name);
   });
+}
+
+/** Returns the error of each position whose instance the caller must not use. */
+async function missingPlaces(ids: readonly string[], caller: Caller, context: ServerContext) {
+  const hidden = new Set(await hiddenIds(ids, caller, context));
+  return ids.flatMap((id, place) =>
+    hidden.has(id) ? [{ place, error: toWireError(notFound(id), false) }] : [],
+  );
 }
 
 function toMissing(id: string) {

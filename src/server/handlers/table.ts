@@ -13,6 +13,7 @@ import { taskHandlers } from './tasks.ts';
 import { seriesHandlers } from './series.ts';
 import { workerHandlers } from './workers.ts';
 import { updateHandlers } from './updates.ts';
+import { stateHandlers } from './state.ts';
 import { viewHandlers } from './views.ts';
 
 /** The handler of every route. A missing one does not compile. */
@@ -32,4 +33,5 @@ export const handlers: Handlers<Routes> = {
   ...seriesHandlers,
   ...metricHandlers,
   ...viewHandlers,
+  ...stateHandlers,
 };

@@ -12,6 +12,7 @@ import { taskRoutes } from './tasks.ts';
 import { seriesRoutes } from './series.ts';
 import { workerRoutes } from './workers.ts';
 import { updateRoutes } from './updates.ts';
+import { stateRoutes } from './state.ts';
 import { viewRoutes } from './views.ts';
 
 /** All routes of the server. */
@@ -31,6 +32,7 @@ export const routes = {
   ...seriesRoutes,
   ...metricRoutes,
   ...viewRoutes,
+  ...stateRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
 export type Routes = typeof routes;

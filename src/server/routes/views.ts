@@ -30,6 +30,7 @@ const timeline: z.ZodType<Timeline> = z
           'detached',
           'awakeable',
           'status',
+          'state',
         ]),
         name: z.string().exactOptional(),
         childId: z.string().exactOptional(),

@@ -32,6 +32,7 @@ import { hints } from './cases/queues/hints.ts';
 import { holdBackCases } from './cases/instances/hold-back.ts';
 import { hostileStrings } from './cases/instances/hostile-strings.ts';
 import { lists } from './cases/instances/lists.ts';
+import { stateCases } from './cases/instances/state.ts';
 import { tags } from './cases/instances/tags.ts';
 import { inspection } from './cases/instances/inspection.ts';
 import { jobEnds } from './cases/jobs/job-ends.ts';
@@ -101,6 +102,7 @@ export const capabilities: readonly Capability[] = [
   children,
   continueAsNewCases,
   reruns,
+  stateCases,
   terminal,
   workAcks,
   transactions,

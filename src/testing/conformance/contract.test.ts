@@ -23,6 +23,7 @@ const files = [
 const smallFiles = [
   'transactional.ts',
   'unclaimed-work.ts',
+  'state.ts',
   'inspection.ts',
   'views.ts',
   'series.ts',

@@ -39,10 +39,13 @@ export const waiting = orchestration('waiting', async (ctx) => {
 export const parent = orchestration('parent', async (ctx) =>
   ctx.child(waiting, undefined, { id: `${ctx.instanceId}-child` }),
 );
-/** Continues as new twice. */
-export const counting = orchestration('counting', async (ctx, count: number) =>
-  count < 3 ? ctx.continueAsNew(count + 1) : count,
-);
+/** Continues as new twice, and counts in its state. */
+export const counting = orchestration('counting', async (ctx, count: number) => {
+  ctx.state.set('page', { n: count });
+  if (count < 3) return ctx.continueAsNew(count + 1);
+  ctx.state.set('note', 'a\u001B[31mb');
+  return count;
+});
 /** Completes with its input. */
 export const sync = task('sync', async (_, input: unknown) => input);
 /** Emits the items of its input. */

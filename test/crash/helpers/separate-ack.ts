@@ -82,9 +82,9 @@ function beginSqlite(path: string): () => Promise<OwnTransaction> {
     const db = new Database(path, { timeout: 10_000 });
     db.exec('BEGIN IMMEDIATE');
     return {
-      async query<Row extends object>(text: string, values: readonly unknown[] = []) {
+      async query(text: string, values: readonly unknown[] = []) {
         const bound = Object.fromEntries(values.map((value, index) => [String(index + 1), value]));
-        const { changes } = db.prepare<[object], Row>(text).run(bound);
+        const { changes } = db.prepare<[object]>(text).run(bound);
         return { rows: [], rowCount: changes };
       },
       async end(command) {

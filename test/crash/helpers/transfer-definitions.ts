@@ -43,7 +43,7 @@ export function createTransfers(onMoved: () => void = () => undefined) {
   const transfers = orchestration('transfers', async (ctx, input: Transfer) => {
     const first = await ctx.call(transfer, { ...input, id: `${input.id}-1` });
     const back = { ...input, id: `${input.id}-2`, from: input.to, to: input.from };
-    return [first, await ctx.transaction('back', (tx) => move(tx, back, onMoved), { retry })];
+    return [first, await ctx.call(transfer, back)];
   });
   return { transfer, transferTask, transfers };
 }

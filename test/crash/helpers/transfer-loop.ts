@@ -117,9 +117,10 @@ export async function runTransferLoop(options: TransferLoopOptions): Promise<Tra
       follow(await client.start(transfers, input, { id }));
     };
     for (let index = 0; index < workers; index += 1) start(workers - index <= kills);
+    const isDone = (): boolean => killed >= kills;
     let nextCutAt = performance.now() + 300;
-    while (killed < kills) {
-      while (unfinished.size < 40 && killed < kills) await submit();
+    while (!isDone()) {
+      while (unfinished.size < 40 && !isDone()) await submit();
       if (together && bank.cut !== undefined && performance.now() > nextCutAt) {
         cutAnswers += bank.cut();
         nextCutAt = performance.now() + 500 + Math.random() * 1_000;

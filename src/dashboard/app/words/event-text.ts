@@ -20,6 +20,8 @@ export function describeEvent(event: HistoryEvent): string {
       return `#${event.operation} custom status`;
     case 'chunkEmitted':
       return `#${event.operation} chunk`;
+    case 'stateSet':
+      return `#${event.operation} ${event.key}`;
     case 'tagsSet':
       return `#${event.operation} tags`;
     case 'awakeableCreated':
@@ -95,6 +97,7 @@ const commandKinds: Readonly<Record<string, string>> = {
   detachedStarted: 'start',
   customStatusSet: 'status',
   chunkEmitted: 'emit',
+  stateSet: 'state',
   tagsSet: 'tags',
   stepCompleted: 'run',
   patchMarked: 'patch',
@@ -111,6 +114,7 @@ export function commandName(event: HistoryEvent): string {
   if (event.kind === 'timerCreated') return formatDateTime(event.fireAt);
   if (event.kind === 'customStatusSet') return 'setCustomStatus';
   if (event.kind === 'chunkEmitted') return 'emit';
+  if (event.kind === 'stateSet') return event.key;
   if (event.kind === 'tagsSet') return 'setTags';
   if (event.kind === 'awakeableCreated') return 'awakeable';
   if ('key' in event) return event.key;

@@ -19,6 +19,7 @@ import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { EventKeys } from '../tables/event-keys.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
@@ -46,6 +47,7 @@ interface Row {
   readonly hasStream: boolean;
   readonly hasUpdates: boolean;
   readonly hasAwakeables: boolean;
+  readonly hasState: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -83,6 +85,7 @@ interface Parts {
   readonly eventKeys: EventKeys;
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
+  readonly instanceState: InstanceState;
 }
 
 /**
@@ -136,6 +139,7 @@ export class TreeDeletions {
     const { instanceTags, deadlines, eventKeys } = this.#parts;
     const { streamRows } = this.#parts;
     const { updateRows, awakeableRows } = this.#parts;
+    const { instanceState } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -179,6 +183,7 @@ export class TreeDeletions {
         keysOf(rows.filter(({ hasAwakeables }) => hasAwakeables)),
       ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
+      instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
       audit.forget(
@@ -222,6 +227,8 @@ function statements(schema: string) {
           (SELECT 1 FROM ${schema}.streams AS stream
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
+          (SELECT 1 FROM ${schema}.instance_state AS state
+           WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

@@ -29,7 +29,7 @@ export class GuardedClient {
   readonly #pending = new Set<Promise<unknown>>();
 
   constructor(client: pg.PoolClient) {
-    this.#query = client.query.bind(client) as Query;
+    this.#query = client.query.bind(client);
     const own: Readonly<Record<string, unknown>> = {
       query: (config: unknown, ...rest: unknown[]) => this.#run(config, rest),
       release: () => undefined,
@@ -41,7 +41,7 @@ export class GuardedClient {
         const value: unknown = Reflect.get(target, property, target);
         return typeof value === 'function' ? (value.bind(target) as unknown) : value;
       },
-    }) as PostgresTransaction;
+    });
   }
 
   /** The error of the first statement that failed. */
@@ -64,15 +64,11 @@ export class GuardedClient {
   }
 
   #run(config: unknown, rest: readonly unknown[]): unknown {
-    const callback = rest.findLast((one) => typeof one === 'function') as
+    const done = rest.findLast((one) => typeof one === 'function') as
       ((error: unknown, result?: unknown) => void) | undefined;
-    const result = this.#send(config, rest);
-    if (callback === undefined) return result;
-    if (!(result instanceof Promise)) return result;
-    result.then(
-      (value: unknown) => callback(undefined, value),
-      (error: unknown) => callback(error),
-    );
+    const sent = this.#send(config, rest);
+    if (done === undefined || !(sent instanceof Promise)) return sent;
+    void settleWith(sent, done);
     return undefined;
   }
 
@@ -85,7 +81,7 @@ export class GuardedClient {
       if (this.#closed !== undefined) throw this.#closed;
       if (typeof text === 'string') assertAllowed(text, forbidden);
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
     // A cursor or a COPY stream submits itself.
     if (typeof submit === 'function') return this.#query(config, ...rest);
@@ -109,4 +105,19 @@ export class GuardedClient {
       .catch((error: unknown) => (this.#failure ??= { error }))
       .finally(() => this.#pending.delete(sent));
   }
+}
+
+/** Passes the outcome of a statement to the callback of the application. */
+async function settleWith(
+  sent: Promise<unknown>,
+  done: (error: unknown, result?: unknown) => void,
+): Promise<void> {
+  let result: unknown;
+  try {
+    result = await sent;
+  } catch (error) {
+    done(error);
+    return;
+  }
+  done(undefined, result);
 }

@@ -26,6 +26,7 @@ import { commitEmitted } from './emitted-chunks.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -61,6 +62,7 @@ interface Parts {
   readonly deadlines: InstanceDeadlines;
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
+  readonly instanceState: InstanceState;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -80,7 +82,8 @@ export class Turns {
     const keys = await this.#internDefinitions(batch, commits);
     for (const commit of commits) recordEvents(batch, commit);
     for (const { target, turn } of commits)
-      if (turn.customStatus !== undefined) batch.scope.effects.statusSet.add(target.instanceId);
+      if (turn.customStatus !== undefined || turn.state !== undefined)
+        batch.scope.effects.statusSet.add(target.instanceId);
     const claimed = await this.#insertWork(batch, commits, keys);
     const late = await this.#insertChildren(batch, commits, keys);
     for (const { turn } of commits) send(batch, turn);
@@ -100,6 +103,12 @@ export class Turns {
     );
     await commitEmitted(this.#parts, batch.scope, emitting);
     await this.#writeUpdates(batch, commits);
+    await this.#parts.instanceState.apply(
+      batch.scope.tx,
+      commits.flatMap(({ target: { instanceKey }, turn: { state: changes } }) =>
+        changes === undefined ? [] : [{ instanceKey, changes }],
+      ),
+    );
     await this.#write(batch);
     return claimed;
   }

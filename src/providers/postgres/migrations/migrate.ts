@@ -23,6 +23,7 @@ import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
 import { starting } from './0014-starting.ts';
 import { updates } from './0015-updates.ts';
+import { state } from './0016-state.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -44,6 +45,7 @@ export const migrations: readonly Migration[] = [
   streams,
   starting,
   updates,
+  state,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

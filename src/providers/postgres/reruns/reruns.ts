@@ -21,6 +21,7 @@ import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { newInstanceRow, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
@@ -36,6 +37,7 @@ export interface RerunParts extends StoreAccess {
   readonly dedupeKeys: DedupeKeys;
   readonly history: History;
   readonly instances: InstanceRows;
+  readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
   readonly deadlines: InstanceDeadlines;
   readonly locks: InstanceLocks;
@@ -247,6 +249,8 @@ async function begin(
       last: kept.length,
     });
   }
+  await store.instanceState.replace(tx, instanceKey, start.state ?? []);
+  scope.effects.statusSet.add(target.instanceId);
   for (const message of start.messages) changes.send(scope, target, message);
   if (cancel !== undefined) {
     const { reason } = cancel;

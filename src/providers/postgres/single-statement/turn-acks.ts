@@ -44,7 +44,8 @@ export function isEligible(turn: Turn): turn is EligibleTurn {
     turn.emitted === undefined &&
     turn.bufferedEvents === undefined &&
     turn.updateReplies === undefined &&
-    turn.awakeables === undefined
+    turn.awakeables === undefined &&
+    turn.state === undefined
   );
 }
 

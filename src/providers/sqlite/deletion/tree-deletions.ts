@@ -13,6 +13,7 @@ import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -61,6 +62,7 @@ export class TreeDeletions {
   readonly #deadlines: InstanceDeadlines;
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
+  readonly #state: InstanceState;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -85,6 +87,7 @@ export class TreeDeletions {
       readonly deadlines: InstanceDeadlines;
       readonly updateRows: UpdateRows;
       readonly awakeableRows: AwakeableRows;
+      readonly instanceState: InstanceState;
     },
   ) {
     this.#audit = parts.audit;
@@ -96,6 +99,7 @@ export class TreeDeletions {
     this.#deadlines = parts.deadlines;
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
+    this.#state = parts.instanceState;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -200,6 +204,7 @@ export class TreeDeletions {
     this.#deleteEventKeys.run({ keys });
     if (holdings.hasUpdates === 1) this.#updates.deleteOfInstances(keys);
     if (holdings.hasAwakeables === 1) this.#awakeables.deleteOfInstances(keys);
+    this.#state.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);

@@ -120,15 +120,15 @@ export class ApplicationTransaction implements SqliteTransaction {
 }
 
 /** The connection itself prepares statements at their first use. */
-function prepareNow(db: Database.Database, sql: string): Database.Statement<unknown[], unknown> {
-  return Database.prototype.prepare.call(db, sql) as Database.Statement<unknown[], unknown>;
+function prepareNow(db: Database.Database, sql: string): Database.Statement<unknown[]> {
+  return Database.prototype.prepare.call(db, sql) as Database.Statement<unknown[]>;
 }
 
 class GuardedStatement implements SqliteStatement {
-  readonly #statement: Database.Statement<unknown[], unknown>;
+  readonly #statement: Database.Statement<unknown[]>;
   readonly #use: <T>(run: () => T) => T;
 
-  constructor(statement: Database.Statement<unknown[], unknown>, use: <T>(run: () => T) => T) {
+  constructor(statement: Database.Statement<unknown[]>, use: <T>(run: () => T) => T) {
     this.#statement = statement;
     this.#use = use;
   }

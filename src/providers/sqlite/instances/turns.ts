@@ -24,6 +24,7 @@ import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
@@ -63,6 +64,7 @@ export class Turns {
   readonly #deadlines: InstanceDeadlines;
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
+  readonly #state: InstanceState;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -84,6 +86,7 @@ export class Turns {
     readonly deadlines: InstanceDeadlines;
     readonly updateRows: UpdateRows;
     readonly awakeableRows: AwakeableRows;
+    readonly instanceState: InstanceState;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -103,6 +106,7 @@ export class Turns {
     this.#deadlines = parts.deadlines;
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
+    this.#state = parts.instanceState;
   }
 
   /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
@@ -197,6 +201,10 @@ export class Turns {
     }
     if (turn.tags !== undefined) this.#tags.merge(instanceKey, turn.tags);
     if (turn.emitted !== undefined) commitEmitted(this.#streams, scope, target, turn.emitted);
+    if (turn.state !== undefined) {
+      this.#state.apply(instanceKey, turn.state);
+      scope.effects.statusSet.add(target.instanceId);
+    }
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
       scope.effects.statusSet.add(target.instanceId);

@@ -122,6 +122,7 @@ describe('migrate', () => {
       ['streams', '2cc50133ab78911e'],
       ['starting', '0093aa784408df15'],
       ['updates', '3fe4bc82a236b987'],
+      ['state', '2cdbf5e5481cb754'],
     ]);
   });
 });

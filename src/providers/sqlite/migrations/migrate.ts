@@ -21,6 +21,7 @@ import { headers } from './0012-headers.ts';
 import { streams } from './0013-streams.ts';
 import { starting } from './0014-starting.ts';
 import { updates } from './0015-updates.ts';
+import { state } from './0016-state.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -39,6 +40,7 @@ export const migrations: readonly Migration[] = [
   streams,
   starting,
   updates,
+  state,
 ];
 
 /**

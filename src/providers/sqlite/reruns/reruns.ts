@@ -19,6 +19,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { FullRow, InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { DedupeKeys, TaskItems } from '../tables/task-rows.ts';
@@ -31,6 +32,7 @@ export interface RerunParts extends StoreAccess {
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
   readonly instances: InstanceRows;
+  readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
   readonly deadlines: InstanceDeadlines;
   readonly locks: InstanceLocks;
@@ -185,7 +187,7 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
 
 /** Writes what a new execution begins with, and makes it claimable. */
 function begin(
-  { rerunRows, messages, locks, turns }: RerunParts,
+  { rerunRows, messages, locks, turns, instanceState }: RerunParts,
   scope: Scope,
   options: {
     readonly start: RerunStart;
@@ -199,6 +201,8 @@ function begin(
   const { instanceKey, definitionKey } = target;
   const historyLength = kept?.length ?? 0;
   if (kept !== undefined) rerunRows.copyHistory({ ...kept, from: source, to: target });
+  instanceState.replace(instanceKey, start.state ?? []);
+  effects.statusSet.add(target.instanceId);
   for (const message of start.messages) messages.insert(instanceKey, message, now);
   locks.touch(instanceKey, definitionKey, now);
   if (cancel !== undefined) {

@@ -2,9 +2,11 @@ import type { JSX } from 'preact';
 import { Panel } from '../../components/panel.tsx';
 import type { InstanceState } from './instance-data.ts';
 import { Value } from './payloads.tsx';
+import { StateValues } from './state-values.tsx';
 
-/** What the instance shows of itself: custom status and tags. */
-export function State({ data: { instance } }: { readonly data: InstanceState }): JSX.Element {
+/** What the instance shows of itself: custom status, state and tags. */
+export function State({ data }: { readonly data: InstanceState }): JSX.Element {
+  const { instance } = data;
   const tags = Object.entries(instance.tags ?? {});
   return (
     <div class="wrap two payloads">
@@ -25,6 +27,7 @@ export function State({ data: { instance } }: { readonly data: InstanceState }):
           />
         </div>
       </Panel>
+      {instance.kind === 'orchestration' && <StateValues data={data} />}
       <Panel title="Tags">
         <div class="panel-p">
           {tags.length === 0 ? (

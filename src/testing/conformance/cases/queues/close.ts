@@ -58,6 +58,7 @@ export const close: Capability = {
                 turn,
               },
             ]),
+          readStates: () => provider.readStates([{ instanceId: 'a', what: 'state', after: 0 }]),
           renewWorkItemLocks: () => provider.renewWorkItemLocks([{ lockToken }], 1),
           abandonWorkItems: () =>
             provider.abandonWorkItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),

@@ -22,6 +22,7 @@ const kinds = {
   detached: 'Detached instance',
   awakeable: 'Awakeable',
   status: 'Custom status',
+  state: 'State',
 } as const;
 
 /** One operation: its times, attempts, input and output. */

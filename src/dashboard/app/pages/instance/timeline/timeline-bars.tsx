@@ -19,6 +19,7 @@ const icons: Readonly<Record<Item['kind'], IconName>> = {
   detached: 'send',
   awakeable: 'event',
   status: 'code',
+  state: 'code',
 };
 
 /** About the width of the duration beside a bar, in per cent of the track. */

@@ -29,6 +29,7 @@ const kindNames: Readonly<Record<Item['kind'], string>> = {
   detached: 'detached',
   awakeable: 'awakeable',
   status: 'status',
+  state: 'state',
 };
 
 /** The name of an operation, or of its kind. */
