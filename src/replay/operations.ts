@@ -14,7 +14,8 @@ import { EventInbox } from './event-inbox.ts';
 
 import type { StepCall } from './step-call.ts';
 
-export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
+export type OperationKind =
+  'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
 
 /** Withdraws operations and records it. */
 export interface OperationOwner {

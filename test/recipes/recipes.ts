@@ -2,9 +2,13 @@
 import type { DynamicModule } from '@nestjs/common';
 import { Perdure, type StartWorkerOptions } from 'perdure';
 
+class PerdureModule {
+  readonly name = 'perdure';
+}
+
 export function perdureModule(url: string, definitions: StartWorkerOptions): DynamicModule {
   return {
-    module: class PerdureModule {},
+    module: PerdureModule,
     global: true,
     providers: [
       { provide: Perdure, useFactory: () => Perdure.open(url) },

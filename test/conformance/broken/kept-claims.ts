@@ -28,7 +28,7 @@ export const brokenKeptClaims: readonly BrokenProvider[] = [
     rejectedBy: 'keep/an-ack-keeps-the-claim',
     override: (intact) => ({
       ackOrchestrationItems: async (acks) => {
-        const plain = acks.map(({ keep: _, ...ack }) => ack);
+        const plain = acks.map((ack) => ({ ...ack, keep: false }));
         const results = await intact.provider.ackOrchestrationItems(plain);
         return results.map((result, index) =>
           result.ok && acks[index]?.keep === true && acks[index].turn.outcome.status === 'running'

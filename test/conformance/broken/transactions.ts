@@ -19,8 +19,8 @@ function edit(change: (intact: Intact, transact: Transact) => Transact) {
 /** Runs statements in transactions of their own on a second connection. */
 function autocommitting({ db }: Intact): StoreTransaction {
   return {
-    query: async <Row extends object>(text: string, values: readonly unknown[] = []) => {
-      const statement = db.prepare<unknown[], Row>(text);
+    query: async (text: string, values: readonly unknown[] = []) => {
+      const statement = db.prepare<unknown[], never>(text);
       const bound = values.length > 0 ? [{ 1: values[0] }] : [];
       if (statement.reader) {
         const rows = statement.all(...bound);

@@ -260,7 +260,12 @@ export const brokenWork: readonly BrokenProvider[] = [
     rejectedBy: 'abandon-work/keeps-its-explanation',
     override: ({ provider }) => ({
       abandonWorkItems: (abandons) =>
-        provider.abandonWorkItems(abandons.map(({ explanation: _, ...abandon }) => abandon)),
+        provider.abandonWorkItems(
+          abandons.map((abandon) => {
+            const { explanation: _, ...rest } = abandon;
+            return rest;
+          }),
+        ),
     }),
   },
   {

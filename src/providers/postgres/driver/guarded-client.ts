@@ -81,7 +81,7 @@ export class GuardedClient {
       if (this.#closed !== undefined) throw this.#closed;
       if (typeof text === 'string') assertAllowed(text, forbidden);
     } catch (error) {
-      return Promise.reject(error);
+      return Promise.reject(error as Error);
     }
     // A cursor or a COPY stream submits itself.
     if (typeof submit === 'function') return this.#query(config, ...rest);

@@ -120,15 +120,15 @@ export class ApplicationTransaction implements SqliteTransaction {
 }
 
 /** The connection itself prepares statements at their first use. */
-function prepareNow(db: Database.Database, sql: string): Database.Statement<unknown[]> {
-  return Database.prototype.prepare.call(db, sql) as Database.Statement<unknown[]>;
+function prepareNow(db: Database.Database, sql: string): Database.Statement {
+  return Database.prototype.prepare.call(db, sql);
 }
 
 class GuardedStatement implements SqliteStatement {
-  readonly #statement: Database.Statement<unknown[]>;
+  readonly #statement: Database.Statement;
   readonly #use: <T>(run: () => T) => T;
 
-  constructor(statement: Database.Statement<unknown[]>, use: <T>(run: () => T) => T) {
+  constructor(statement: Database.Statement, use: <T>(run: () => T) => T) {
     this.#statement = statement;
     this.#use = use;
   }
