@@ -17,7 +17,13 @@ import { toFailure, type Failure } from '../model/failures/failure.ts';
 import { carriedSettings, type CarriedSettings } from '../model/start-settings.ts';
 import type { Tags } from '../model/values/tags.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
-import { Breakage, insideStep, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
+import {
+  Breakage,
+  insideStep,
+  warnOfLateRejection,
+  strayCall,
+  strayWait,
+} from './checks/breakage.ts';
 import {
   CancelScope,
   isCancellation,
@@ -217,9 +223,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
 
   /** Whether the event that is applied was copied by a retry or a fork. */
   get #isCopied(): boolean {
-    return (
-      this.#inherited.length > 0 && this.#recorder.nextEventId - 1 <= this.inheritedEvents
-    );
+    return this.#inherited.length > 0 && this.#recorder.nextEventId - 1 <= this.inheritedEvents;
   }
 
   /** Whether the event can be applied now (R4). */

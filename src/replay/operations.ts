@@ -1,6 +1,11 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent } from '../model/event.ts';
-import { CanceledError, FailedError, PerdureError, type ErrorCode } from '../model/failures/errors.ts';
+import {
+  CanceledError,
+  FailedError,
+  PerdureError,
+  type ErrorCode,
+} from '../model/failures/errors.ts';
 import { isEndedBy, toError, type Failure } from '../model/failures/failure.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
 import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
@@ -9,7 +14,8 @@ import { EventInbox } from './event-inbox.ts';
 
 import type { StepCall } from './step-call.ts';
 
-export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
+export type OperationKind =
+  'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
 
 /** Withdraws operations and records it. */
 export interface OperationOwner {

@@ -12,7 +12,10 @@ import type { InstanceState } from './instance-data.ts';
 
 const kindGroups: readonly (readonly [value: string, title: string, kinds: readonly string[]])[] = [
   ['all', 'All events', []],
-  ['failures', 'Failures', [
+  [
+    'failures',
+    'Failures',
+    [
       'activityFailed',
       'stepFailed',
       'stepRetried',
@@ -21,7 +24,8 @@ const kindGroups: readonly (readonly [value: string, title: string, kinds: reado
       'awakeableRejected',
       'updateFailed',
       'executionFailed',
-    ]],
+    ],
+  ],
   [
     'activities',
     'Activities',
