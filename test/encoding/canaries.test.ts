@@ -48,6 +48,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     if (input.round === 1) return ctx.continueAsNew({ text: input.text, round: 2 });
     ctx.setCustomStatus({ at: `${canary} status` });
     const called = await ctx.call(flaky, { text: `${canary} activity input` });
+    const stepped = await ctx.run('step', async () => `${canary} step`);
     const fromChild = await ctx.child(child, `${canary} child input`);
     const failed = await ctx.child(failing, `${canary} failing child`).then(
       () => 'no error',
@@ -55,7 +56,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     );
     const received = await ctx.waitFor(go);
     const before = await ctx.waitFor(early);
-    return { called, fromChild, failed, received, before };
+    return { called, stepped, fromChild, failed, received, before };
   });
   const work = task('work', async (_ctx, input: string) => `${input} output`);
   const broken = task('broken', async () => {
@@ -93,6 +94,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
   await job.result();
   expect(await idle.result()).toEqual({
     called: { result: `${canary} result of ${canary} activity input` },
+    stepped: `${canary} step`,
     fromChild: `${canary} child input child output`,
     failed: `${canary} ${canary} failing child`,
     received: { text: `${canary} event` },
