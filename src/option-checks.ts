@@ -32,6 +32,7 @@ const workerOptions = [
   'flows',
   'name',
   'activityConcurrency',
+  'stepConcurrency',
   'orchestrationBatch',
   'activityLease',
   'orchestrationLease',

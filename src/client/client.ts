@@ -99,7 +99,6 @@ import {
   readStart,
   type EventArguments,
   type RaiseEventOptions,
-  type RunFlowOptions,
   type StartableFlow,
   type StartArguments,
   type StartOptions,
@@ -301,7 +300,7 @@ export abstract class Client implements Submitter {
   /** Starts a run of a flow. Idempotent with an `id`, as `start` is. */
   async runFlow<Input, Output>(
     flow: StartableFlow<Input, Output>,
-    ...[input, options]: StartArguments<Input, RunFlowOptions>
+    ...[input, options]: StartArguments<Input>
   ): Promise<Handle<Output>> {
     this.assertOpen();
     if (options?.priority !== undefined) checkPriority(options.priority);

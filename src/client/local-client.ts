@@ -7,12 +7,7 @@ import { Client } from './client.ts';
 import { LocalBackend, type LocalBackendOptions } from './local-backend.ts';
 import { passOn, type CallTelemetry } from './starting/traced-call.ts';
 import { readCancelOptions } from './managing/stop-request.ts';
-import type {
-  RaiseEventOptions,
-  RunFlowOptions,
-  StartableFlow,
-  StartArguments,
-} from './starting/start-request.ts';
+import type { RaiseEventOptions, StartableFlow, StartArguments } from './starting/start-request.ts';
 import type { TaskRequest } from './starting/task-request.ts';
 import {
   providerWithin,
@@ -75,7 +70,7 @@ export class LocalClient extends Client {
         this.taskHandle(await inner.runTask(task as string, ...args)),
       runTasks: async (requests: readonly TaskRequest[]) =>
         (await inner.runTasks(requests)).map((run) => this.taskHandle(run)) as never,
-      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown, RunFlowOptions>) =>
+      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown>) =>
         this.handle((await inner.runFlow(flow, ...args)).id) as never,
       raiseEvent: (
         id: string,

@@ -21,7 +21,7 @@ import type { JobRequest } from './backend.ts';
 import type { Job } from './job.ts';
 
 /** Options of a job that runs an orchestration or a flow. Its `id` must be new. */
-export type JobStartOptions = Omit<StartOptions, 'dedupeKey' | 'event' | 'onConflict'>;
+type JobStartOptions = Omit<StartOptions, 'dedupeKey' | 'event' | 'onConflict'>;
 
 /** Options of a job. Its `id` must be new: a job cannot attach to an existing run. */
 export interface SubmitOptions extends JobStartOptions, RunTaskOptions {

@@ -9,7 +9,7 @@ import { checkHeaders, type Headers } from './values/headers.ts';
 import { checkTags, type Tags } from './values/tags.ts';
 
 /** Options that every start has. */
-export interface StartTimingOptions {
+export interface CommonStartOptions {
   /** Time before the run may start. */
   readonly delay?: Duration | undefined;
   /** When the run may start; excludes `delay`. */
@@ -19,10 +19,6 @@ export interface StartTimingOptions {
    * trigger `timeout`, and cleans up as after every cancel. Default: no limit.
    */
   readonly timeout?: Duration | undefined;
-}
-
-/** Options that every start has. */
-export interface CommonStartOptions extends StartTimingOptions {
   /**
    * Text by name, which every handler and child of the run reads as `ctx.headers`: at most 32, names of 128 bytes, 8 KiB
    * together. Not part of the input: a repeated start keeps the headers of the first.

@@ -13,6 +13,7 @@ import {
 } from '../model/values/tags.ts';
 import { StepCall, type StepBody, type StepSettings } from './step-call.ts';
 import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
+import { findCallPlace } from './checks/call-place.ts';
 import { DurablePromise } from './durable-promise.ts';
 import {
   Operation,
@@ -37,6 +38,8 @@ export interface CommandHost {
   /** Whether the next event of the code is one that a retry or a fork copied. */
   readonly isInherited: boolean;
   readonly nowMs: number;
+  /** Whether operations record the line of code that issued them. */
+  readonly recordsPlaces: boolean;
   /** The number of events applied so far. */
   readonly steps: number;
   /** The tags of the instance. Only the start and its code change them, so that a replay computes the same ones. */
@@ -349,7 +352,10 @@ export class Commands implements OperationOwner {
 
   #open(options: Omit<OperationOptions, 'id' | 'owner' | 'isInherited'>): Operation {
     const id = this.#next(options.kind, options.name);
-    return new Operation({ ...options, id, owner: this, isInherited: this.#host.isInherited });
+    const { isInherited, recordsPlaces } = this.#host;
+    const operation = new Operation({ ...options, id, owner: this, isInherited });
+    if (recordsPlaces) operation.place = findCallPlace();
+    return operation;
   }
 
   // Kept as parts: the text is built only for an error.

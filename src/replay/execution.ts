@@ -166,6 +166,11 @@ export class Execution implements Recorder {
     return this.ended ? none : this.#code.pendingSteps;
   }
 
+  /** Where the code issued the operations that it never awaited, as far as places are recorded. */
+  get neverAwaitedPlaces(): readonly string[] {
+    return this.#code.neverAwaitedPlaces;
+  }
+
   get isReplaying(): boolean {
     return this.#recording === undefined;
   }

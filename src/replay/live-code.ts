@@ -60,6 +60,8 @@ export interface LiveCodeOptions {
   readonly deterministicGlobals?: boolean;
   /** Fail an execution whose code never awaited some of its operations. Default false. */
   readonly failUnawaited?: boolean;
+  /** Record the lines of code that issue operations, for `neverAwaitedPlaces`. Default: `failUnawaited`. */
+  readonly recordPlaces?: boolean;
   /** Advice in a `NondeterminismError`. Default: restore the code or register a new version. */
   readonly advice?: string;
   /** Called when the code breaks outside a turn, also after `dispose`: pass the failure to a turn in a wake message. */
@@ -98,6 +100,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   readonly patches: Patches;
   readonly updates: Updates = new Updates(this);
   readonly hasDeterministicGlobals: boolean;
+  readonly recordsPlaces: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
   holder: unknown;
@@ -129,6 +132,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     this.executionId = options.executionId;
     this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
     this.hasDeterministicGlobals = options.deterministicGlobals ?? true;
+    this.recordsPlaces = options.recordPlaces ?? options.failUnawaited ?? false;
     this.breakage = new Breakage(options.onBroken);
     this.commands = new Commands(this, this.#table);
     this.scopes = new Scopes(this, this.commands);
@@ -278,6 +282,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     return isRegular ? this.#table.neverAwaited() : none;
   }
 
+  /** Where the code issued the operations that it never awaited, as far as places are recorded. */
+  get neverAwaitedPlaces(): readonly string[] {
+    return this.#table.neverAwaitedPlaces();
+  }
+
   /** Closes the turn window for good: the code can no longer act. */
   dispose(): void {
     this.#window.close();
@@ -406,7 +415,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     if (this.#options.failUnawaited !== true) return outcome;
     const operations = this.neverAwaited(outcome);
     if (operations.length === 0) return outcome;
-    const failure = toFailure(neverAwaited(this.instanceId, operations));
+    const failure = toFailure(neverAwaited(this.instanceId, operations, this.neverAwaitedPlaces));
     return { kind: 'executionFailed', at: outcome.at, failure };
   }
 

@@ -53,6 +53,8 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   readonly isInherited: boolean;
   /** Why a `wait` operation was withdrawn, while its answer is outstanding. */
   withdrawal: Withdrawal | undefined;
+  /** The line of code that issued it, if places are recorded. */
+  place: string | undefined;
   /** The promise that the code has: its own, or one that also includes a timeout. */
   exposed: DurablePromise<unknown>;
   readonly #owner: OperationOwner;
@@ -154,6 +156,11 @@ export class OperationTable {
   /** Describes the operations that the code has not awaited so far. */
   neverAwaited(): readonly string[] {
     return this.#unawaited.describe(this.#pending.values());
+  }
+
+  /** Returns where the code issued these operations, as far as places are recorded. */
+  neverAwaitedPlaces(): readonly string[] {
+    return this.#unawaited.list(this.#pending.values()).flatMap(({ place }) => place ?? []);
   }
 
   isPending(operation: Operation): boolean {
@@ -329,12 +336,16 @@ class Unawaited {
 
   /** Describes the operations that were never awaited, in call order. */
   describe(outstanding: Iterable<Operation>): readonly string[] {
+    return this.list(outstanding).map(({ kind, name, id }) =>
+      name === '' ? `${kind} (operation ${id})` : `${kind} ${JSON.stringify(name)}`,
+    );
+  }
+
+  /** The operations that were never awaited, in call order. */
+  list(outstanding: Iterable<Operation>): readonly Operation[] {
     return [...this.#settled, ...outstanding]
       .filter(isUnawaited)
-      .sort((one, other) => one.id - other.id)
-      .map(({ kind, name, id }) =>
-        name === '' ? `${kind} (operation ${id})` : `${kind} ${JSON.stringify(name)}`,
-      );
+      .sort((one, other) => one.id - other.id);
   }
 }
 
@@ -343,9 +354,17 @@ function isUnawaited({ exposed: shown, cancellation, scope }: Operation): boolea
 }
 
 /** The error of an orchestration that ended without awaiting these operations. */
-export function neverAwaited(instanceId: string, operations: readonly string[]): PerdureError {
-  return new PerdureError(
+export function neverAwaited(
+  instanceId: string,
+  operations: readonly string[],
+  places: readonly string[],
+): PerdureError {
+  const error = new PerdureError(
     'NEVER_AWAITED',
     `Instance ${JSON.stringify(instanceId)} ended without awaiting ${operations.join(', ')}. Await each durable operation, pass it to a combinator, or call it with { cancellation: 'abandon' } to let its work continue.`,
   );
+  // In the stack, which a replay does not compare: a deploy may move the lines.
+  if (places.length > 0)
+    error.stack = [`${error.name}: ${error.message}`, ...places].join('\n    at ');
+  return error;
 }

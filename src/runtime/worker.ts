@@ -309,7 +309,7 @@ export class Worker {
     const { orchestrations, activities, tasks } = definitionsOf(this.#context);
     const names = {
       orchestration: new Set(orchestrations.map(({ name }) => name)),
-      activity: new Set(activities),
+      activity: new Set([...activities, ...tasks.map(taskActivityName)]),
       task: new Set(tasks),
     };
     const ended = new AbortController();
@@ -437,10 +437,7 @@ function definitionsOf({ registry, tasks }: WorkerContext): WorkerDefinitions {
     orchestrations: registry
       .runnable()
       .flatMap(({ name, version }) => (version === null ? [] : { name, version })),
-    activities: [
-      ...registry.activities().map(({ name }) => name),
-      ...tasks.all().map(({ name }) => taskActivityName(name)),
-    ],
+    activities: registry.activities().map(({ name }) => name),
     tasks: tasks.all().map(({ name }) => name),
   };
 }

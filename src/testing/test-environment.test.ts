@@ -36,6 +36,14 @@ describe('TestEnvironment.result()', () => {
     expect(env.clock.now()).toBe(startAt + 30 * dayMs);
   });
 
+  it('skips to the timeout of an instance', async () => {
+    const waits = orchestration('waits', async (ctx) => ctx.waitFor('never'));
+    const env = await open({ orchestrations: [waits] });
+    const handle = await env.client.start(waits, undefined, { timeout: '30d' });
+    await expect(env.result(handle)).rejects.toMatchObject({ trigger: 'timeout' });
+    expect(env.clock.now()).toBe(startAt + 30 * dayMs);
+  });
+
   it('skips three months of daily work, one activity a day', async () => {
     const days: number[] = [];
     const note = activity('note', async (_ctx, day: number) => void days.push(day));
@@ -279,6 +287,7 @@ describe('operation that is never awaited', () => {
       failure: {
         code: 'NEVER_AWAITED',
         message: expect.stringContaining('activity "chargeCard"') as string,
+        stack: expect.stringContaining('test-environment.test.ts:') as string,
       },
     });
   });
@@ -301,12 +310,15 @@ describe('operation that is never awaited', () => {
       const handle = await env.client.start(careless);
       expect(await env.result(handle)).toBe('done');
       await env.settle();
+      // The lines of the calls are found by a replay after the commit.
+      await expect.poll(() => lines.length).toBeGreaterThan(0);
       expect(lines).toEqual([
         [
           {
             instanceId: handle.id,
             orchestration: 'careless',
             operations: ['activity "chargeCard"'],
+            places: [expect.stringContaining('test-environment.test.ts:') as string],
           },
           'orchestration ended with operations that it never awaited',
         ],

@@ -29,7 +29,7 @@ const collecting = orchestration('collecting', async (ctx) => {
   for (;;) {
     const next = await ctx.select({ touched: ctx.waitFor(touched), over: ctx.waitFor(over) });
     if (next.key === 'over') return seen;
-    seen.push((next.value as { n: number }).n);
+    seen.push(next.value.n);
   }
 });
 

@@ -78,9 +78,11 @@ describeEngine('steps', (open) => {
   it('an event that arrives while a step runs wins a race, and aborts the step', async () => {
     const stop = event<string>('stop');
     let trigger: string | undefined;
+    const started = Promise.withResolvers<void>();
     const run = orchestration('run', async (ctx) =>
       ctx.race([
         ctx.run('long', async (step) => {
+          started.resolve();
           trigger = await aborted(step);
           return 'step';
         }),
@@ -89,7 +91,7 @@ describeEngine('steps', (open) => {
     );
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
-    await setTimeout(30);
+    await started.promise;
     await client.raiseEvent(handle.id, stop, 'event');
     expect(await handle.result()).toBe('event');
     await expect.poll(() => trigger).toBe('race_lost');
@@ -98,9 +100,11 @@ describeEngine('steps', (open) => {
   it('a cancel aborts the signal of a running step, and clean-up in a shield runs', async () => {
     let trigger: string | undefined;
     let cleaned = false;
+    const started = Promise.withResolvers<void>();
     const run = orchestration('run', async (ctx) => {
       try {
         await ctx.run('long', async (step) => {
+          started.resolve();
           trigger = await aborted(step);
         });
       } finally {
@@ -113,7 +117,7 @@ describeEngine('steps', (open) => {
     });
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
-    await setTimeout(30);
+    await started.promise;
     await handle.cancel({ reason: 'enough' });
     await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     expect(trigger).toBe('cancel');

@@ -7,17 +7,33 @@ const cancellations = fc.constantFrom(undefined, undefined, 'request', 'wait', '
 const keepLosers = fc.constantFrom(false, false, true);
 
 const leaf: fc.Arbitrary<Leaf> = fc.oneof(
-  fc.record({
-    kind: fc.constant('call'),
-    name: names,
-    timeoutMs: timeouts,
-    cancellation: cancellations,
-  }),
-  fc.record({ kind: fc.constant('run'), name: names }),
-  fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }),
-  fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
-  fc.record({ kind: fc.constant('awakeable'), timeoutMs: timeouts }),
-  fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
+  {
+    arbitrary: fc.record({
+      kind: fc.constant('call'),
+      name: names,
+      timeoutMs: timeouts,
+      cancellation: cancellations,
+    }),
+    weight: 3,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant('child'),
+      name: names,
+      cancellation: cancellations,
+    }),
+    weight: 3,
+  },
+  { arbitrary: fc.record({ kind: fc.constant('run'), name: names }), weight: 3 },
+  { arbitrary: fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }), weight: 2 },
+  {
+    arbitrary: fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
+    weight: 2,
+  },
+  {
+    arbitrary: fc.record({ kind: fc.constant('awakeable'), timeoutMs: timeouts }),
+    weight: 2,
+  },
 );
 
 const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({

@@ -187,7 +187,7 @@ export class RandomWorld {
       case 'step': {
         const { name, attempts } = event;
         const answer = { executionId, operation, name };
-        if (fails && attempts < 2 && this.#random.next() < 0.5) {
+        if (fails && attempts < 2 && this.#random.next() < 0.4) {
           const next = { kind: 'step', name, attempts: attempts + 1 } as const;
           this.#outstanding.set(operation, next);
           const retryAt = this.nowMs + 5;

@@ -1,3 +1,4 @@
+import { taskNameOf } from '../../model/task-call.ts';
 import type { DefinitionQueue, QueueDepth } from '../../providers/contract/management.ts';
 import type { DefinitionKind } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
@@ -58,7 +59,7 @@ export async function listQueues(
     return {
       ...queue,
       ...(capped && { capped }),
-      workers: workerCounts.get(keyOf(queue))?.count ?? 0,
+      workers: workerCounts.get(keyOf(runnerOf(queue)))?.count ?? 0,
       ...(pause !== undefined && { pause: toPauseInfo(pause) }),
     };
   });
@@ -97,6 +98,12 @@ interface Named {
 
 function keyOf({ kind, name }: Named): string {
   return `${kind} ${name}`;
+}
+
+/** The definition that a worker registers: the calls of a task have a queue of their own. */
+function runnerOf({ kind, name }: Named): Named {
+  const task = taskNameOf(name, kind === 'activity' ? 'activity' : 'task');
+  return task === name ? { kind, name } : { kind: 'task', name: task };
 }
 
 function countWorkers(

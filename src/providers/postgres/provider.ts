@@ -53,7 +53,9 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     clock: resolved.clock ?? storeClock,
     clockIsEstimate: true,
     ...(options.clock === undefined && { reopening: reopeningOf(options) }),
-    ...createOrchestrationQueue(store),
+    ...createOrchestrationQueue(store, (acks) =>
+      store.singleStatementKeptTurns.commit(acks, store.nowParameter),
+    ),
     ...createWorkQueue(store, {
       claim: (params) => singleStatementClaims.claim(params, store.nowParameter),
       ackItems: (acks) => singleStatementTaskAcks.settle(acks, store.nowParameter),

@@ -46,6 +46,7 @@ import {
   SingleStatementTaskCreation,
 } from './single-statement/tasks.ts';
 import { SingleStatementStarts } from './single-statement/starts.ts';
+import { SingleStatementKeptTurns } from './single-statement/kept-turns.ts';
 import { SingleStatementTurnAcks } from './single-statement/turn-acks.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
@@ -106,6 +107,7 @@ export class Store implements QueueAccess {
   readonly turns: Turns;
   readonly singleStatementStarts: SingleStatementStarts;
   readonly singleStatementTurnAcks: SingleStatementTurnAcks;
+  readonly singleStatementKeptTurns: SingleStatementKeptTurns;
   readonly singleStatementTaskCreation: SingleStatementTaskCreation;
   readonly singleStatementTaskAcks: SingleStatementTaskAcks;
   readonly singleStatementAbandons: SingleStatementAbandons;
@@ -183,6 +185,7 @@ export class Store implements QueueAccess {
     this.turns = new Turns(this);
     this.singleStatementStarts = new SingleStatementStarts(this);
     this.singleStatementTurnAcks = new SingleStatementTurnAcks(this);
+    this.singleStatementKeptTurns = new SingleStatementKeptTurns(this);
     this.singleStatementTaskCreation = new SingleStatementTaskCreation(this);
     this.singleStatementTaskAcks = new SingleStatementTaskAcks(this);
     this.singleStatementAbandons = new SingleStatementAbandons(this);

@@ -1,6 +1,6 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { NewTask } from '../contract/tasks.ts';
-import { existingStart, taskTimes } from './starts.ts';
+import { existingStart, planExistingStart, taskTimes } from './starts.ts';
 
 const start = { kind: 'task', name: 'mail', inputHash: 'h1' } as const;
 
@@ -26,4 +26,43 @@ it.each([
   [{ expiresAt: 70.2 }, { runAt: null, expiresAt: 71 }],
 ])('taskTimes of %j at 100 are %j', (task, times) => {
   expect(taskTimes(task as NewTask, 100)).toEqual(times);
+});
+
+describe('planExistingStart()', () => {
+  const existing = {
+    kind: 'orchestration',
+    name: 'order',
+    inputHash: 'hash',
+    incarnation: 'first',
+  } as const;
+  const wanted = { name: 'order', inputHash: 'hash', incarnation: 'second' };
+  const event = {
+    message: { kind: 'x', executionId: null, operation: null, data: '', payload: null },
+  };
+
+  it('finds a repeat, and rejects another input', () => {
+    expect(planExistingStart(existing, wanted)).toBe('exists');
+    expect(planExistingStart(existing, { ...wanted, inputHash: 'other' })).toBe('conflict');
+  });
+
+  it('rejects another name and another kind, whatever the options', () => {
+    for (const options of [{ event }, { onConflict: 'useExisting' as const }]) {
+      expect(planExistingStart(existing, { ...wanted, name: 'other', ...options })).toBe(
+        'conflict',
+      );
+      expect(planExistingStart({ ...existing, kind: 'task' }, { ...wanted, ...options })).toBe(
+        'conflict',
+      );
+    }
+  });
+
+  it('raises the event of a start, whatever its input', () => {
+    expect(planExistingStart(existing, { ...wanted, inputHash: 'other', event })).toBe('raise');
+  });
+
+  it('replaces an instance once per incarnation', () => {
+    const replacing = { ...wanted, onConflict: 'terminateExisting' as const };
+    expect(planExistingStart(existing, replacing)).toBe('replace');
+    expect(planExistingStart({ ...existing, incarnation: 'second' }, replacing)).toBe('exists');
+  });
 });

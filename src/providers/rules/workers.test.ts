@@ -80,7 +80,7 @@ it('definitionsOf() returns each definition once, and each orchestration without
       { name: 'order', version: '1' },
       { name: 'order', version: '2' },
     ],
-    activities: ['ship'],
+    activities: ['ship', 'task:mail'],
     tasks: ['mail'],
   });
 });

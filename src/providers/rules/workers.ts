@@ -1,3 +1,4 @@
+import { taskActivityName } from '../../model/task-call.ts';
 import type { FindUnclaimedWorkParams } from '../contract/unclaimed-work.ts';
 import type { WorkerDefinitions, WorkerList, WorkerRecord } from '../contract/workers.ts';
 
@@ -37,7 +38,9 @@ export function liveWorkers({ nowMs, workers }: WorkerList): readonly WorkerReco
 export function canRun(workers: readonly WorkerDefinitions[], wanted: WantedDefinition): boolean {
   const { kind, name, version } = wanted;
   return workers.some(({ orchestrations, activities, tasks }) => {
-    if (kind === 'activity') return activities.includes(name);
+    if (kind === 'activity') {
+      return activities.includes(name) || tasks.some((task) => taskActivityName(task) === name);
+    }
     if (kind === 'task') return tasks.includes(name);
     return orchestrations.some(
       (one) => one.name === name && (version === null || one.version === version),
@@ -60,7 +63,11 @@ export function definitionsOf(
       { name, version: null },
       ...[...known].map((version) => ({ name, version })),
     ]),
-    activities: [...new Set(workers.flatMap(({ activities }) => activities))],
+    activities: [
+      ...new Set(
+        workers.flatMap(({ activities, tasks }) => [...activities, ...tasks.map(taskActivityName)]),
+      ),
+    ],
     tasks: [...new Set(workers.flatMap(({ tasks }) => tasks))],
   };
 }

@@ -125,7 +125,8 @@ export class HistoryCheck {
     const end = ended(position);
     if (end === undefined && isAnswerable) return;
     const step = this.#stepAt(recorded);
-    const did = step === undefined ? 'has no such pending operation' : `issued ${describeEvent(step)}`;
+    const did =
+      step === undefined ? 'has no such pending operation' : `issued ${describeEvent(step)}`;
     throw this.#disagreement(recorded, position, end ?? did, step);
   }
 

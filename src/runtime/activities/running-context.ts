@@ -12,7 +12,7 @@ import type {
 } from '../../orchestration/activity-context.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import type { TaskClient, TaskContext } from '../../tasks/task.ts';
+import type { TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 
 /** The operations of a run that its context offers to the handler. */
@@ -31,9 +31,9 @@ export interface RunOperations {
   cancelRun(reason: string | undefined): Promise<void>;
 }
 
-export interface RunningContextParams<Client extends ActivityClient = ActivityClient> {
+export interface RunningContextParams {
   readonly options: ResolvedOptions;
-  readonly client: Client;
+  readonly client: ActivityClient;
 }
 
 /** The `ctx` of an activity handler. */
@@ -199,10 +199,9 @@ export class RunningActivityContext implements ActivityContext {
 
 /** The `ctx` of a task handler. */
 export class RunningTaskContext extends RunningActivityContext implements TaskContext {
-  declare readonly client: TaskClient;
   readonly #run: RunOperations;
 
-  constructor(run: RunOperations, params: RunningContextParams<TaskClient>) {
+  constructor(run: RunOperations, params: RunningContextParams) {
     super(run, params);
     this.#run = run;
   }

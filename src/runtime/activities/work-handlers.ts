@@ -126,7 +126,6 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
 
 /** A task as an activity, for orchestrations that call it. */
 function taskCallHandler(definition: TaskDefinition): WorkHandler {
-  const { condition } = definition;
   const { cancellation: _, ...defaults } = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
@@ -138,7 +137,7 @@ function taskCallHandler(definition: TaskDefinition): WorkHandler {
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
     run: async (context, input, item) => {
       const isRefused =
-        condition !== undefined &&
+        definition.condition !== undefined &&
         item.failures === 0 &&
         (await isSkipped(definition, taskContext(context), input));
       if (isRefused) throw skipped(definition.name);

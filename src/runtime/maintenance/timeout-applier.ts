@@ -14,6 +14,8 @@ export interface TimeoutApplierParams {
 }
 
 const maxAtOnce = 500;
+// How late a timeout can be that is shorter than this.
+const maxLateMs = 1_000;
 
 /**
  * Cancels instances whose timeouts have passed. Every worker has one, with or without their code; the store applies each
@@ -46,7 +48,7 @@ export class TimeoutApplier {
   committed(): void {
     const { clock, idleMs } = this.#params;
     const passedMs = clock.monotonic() - this.#lastRoundAt;
-    this.#loop.wakeIn(Math.max(0, idleMs / 5 - passedMs));
+    this.#loop.wakeIn(Math.max(0, Math.min(idleMs / 5, maxLateMs) - passedMs));
   }
 
   /** Applies the passed timeouts. Returns how long to sleep, in milliseconds. */

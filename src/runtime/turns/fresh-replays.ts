@@ -59,6 +59,25 @@ export class FreshReplays {
     }
   }
 
+  /**
+   * Returns the lines of code that issued the operations that an ended execution never awaited. Replays its history, so
+   * that other executions do not have to record lines. Empty if that fails.
+   */
+  async placesOfUnawaited(subject: ReplaySubject & { readonly instanceKey: number }) {
+    const { provider, programs } = this.#params;
+    const { instanceKey, executionId } = subject;
+    const { execution } = programs.create(subject, 'places');
+    try {
+      const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
+      await execution.replay(stored.map(decodeEvent));
+      return execution.neverAwaitedPlaces;
+    } catch {
+      return [];
+    } finally {
+      execution.dispose();
+    }
+  }
+
   /** Returns the disagreement of an instance, once. */
   take(incarnation: string): NondeterminismError | undefined {
     const disagreement = this.#disagreements.get(incarnation);

@@ -188,16 +188,20 @@ export class TurnLifecycle {
     startClaimed(items, sentAt);
   }
 
-  #warnUnawaited({ instanceId, name }: WarmInstance, turn: Turn): void {
+  #warnUnawaited(instance: WarmInstance, turn: Turn): void {
     const operations = this.#neverAwaited.get(turn);
     if (operations === undefined) return;
-    const { logger } = this.#params.options;
-    reportSafely(logger, () => {
-      logger.warn(
-        { instanceId, orchestration: name, operations },
-        'orchestration ended with operations that it never awaited',
-      );
-    });
+    const { options, replays } = this.#params;
+    const { logger } = options;
+    const { instanceId, name: orchestration } = instance;
+    void replays.placesOfUnawaited(instance).then((places) =>
+      reportSafely(logger, () => {
+        logger.warn(
+          { instanceId, orchestration, operations, ...(places.length > 0 && { places }) },
+          'orchestration ended with operations that it never awaited',
+        );
+      }),
+    );
   }
 
   #count({ name, executionId, execution }: WarmInstance, turn: Turn, nowMs: number): void {

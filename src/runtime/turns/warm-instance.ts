@@ -166,8 +166,8 @@ export class ProgramFactory {
     return { execution, faults, watchdogId: this.#watchdogId };
   }
 
-  /** Creates an execution. `'replay'`: for a replay directly after the same code ran. Throws `UNREGISTERED`. */
-  create(subject: ProgramSubject, purpose: 'run' | 'replay' = 'run'): InstanceCode {
+  /** Creates an execution. `'replay'`: for a replay directly after the same code ran. `'places'`: to find the lines of calls. Throws `UNREGISTERED`. */
+  create(subject: ProgramSubject, purpose: 'run' | 'replay' | 'places' = 'run'): InstanceCode {
     const { instanceId, incarnation, executionId, name, version, trace } = subject;
     const definition = this.#registry.find(name, version);
     if (definition === undefined) {
@@ -191,6 +191,7 @@ export class ProgramFactory {
       deterministicGlobals: this.#options.deterministicGlobals,
       failUnawaited: this.#options.onUnawaited === 'fail',
       ...(purpose === 'replay' && { advice: notDeterministic }),
+      ...(purpose === 'places' && { recordPlaces: true }),
       onBroken: (failure) => faults.fail(failure),
     });
     return { execution, faults, watchdogId: this.#watchdogId };

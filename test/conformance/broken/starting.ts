@@ -34,7 +34,7 @@ export const brokenStarting: readonly BrokenProvider[] = [
   {
     fault: 'a start loses its timeout',
     rejectedBy: 'timeout/cancels-when-it-has-passed',
-    override: (intact) => editStarts(intact, ({ timeoutMs: _, ...rest }) => rest),
+    override: (intact) => editStarts(intact, ({ timeoutMs: _timeout, ...rest }) => rest),
   },
   {
     fault: 'a timeout passes too early',
@@ -89,7 +89,7 @@ export const brokenStarting: readonly BrokenProvider[] = [
   {
     fault: 'a start drops its event',
     rejectedBy: 'start-event/comes-with-the-start',
-    override: (intact) => editStarts(intact, ({ event: _, ...rest }) => rest),
+    override: (intact) => editStarts(intact, ({ event: _event, ...rest }) => rest),
   },
   {
     fault: 'the event of a start has no key',
@@ -135,12 +135,12 @@ export const brokenStarting: readonly BrokenProvider[] = [
   {
     fault: 'a dedupe key is ignored',
     rejectedBy: 'dedupe/names-the-live-instance',
-    override: (intact) => editStarts(intact, ({ dedupeKey: _, ...rest }) => rest),
+    override: (intact) => editStarts(intact, ({ dedupeKey: _key, ...rest }) => rest),
   },
   {
     fault: 'a start does not wait for its time',
     rejectedBy: 'start-delay/waits-for-its-time',
-    override: (intact) => editStarts(intact, ({ delayMs: _, runAt: __, ...rest }) => rest),
+    override: (intact) => editStarts(intact, ({ delayMs: _delay, runAt: _at, ...rest }) => rest),
   },
   {
     fault: 'an event overtakes the start of its instance',

@@ -292,10 +292,7 @@ export class Changes {
       locks.keep(tx, this.kept),
     ];
     const touching = locks.touch(tx, touched);
-    const later = [
-      this.tasks.write(scope, tables),
-      tables.pauseRows.pause(tx, pauses, now),
-    ];
+    const later = [this.tasks.write(scope, tables), tables.pauseRows.pause(tx, pauses, now)];
     const releasing = locks.release(tx, released);
     const limitingCleanup = locks.limitCleanup(tx, this.cleanups, now);
     const [releases, claimed] = await Promise.all([

@@ -17,6 +17,7 @@ import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Batch } from '../batches/batch.ts';
+import type { BatchWork } from '../batches/batching.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
@@ -52,7 +53,10 @@ export interface OrchestrationQueueParts extends QueueAccess {
 }
 
 /** Implements claims, acks, renewals and releases of instances. */
-export function createOrchestrationQueue(store: OrchestrationQueueParts): OrchestrationQueue {
+export function createOrchestrationQueue(
+  store: OrchestrationQueueParts,
+  ackInOneStatement: NonNullable<BatchWork<OrchestrationAck, CommitResult>['runSingleStatement']>,
+): OrchestrationQueue {
   const renew = store.batching({
     operation: 'renewOrchestrationLocks',
     run: async (scope, batches: readonly Renewal[]) => renewBatches(store, scope, batches),
@@ -74,6 +78,7 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
     ackOrchestrationItems: store.batching({
       operation: 'ackOrchestrationItems',
       run: (scope, acks) => ackInstances(store, scope, acks),
+      runSingleStatement: ackInOneStatement,
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),

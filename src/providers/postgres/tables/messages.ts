@@ -167,7 +167,10 @@ function statements(table: string) {
     nextVisible: prepare(
       'perdure_next_visible_messages',
       { instanceKeys: keys(), now: one<number>('bigint') },
-      ({ instanceKeys, now }) => `SELECT wanted.instance_key AS "instanceKey", found.visible_at AS "nextAt"
+      ({
+        instanceKeys,
+        now,
+      }) => `SELECT wanted.instance_key AS "instanceKey", found.visible_at AS "nextAt"
         FROM unnest(${instanceKeys}) AS wanted (instance_key) CROSS JOIN LATERAL (
           SELECT visible_at FROM ${table} AS message
           WHERE message.instance_key = wanted.instance_key AND visible_at > ${now}

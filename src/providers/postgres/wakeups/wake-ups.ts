@@ -162,7 +162,15 @@ export class WakeUps {
 
   /** Publishes the effects of a commit: wakes fetches, sends hints, notifies other processes. */
   announce(effects: Effects): void {
-    const { dueAt, finished: instanceIds, outputs, cancels, emitted, statusSet, messages } = effects;
+    const {
+      dueAt,
+      finished: instanceIds,
+      outputs,
+      cancels,
+      emitted,
+      statusSet,
+      messages,
+    } = effects;
     this.#wake(dueAt);
     if (instanceIds.length > 0) this.#hint({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {

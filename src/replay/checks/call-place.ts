@@ -1,0 +1,19 @@
+// The folders of this package from which operations are issued, in src/ or dist/.
+const ownFolders = ['replay/', 'orchestration/', 'flows/'].map(
+  (folder) => new URL(`../../${folder}`, import.meta.url).pathname,
+);
+const maxFrames = 20;
+
+/** Returns the line of user code that calls this package, as in a stack: `order.ts:12:9`. Costs some microseconds. */
+export function findCallPlace(): string | undefined {
+  const holder: { stack?: string } = {};
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = maxFrames;
+  Error.captureStackTrace(holder, findCallPlace);
+  const stack = holder.stack ?? '';
+  Error.stackTraceLimit = limit;
+  const isOwn = (line: string): boolean => ownFolders.some((folder) => line.includes(folder));
+  const frames = stack.split('\n').filter((line) => /^\s+at /.test(line));
+  const first = frames.find((line) => !isOwn(line) && !line.includes('node:'));
+  return first?.trim().replace(/^at /, '');
+}
