@@ -17,9 +17,11 @@ export function traced<Result>(
   call: TracedCall,
   send: (trace: TraceContext | undefined) => Promise<Result>,
 ): Promise<Result> {
+  const hasMiddleware = middleware !== undefined && !middleware.isEmpty('client');
+  if (!hasMiddleware)
+    return telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
   const inSpan = () =>
     telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
-  if (middleware === undefined || middleware.isEmpty('client')) return inSpan();
   const { kind, name, instanceId } = call;
   return middleware.run('client', { kind, name, instanceId }, inSpan) as Promise<Result>;
 }

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { assertDecoded } from '../../model/encoding/assert-decoded.ts';
+import { isEncoded } from '../../model/encoding/envelope.ts';
 import { CanceledError, isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
 import {
   decodeFailure,
@@ -168,8 +169,10 @@ export class ActivityDispatcher {
     }
     if (this.#isPoison(item)) return { kind: 'poison' };
     if (handler === undefined || this.#fetcher.isStopping) return { kind: 'release', delayMs: 0 };
-    const encoded = encodedErrorOf(item);
-    if (encoded !== undefined) return { kind: 'encoded', error: encoded };
+    if (mayBeEncoded(item)) {
+      const error = encodedErrorOf(item);
+      if (error !== undefined) return { kind: 'encoded', error };
+    }
     const { limiter } = handler;
     if (limiter !== undefined && limiter.capacity(nowMs) < 1) {
       // The breaker opened while the fetch waited.
@@ -421,6 +424,15 @@ const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> =
   deleted: 'neither',
   abandoned: 'neither',
 };
+
+/** Whether an item can contain encoded text. Called for every item. */
+function mayBeEncoded({ payload, heartbeat, failure }: WorkItem): boolean {
+  return (
+    (payload !== null && isEncoded(payload)) ||
+    (heartbeat !== null && isEncoded(heartbeat)) ||
+    failure !== undefined
+  );
+}
 
 /** The error of an item that is still encoded. */
 function encodedErrorOf({ payload, heartbeat, failure }: WorkItem): PerdureError | undefined {

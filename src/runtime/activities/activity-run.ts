@@ -440,9 +440,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        return runAsHolder(this, () =>
-          this.#inSpan(() => this.#around(input, () => handler.run(this.#context, input, item))),
-        );
+        const group = item.kind === 'activity' ? 'activity' : 'task';
+        return options.middleware.isEmpty(group)
+          ? runAsHolder(this, () => this.#inSpan(() => handler.run(this.#context, input, item)))
+          : runAsHolder(this, () =>
+              this.#inSpan(() =>
+                this.#around(input, () => handler.run(this.#context, input, item)),
+              ),
+            );
       } finally {
         const ms = performance.now() - begunAt;
         if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);

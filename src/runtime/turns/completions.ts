@@ -215,7 +215,8 @@ export class Completions {
       const deadline = clock.monotonic() + options.activityLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
       const results = await withRetries(retry, () => provider.ackWorkItems(acks));
-      await this.#handBack(batch, results);
+      // Without a codec, nothing is awaited here.
+      if (results.some(isUnencoded)) await this.#handBack(batch, results);
       batch.forEach((settled, index) => {
         const result = results[index];
         if (result?.ok === false && !(result.error instanceof LockLostError)) {
@@ -269,6 +270,11 @@ export class Completions {
     this.#pending.add(work);
     void work.finally(() => this.#pending.delete(work));
   }
+}
+
+/** Whether an outcome was not stored because the codec failed. */
+function isUnencoded(result: CommitResult): boolean {
+  return !result.ok && isPerdureError(result.error, 'CODEC_FAILED');
 }
 
 /** How an item is handed back whose payload the codec cannot decode, or whose outcome it cannot encode. */

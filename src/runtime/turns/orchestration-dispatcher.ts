@@ -239,7 +239,7 @@ export class OrchestrationDispatcher {
       }
       release(instance);
     }
-    await this.#abandon(blocked);
+    if (blocked.length > 0) await this.#abandon(blocked);
     if (rejected.length > 0) await this.#report(rejected);
   }
 
