@@ -74,7 +74,7 @@ export interface Program {
 }
 
 /** A random handler of an update. */
-export interface UpdateCode {
+interface UpdateCode {
   readonly step: Step;
   /** Whether its validation rejects odd inputs. */
   readonly isPicky: boolean;
