@@ -68,7 +68,7 @@ export function transactionClosed(problem = 'its closure has ended'): PerdureErr
 }
 
 /** The closure took too long and was rolled back. */
-export function transactionTimeout(ms: number): PerdureError {
+function transactionTimeout(ms: number): PerdureError {
   return new PerdureError(
     'TRANSACTION_TIMEOUT',
     `The closure of ctx.transaction() took longer than ${ms} ms and was rolled back. Do slow work before it, or raise \`timeout\`.`,

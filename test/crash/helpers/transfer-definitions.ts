@@ -10,7 +10,7 @@ export interface Transfer {
 }
 
 /** Moves the amount, and records the transfer. Waits in between, so that a kill can come. */
-export async function move(
+async function move(
   tx: StoreTransaction,
   { id, from, to, amount }: Transfer,
   onMoved: () => void,

@@ -77,12 +77,8 @@ export class GuardedClient {
       readonly text?: unknown;
       readonly submit?: unknown;
     };
-    try {
-      if (this.#closed !== undefined) throw this.#closed;
-      if (typeof text === 'string') assertAllowed(text, forbidden);
-    } catch (error) {
-      return Promise.reject(error as Error);
-    }
+    const refusal = this.#closed ?? refusalOf(text);
+    if (refusal !== undefined) return Promise.reject(refusal);
     // A cursor or a COPY stream submits itself.
     if (typeof submit === 'function') return this.#query(config, ...rest);
     // The extended protocol runs one statement only, so that no text can contain a hidden COMMIT.
@@ -120,4 +116,14 @@ async function settleWith(
     return;
   }
   done(undefined, result);
+}
+
+/** Returns the error of a statement that a transaction must not run. */
+function refusalOf(text: unknown): Error | undefined {
+  try {
+    if (typeof text === 'string') assertAllowed(text, forbidden);
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  }
 }
