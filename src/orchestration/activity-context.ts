@@ -48,11 +48,11 @@ export interface TransactionOptions {
   readonly timeout?: Duration | undefined;
 }
 
+// A method is bivariant, so that the narrower parameter is accepted.
 /**
  * The closure of `ctx.transaction`. Its parameter can be annotated with the transaction of the store: `SqliteTransaction` or
  * `PostgresTransaction`.
  */
-// A method is bivariant, so that the narrower parameter is accepted.
 export type TransactionWork<Value> = {
   work(tx: StoreTransaction): Value | Promise<Value>;
 }['work'];

@@ -18,6 +18,7 @@ import { byteLength } from '../../model/values/payload.ts';
 import { CallOrder } from './call-order.ts';
 import { markForks } from './external-forks.ts';
 import { PayloadWalker, type TextSealer } from './payload-walker.ts';
+import * as scheduleShapes from './schedule-shapes.ts';
 import * as shapes from './shapes.ts';
 import { list, optional } from './treatment.ts';
 
@@ -233,18 +234,18 @@ export function encodingProvider(
     // Schedules
     putSchedule: async (write) => {
       const stored = await inner.putSchedule(await encodeSchedule(walker, inner, write));
-      return decode(stored, optional(shapes.scheduleRecord));
+      return decode(stored, optional(scheduleShapes.scheduleRecord));
     },
     setSchedulePaused: (...args) => inner.setSchedulePaused(...args),
     deleteSchedule: (...args) => inner.deleteSchedule(...args),
     listSchedules: async (params) =>
-      decode(await inner.listSchedules(params), list(shapes.scheduleRecord)),
+      decode(await inner.listSchedules(params), list(scheduleShapes.scheduleRecord)),
     dueSchedules: async (max) => {
       const { due, ...others } = await inner.dueSchedules(max);
-      return { ...others, due: await decode(due, list(shapes.scheduleRecord)) };
+      return { ...others, due: await decode(due, list(scheduleShapes.scheduleRecord)) };
     },
     tickSchedules: (ticks) =>
-      walker.writeEach(ticks, shapes.scheduleTick, {
+      walker.writeEach(ticks, scheduleShapes.scheduleTick, {
         call: (encoded) => inner.tickSchedules(encoded),
         failed: (error) => {
           logger.error({ error }, 'firing a schedule failed because of the codec, will retry');
@@ -252,7 +253,7 @@ export function encodingProvider(
         },
       }),
     startScheduledRuns: async (runs) =>
-      inner.startScheduledRuns(await encode(runs, shapes.scheduledRuns)),
+      inner.startScheduledRuns(await encode(runs, scheduleShapes.scheduledRuns)),
 
     // Sessions and jobs
     openSession: async (session) =>
@@ -374,14 +375,18 @@ async function encodeSchedule(
   const context: EncodeContext = { schedule: write.name };
   if (!('plan' in write)) {
     const { definition, nextAt } = write;
-    const encoded = await walker.encode({ definition, nextAt }, shapes.schedulePlan, context);
+    const encoded = await walker.encode(
+      { definition, nextAt },
+      scheduleShapes.schedulePlan,
+      context,
+    );
     return { ...write, ...encoded };
   }
   const expected = write.plan(inner.clock?.now() ?? Date.now());
   const texts =
     expected === undefined
       ? undefined
-      : await walker.prepare(expected, shapes.schedulePlan, context);
+      : await walker.prepare(expected, scheduleShapes.schedulePlan, context);
   const plan = (nowMs: number): SchedulePlan | undefined => {
     const planned = write.plan(nowMs);
     if (planned === undefined) return undefined;
