@@ -45,5 +45,11 @@ export function createTransfers(onMoved: () => void = () => undefined) {
     const back = { ...input, id: `${input.id}-2`, from: input.to, to: input.from };
     return [first, await ctx.call(transfer, back)];
   });
-  return { transfer, transferTask, transfers };
+  const transferSteps = orchestration('transferSteps', async (ctx, input: Transfer) => {
+    const back = { ...input, id: `${input.id}-2`, from: input.to, to: input.from };
+    const first = { ...input, id: `${input.id}-1` };
+    const out = await ctx.transaction('out', (tx) => move(tx, first, onMoved), { retry });
+    return [out, await ctx.transaction('back', (tx) => move(tx, back, onMoved), { retry })];
+  });
+  return { transfer, transferTask, transfers, transferSteps };
 }

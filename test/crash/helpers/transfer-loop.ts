@@ -93,7 +93,7 @@ export async function runTransferLoop(options: TransferLoopOptions): Promise<Tra
     }
     await using perdure = await Perdure.open(bank.directStore);
     const { client } = perdure;
-    const { transferTask, transfers } = createTransfers();
+    const { transferTask, transfers, transferSteps } = createTransfers();
     const expected: Transfer[] = [];
     const unfinished = new Set<Promise<unknown>>();
     const follow = (handle: { result(): Promise<unknown> }): void => {
@@ -107,14 +107,16 @@ export async function runTransferLoop(options: TransferLoopOptions): Promise<Tra
       const from = Math.floor(Math.random() * accounts);
       const to = (from + 1 + Math.floor(Math.random() * (accounts - 1))) % accounts;
       const input = { id, from, to, amount: 1 + Math.floor(Math.random() * 50) };
-      if (runs % 2 === 0) {
+      if (runs % 3 === 0) {
         expected.push(input);
         follow(await client.runTask(transferTask, input, { id }));
         return;
       }
       const back = { ...input, id: `${id}-2`, from: to, to: from };
       expected.push({ ...input, id: `${id}-1` }, back);
-      follow(await client.start(transfers, input, { id }));
+      // The variant with a separate ack has no turns of steps.
+      const inSteps = together && runs % 3 === 1;
+      follow(await client.start(inSteps ? transferSteps : transfers, input, { id }));
     };
     for (let index = 0; index < workers; index += 1) start(workers - index <= kills);
     const isDone = (): boolean => killed >= kills;

@@ -34,9 +34,9 @@ function onMoved(): void {
 const ignore = (): void => undefined;
 const opened = await openStore(store);
 const perdure = await Perdure.open(together ? opened : withSeparateAck(opened, store));
-const { transfer, transferTask, transfers } = createTransfers(onMoved);
+const { transfer, transferTask, transfers, transferSteps } = createTransfers(onMoved);
 await perdure.startWorker({
-  orchestrations: [transfers],
+  orchestrations: [transfers, transferSteps],
   activities: [transfer],
   tasks: [transferTask],
   activityConcurrency: 8,
