@@ -66,7 +66,9 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     const argv = ['start', 'sync', '7', '--task', '--id', idOf('task'), '--priority', '9'];
     expect(await cli.json(argv)).toEqual({ id: idOf('task'), created: true });
     expect(await cli.json(argv)).toEqual({ id: idOf('task'), created: false });
-    expect((await cli.run(['start', 'hello', '--priority', '9'])).code).toBe(2);
+    expect((await cli.run(['start', 'hello', '--expires-in', '1m'])).code).toBe(2);
+    const prioritized = ['start', 'hello', '1', '--id', idOf('prioritized'), '--priority', '9'];
+    expect(await cli.json(prioritized)).toMatchObject({ id: idOf('prioritized') });
   });
 
   it('start with an id of another start ends with 4', async () => {
