@@ -277,8 +277,8 @@ export interface InstanceStore {
    *   start-event/its-key-counts, start-event/concurrent-starts-have-one-instance)
    * - with `useExisting`, return `exists` for another input (conflict/uses-the-existing)
    * - with `terminateExisting`, in one transaction: terminate the live instance and its descendants, archive its
-   *   execution, and start the next one with the new input, tags and timeout under the same id; a repeat with the same
-   *   incarnation is `exists` (conflict/replaces-a-live-instance, conflict/replaces-an-ended-instance,
+   *   execution, and start the next one with the new input, tags and timeout and without state under the same id; a repeat with the
+   *   same incarnation is `exists` (conflict/replaces-a-live-instance, conflict/clears-the-state, conflict/replaces-an-ended-instance,
    *   conflict/a-repeat-replaces-nothing, conflict/ends-the-tree)
    * - return `conflict` for another name or kind, and for a child or a job that would be replaced, changing nothing
    *   (conflict/another-name-stays)

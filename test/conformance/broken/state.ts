@@ -211,6 +211,15 @@ export const brokenState: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a replaced instance keeps its state',
+    rejectedBy: 'conflict/clears-the-state',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS stays BEFORE DELETE ON instance_state BEGIN SELECT RAISE(IGNORE); END`,
+      ),
+  },
+  {
     fault: 'a fork has no state',
     rejectedBy: 'fork/stores-its-state',
     override: ({ provider }) => ({

@@ -136,6 +136,7 @@ async function replace(store: Store, batch: Batch, instance: NewInstance): Promi
   const definitionKey = keyOf('orchestration', name, version);
   await store.instanceTags.deleteOfInstances(tx, [instanceKey]);
   await store.updateRows.interrupt(tx, instanceKey, replacedStatus(before));
+  await store.instanceState.replace(tx, instanceKey, []);
   await replacedRows.reopen(tx, { instanceKey, definitionKey, inputHash, incarnation, now });
   await store.eventKeys.deleteOfInstances(tx, [instanceKey]);
   await store.deadlines.deleteOfInstances(tx, [instanceKey]);

@@ -12,6 +12,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { InstanceState } from '../tables/instance-state.ts';
 import type { ReplacedRows } from '../tables/replaced-rows.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -23,6 +24,7 @@ export interface ExistingStartParts extends EnqueueParts {
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
   readonly instanceHeaders: InstanceHeaders;
+  readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
   readonly replacedRows: ReplacedRows;
   readonly stops: InstanceStops;
@@ -101,6 +103,7 @@ function replace(store: ExistingStartParts, scope: Scope, instance: NewInstance)
   store.instanceTags.deleteOfInstances(keys);
   const definitionKey = store.definitions.intern('orchestration', name, version);
   store.updateRows.interrupt(instanceKey, replacedStatus(before));
+  store.instanceState.replace(instanceKey, []);
   replacedRows.reopen({ instanceKey, definitionKey, inputHash, incarnation, now });
   replacedRows.deleteEventKeys(instanceKey);
   store.deadlines.deleteOfInstances(keys);

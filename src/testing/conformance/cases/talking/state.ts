@@ -7,7 +7,7 @@ import { collectHints } from '../../collect-hints.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { forceDelete } from '../../deletion-helpers.ts';
 import { expectCommitted, expectRefused, only } from '../../expectations.ts';
-import { event, newTurn, raised, startMessage, workItem } from '../../sample-data.ts';
+import { event, newInstance, newTurn, raised, startMessage, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { failure } from '../../task-helpers.ts';
 import { withTimeLimit } from '../../time-limit.ts';
@@ -257,6 +257,20 @@ export const stateCases: Capability = {
         const retries = [{ source: again, version: '1', start: empty }];
         assert.equal((await store.provider.retryInstances(retries))[0]?.kind, 'retried');
         assert.deepEqual(await values(store, 'a'), []);
+      },
+    },
+    {
+      id: 'conflict/clears-the-state',
+      title: 'the next execution of a replaced instance begins without its state',
+      async run(store) {
+        await store.begin('a', { state: set({ x: '1' }) });
+        const before = await versionOf(store, 'a', 'x');
+        const start = { ...newInstance('a'), onConflict: 'terminateExisting' } as const;
+        const [result] = await store.provider.createInstances([start]);
+        assert.equal(result?.kind, 'created');
+        assert.deepEqual(await values(store, 'a'), []);
+        await store.commit(await store.claimOne(), { state: set({ x: '1' }) });
+        assert.ok((await versionOf(store, 'a', 'x')) > before);
       },
     },
     {
