@@ -47,6 +47,8 @@ interface Row {
   readonly hasStream: boolean;
   readonly hasUpdates: boolean;
   readonly hasAwakeables: boolean;
+  readonly hasDeadline: boolean;
+  readonly hasEventKeys: boolean;
   readonly hasState: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
@@ -175,8 +177,8 @@ export class TreeDeletions {
         keysOf(rows.filter(({ hasStream }) => hasStream)),
         maxEventsPerCall,
       ),
-      deadlines.deleteOfInstances(tx, keysOf(rows)),
-      eventKeys.deleteOfInstances(tx, keysOf(rows)),
+      deadlines.deleteOfInstances(tx, keysOf(rows.filter(({ hasDeadline }) => hasDeadline))),
+      eventKeys.deleteOfInstances(tx, keysOf(rows.filter(({ hasEventKeys }) => hasEventKeys))),
       updateRows.deleteOfInstances(tx, keysOf(rows.filter(({ hasUpdates }) => hasUpdates))),
       awakeableRows.deleteOfInstances(
         tx,
@@ -227,6 +229,7 @@ function statements(schema: string) {
           (SELECT 1 FROM ${schema}.streams AS stream
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
+          ${hasAny('instance_deadlines')} AS "hasDeadline", ${hasAny('event_keys')} AS "hasEventKeys",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",

@@ -35,7 +35,7 @@ export class EventKeys {
   }
 
   async deleteOfInstances(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
-    await tx.execute(...this.#sql.delete({ instanceKeys }));
+    if (instanceKeys.length > 0) await tx.execute(...this.#sql.delete({ instanceKeys }));
   }
 }
 

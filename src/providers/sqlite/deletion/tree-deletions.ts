@@ -37,6 +37,9 @@ interface Holdings {
   readonly items: number;
   readonly hasUpdates: 0 | 1;
   readonly hasAwakeables: 0 | 1;
+  readonly hasDeadlines: 0 | 1;
+  readonly hasEventKeys: 0 | 1;
+  readonly hasState: 0 | 1;
 }
 
 type DeletionPlan =
@@ -118,7 +121,10 @@ export class TreeDeletions {
               (SELECT count(*) FROM orchestrator_queue WHERE instance_key IN ${keys}) AS messages,
               (SELECT count(*) FROM worker_queue WHERE instance_key IN ${keys}) AS items,
               EXISTS (SELECT 1 FROM updates WHERE instance_key IN ${keys}) AS hasUpdates,
-              EXISTS (SELECT 1 FROM awakeables WHERE instance_key IN ${keys}) AS hasAwakeables
+              EXISTS (SELECT 1 FROM awakeables WHERE instance_key IN ${keys}) AS hasAwakeables,
+              EXISTS (SELECT 1 FROM instance_deadlines WHERE instance_key IN ${keys}) AS hasDeadlines,
+              EXISTS (SELECT 1 FROM event_keys WHERE instance_key IN ${keys}) AS hasEventKeys,
+              EXISTS (SELECT 1 FROM instance_state WHERE instance_key IN ${keys}) AS hasState
        FROM executions WHERE instance_key IN ${keys}`,
     );
     const deleteFrom = (table: string) =>
@@ -199,12 +205,12 @@ export class TreeDeletions {
     if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#streamRows.deleteOfInstances(keys, maxEventsAtOnce);
     this.#tags.deleteOfInstances(keys);
-    this.#deadlines.deleteOfInstances(keys);
+    if (holdings.hasDeadlines === 1) this.#deadlines.deleteOfInstances(keys);
     this.#dedupeKeys.freeOfOrchestrations(keys);
-    this.#deleteEventKeys.run({ keys });
+    if (holdings.hasEventKeys === 1) this.#deleteEventKeys.run({ keys });
     if (holdings.hasUpdates === 1) this.#updates.deleteOfInstances(keys);
     if (holdings.hasAwakeables === 1) this.#awakeables.deleteOfInstances(keys);
-    this.#state.deleteOfInstances(keys);
+    if (holdings.hasState === 1) this.#state.deleteOfInstances(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);
@@ -219,6 +225,9 @@ const none: Holdings = {
   items: 0,
   hasUpdates: 0,
   hasAwakeables: 0,
+  hasDeadlines: 0,
+  hasEventKeys: 0,
+  hasState: 0,
 };
 
 function toKeys(rows: readonly Row[]): string {
