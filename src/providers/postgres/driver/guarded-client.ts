@@ -58,9 +58,13 @@ export class GuardedClient {
     this.#closed ??= transactionClosed();
   }
 
-  /** Resolves when no statement is in progress. */
+  /** Resolves when no statement is in progress, and the status of the transaction is known. */
   async settled(): Promise<void> {
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
+    if (this.#failure === undefined) return;
+    // A failed statement rejects before the server has reported the status. An empty one returns after it, also in an aborted
+    // transaction.
+    await (this.#query('') as Promise<unknown>).catch(() => undefined);
   }
 
   #run(config: unknown, rest: readonly unknown[]): unknown {
