@@ -484,7 +484,8 @@ function createSessionReaper(context: WorkerContext): SessionReaper {
 
 function createTimeoutApplier(context: WorkerContext): TimeoutApplier {
   const { pollIntervalMs, cleanupTimeoutMs: cleanupMs } = context.options;
-  return new TimeoutApplier({ ...context, cleanupMs, idleMs: 5 * pollIntervalMs });
+  // Commits cause queries, so this only replaces lost hints.
+  return new TimeoutApplier({ ...context, cleanupMs, idleMs: 30 * pollIntervalMs });
 }
 
 function createRegistration(

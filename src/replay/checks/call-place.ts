@@ -1,7 +1,11 @@
-// The folders of this package from which operations are issued, in src/ or dist/.
-const ownFolders = ['replay/', 'orchestration/', 'flows/'].map(
-  (folder) => new URL(`../../${folder}`, import.meta.url).pathname,
-);
+// The folders of this package from which operations are issued, in src/ or dist/. A CommonJS bundle has no `import.meta.url`.
+const here = import.meta.url as string | undefined;
+const ownFolders =
+  here === undefined
+    ? []
+    : ['replay/', 'orchestration/', 'flows/'].map(
+        (folder) => new URL(`../../${folder}`, here).pathname,
+      );
 const maxFrames = 20;
 
 /** Returns the line of user code that calls this package, as in a stack: `order.ts:12:9`. Costs some microseconds. */
