@@ -5,10 +5,12 @@ import { runTransferLoop } from './helpers/transfer-loop.ts';
 // `npm run crash:transfers` runs it with 1,000 kills per store, which takes many minutes.
 const given = Number(process.env['PERDURE_TRANSFERS_KILLS']);
 const isLong = process.env['MODE'] === 'transfers';
-const kills = given > 0 ? given : isLong ? 1_000 : 8;
-const timeoutMs = Math.max(300_000, kills * 8_000);
+const killsOf = (kind: string): number =>
+  given > 0 ? given : isLong ? 1_000 : kind === 'SQLite' ? 8 : 4;
 
 for (const kind of ['SQLite', 'PostgreSQL'] as const) {
+  const kills = killsOf(kind);
+  const timeoutMs = Math.max(300_000, kills * 8_000);
   test(
     `each transfer is made exactly once while workers are killed (${kind}, ${kills} kills)`,
     async () => {
