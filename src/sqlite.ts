@@ -7,4 +7,4 @@ export type {
   SqliteRunResult,
   SqliteStatement,
   SqliteTransaction,
-} from './providers/sqlite/driver/application-transaction.ts';
+} from './providers/sqlite/driver/sqlite-transaction.ts';

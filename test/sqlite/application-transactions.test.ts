@@ -9,7 +9,7 @@ import { Kysely, SqliteDialect, sql as kyselySql } from 'kysely';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, task } from '../../src/index.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { SqliteTransaction } from '../../src/providers/sqlite/driver/application-transaction.ts';
+import type { SqliteTransaction } from '../../src/providers/sqlite/driver/sqlite-transaction.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 
