@@ -107,7 +107,7 @@ describeEngine(
       for (const after of [`2.${stream}`, `999999999999999.${stream}`])
         await expect(next('mine', after)).rejects.toMatchObject({ code: 'CURSOR_UNKNOWN' });
       await expect(next('other', cursor)).rejects.toMatchObject({ code: 'CURSOR_UNKNOWN' });
-      await expect(next('nobody')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+      await expect(next('missing')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
       await expect(next('')).rejects.toMatchObject({ code: 'INVALID_ID' });
       const wrong = client.stream('mine', { afterr: cursor } as object).next();
       await expect(wrong).rejects.toMatchObject({ code: 'INVALID_OPTION' });

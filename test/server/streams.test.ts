@@ -94,7 +94,7 @@ describeServer('event streams', (open) => {
       const query = after === undefined ? {} : { query: { after } };
       return (await openEvents(server, 'streamInstance', { params: { id }, ...query })).status;
     };
-    expect(await statusOf('nobody')).toBe(404);
+    expect(await statusOf('missing')).toBe(404);
     expect(await statusOf('t', '9.zzz')).toBe(409);
     expect(await statusOf('t', '"><script>')).toBe(400);
     expect(await statusOf('t', 'x'.repeat(1_000))).toBe(400);

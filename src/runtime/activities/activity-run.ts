@@ -36,7 +36,7 @@ import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { reportSafely } from '../maintenance/reports.ts';
+import { callInSpan, reportSafely } from '../maintenance/reports.ts';
 import type { Outcome } from '../turns/completions.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { TransactionOptions } from '../../orchestration/activity-context.ts';
@@ -186,21 +186,6 @@ export class ActivityRun implements LoopHolder, RunOperations {
     if (span === undefined) return;
     const failure = 'failure' in result ? result.failure : undefined;
     reportSafely(this.#environment.options.logger, () => span.end(outcome, failure));
-  }
-
-  #inSpan<Result>(call: () => Result): Result {
-    if (this.#span === undefined) return call();
-    let isCalled = false;
-    try {
-      return this.#span.run(() => {
-        isCalled = true;
-        return call();
-      });
-    } catch (error) {
-      if (isCalled) throw error;
-      // The telemetry has failed, not the handler.
-      return call();
-    }
   }
 
   /** Returns the heartbeat since the last renewal, for the next one. */
@@ -372,7 +357,9 @@ export class ActivityRun implements LoopHolder, RunOperations {
       if (handler.isSkipped !== undefined) {
         const skipped = await this.#begin(() => {
           this.#markBegun();
-          return this.#inSpan(() => handler.isSkipped?.(this.#context, input.value, this.item));
+          return callInSpan(this.#span, () =>
+            handler.isSkipped?.(this.#context, input.value, this.item),
+          );
         });
         if (skipped?.value === true) this.#end({ kind: 'skipped' });
         if (skipped?.value !== false) return;
@@ -442,9 +429,11 @@ export class ActivityRun implements LoopHolder, RunOperations {
       try {
         const group = item.kind === 'activity' ? 'activity' : 'task';
         return options.middleware.isEmpty(group)
-          ? runAsHolder(this, () => this.#inSpan(() => handler.run(this.#context, input, item)))
+          ? runAsHolder(this, () =>
+              callInSpan(this.#span, () => handler.run(this.#context, input, item)),
+            )
           : runAsHolder(this, () =>
-              this.#inSpan(() =>
+              callInSpan(this.#span, () =>
                 this.#around(input, () => handler.run(this.#context, input, item)),
               ),
             );

@@ -9,7 +9,7 @@ import {
   type Failure,
 } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
-import type { Telemetry } from '../../model/telemetry.ts';
+import type { AttemptSpan, Telemetry } from '../../model/telemetry.ts';
 import { traceOfOptions } from '../../model/trace-context.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
@@ -151,4 +151,19 @@ export function reportTaskEnd(
       ...(failure !== undefined && { error: toError(failure) }),
     }),
   );
+}
+
+/** Calls user code with its span as the active one. Telemetry that throws does not fail the call. */
+export function callInSpan<Result>(span: AttemptSpan | undefined, call: () => Result): Result {
+  if (span === undefined) return call();
+  let isCalled = false;
+  try {
+    return span.run(() => {
+      isCalled = true;
+      return call();
+    });
+  } catch (error) {
+    if (isCalled) throw error;
+    return call();
+  }
 }

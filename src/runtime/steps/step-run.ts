@@ -23,7 +23,7 @@ import type { Operation } from '../../replay/operations.ts';
 import type { StepCall } from '../../replay/step-call.ts';
 import { unsupported } from '../activities/attempt-transaction.ts';
 import type { LeakedHandlers } from '../activities/concurrency.ts';
-import { reportSafely } from '../maintenance/reports.ts';
+import { callInSpan, reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { WarmInstance } from '../turns/warm-instance.ts';
 
@@ -137,7 +137,7 @@ export class StepRun implements StepContext {
         return;
       }
       const body = this.#step.body as (step: StepContext) => unknown;
-      const output = await runInStep(this.name, () => this.#inSpan(() => body(this)));
+      const output = await runInStep(this.name, () => callInSpan(this.#span, () => body(this)));
       this.#end(this.#stopping === undefined ? this.#completed(output) : this.#toLate());
     } catch (error) {
       this.#end(this.#toFailed(error));
@@ -160,7 +160,9 @@ export class StepRun implements StepContext {
           this.#isCommitting = false;
           thrown = undefined;
           try {
-            const output = await runInStep(this.name, () => this.#inSpan(() => body(tx, this)));
+            const output = await runInStep(this.name, () =>
+              callInSpan(this.#span, () => body(tx, this)),
+            );
             if (this.#stopping !== undefined) throw this.#stopping;
             const message = encodeMessage(this.#toCompleted(output));
             this.#isCommitting = true;
@@ -309,21 +311,6 @@ export class StepRun implements StepContext {
         trace,
       });
     });
-  }
-
-  #inSpan<Result>(call: () => Result): Result {
-    if (this.#span === undefined) return call();
-    let isCalled = false;
-    try {
-      return this.#span.run(() => {
-        isCalled = true;
-        return call();
-      });
-    } catch (error) {
-      if (isCalled) throw error;
-      // The telemetry has failed, not the closure.
-      return call();
-    }
   }
 
   #end(message: StepMessage | undefined, transacted?: StepTransactionEnd): void {

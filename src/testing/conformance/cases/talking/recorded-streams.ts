@@ -83,7 +83,7 @@ export const recordedStreams: Capability = {
           ],
           lastSeq: 3,
         });
-        const unknown = { instanceId: 'nobody', after: 0, limit: 1, maxBytes: 1 };
+        const unknown = { instanceId: 'missing', after: 0, limit: 1, maxBytes: 1 };
         assert.equal(await store.provider.readStream(unknown), undefined);
       },
     },
