@@ -244,6 +244,25 @@ describeDashboard(
         .toMatchObject({ tag: 'button', name: 'worker-eu-7' });
     });
 
+    test('Escape closes the details of a worker also when it is pressed the moment they appear', async () => {
+      const { page, keyboard } = await open({ path: 'workers' });
+      await waitForData(page, 'workers');
+      await page.evaluate(`
+        window.opened = 0;
+        new MutationObserver(() => {
+          if (document.querySelector('.aside') === null || window.opened > 0) return;
+          window.opened = 1;
+          document.activeElement.dispatchEvent(
+            new KeyboardEvent('keydown', { key: 'Escape', bubbles: true, cancelable: true }),
+          );
+        }).observe(document.body, { childList: true, subtree: true });
+      `);
+      await keyboard.tabTo('worker-eu-7');
+      await keyboard.press('Enter');
+      await expect.poll(() => page.evaluate('window.opened')).toBe(1);
+      await page.locator('.aside').waitFor({ state: 'detached' });
+    });
+
     test('the list of keys names those of the page and of the dashboard', async () => {
       const { page, keyboard } = await open({ path: 'instances' });
       await waitForData(page, 'instances');

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { addKeys } from '../state/page-keys.ts';
 import { Button } from './button.tsx';
 
@@ -24,7 +24,7 @@ export function SidePanel({
     onClose();
     if (before instanceof HTMLElement && before.isConnected) before.focus();
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     if (before?.closest('table') != null) {
       opener.current = before;

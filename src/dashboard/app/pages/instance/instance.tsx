@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import { session } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
@@ -36,7 +36,7 @@ export function Instance({ segments }: { readonly segments: readonly string[] })
   const error = resource.error.value;
   const links = session.value?.links ?? [];
   const { before, after } = neighbours(id);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const open = (to: string | undefined) => (): void => {
       if (to !== undefined) navigate(instanceHref(to));
     };

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { call } from '../../api/call.ts';
 import { may } from '../../api/session.ts';
@@ -83,7 +83,7 @@ export function Instances(): JSX.Element {
     isAllSelected.value = false;
   };
   // Keys act on what was rendered last, also before the effects of that render have run.
-  useEffect(
+  useLayoutEffect(
     () =>
       addKeys([
         {
