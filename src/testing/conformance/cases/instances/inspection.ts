@@ -105,6 +105,8 @@ export const inspection: Capability = {
           heartbeatAt: null,
           expired: null,
           pointOfNoReturn: false,
+          lane: null,
+          limitHold: null,
         };
         const held = { worker: null, claimedAt: beganAt, lockedUntil: beganAt + lockMs };
         const [first, second, third, ...others] = details?.pending ?? [];
