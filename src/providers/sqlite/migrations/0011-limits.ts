@@ -7,11 +7,9 @@ import type { Migration } from '../../shared/migrations.ts';
  * Triggers free the places of items that are deleted, handed back or claimed again, so that no statement can omit it.
  */
 export const limits: Migration = {
-  number: 17,
+  number: 11,
   name: 'limits',
   sql: `
-ALTER TABLE worker_queue ADD COLUMN lane TEXT; -- NULL: its definition was not limited at the insert
-ALTER TABLE worker_queue ADD COLUMN place INTEGER NOT NULL DEFAULT 0 CHECK (place IN (0, 1)); -- 1: counted as running
 CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;
 CREATE INDEX worker_queue_places ON worker_queue (locked_until) WHERE place = 1;

@@ -5,11 +5,9 @@ import type { Migration } from '../../shared/migrations.ts';
  * their items have no lane. The rules are in `providers/rules/limits.ts`.
  */
 export const limits: Migration = {
-  number: 17,
+  number: 11,
   name: 'limits',
   sql: `
-ALTER TABLE worker_queue ADD COLUMN lane text COLLATE "C"; -- NULL: its definition was not limited at the insert
-
 CREATE TABLE limits (
   definition_key integer PRIMARY KEY,
   declared text NOT NULL, -- by the newest build
