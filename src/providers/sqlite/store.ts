@@ -10,6 +10,7 @@ import { DatabaseFiles } from './driver/database-files.ts';
 import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
+import { BeginLimits } from './queues/begin-limits.ts';
 import { DueItems } from './queues/due-items.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { EventKeys } from './tables/event-keys.ts';
@@ -85,6 +86,7 @@ export class Store implements StoreAccess {
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
+  readonly beginLimits: BeginLimits;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly deferredWrites: DeferredWrites;
@@ -161,6 +163,7 @@ export class Store implements StoreAccess {
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);
+    this.beginLimits = new BeginLimits(db, this.definitions);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);
     this.deferredWrites = new DeferredWrites(this);
     this.workItems = new WorkItems(db, this.secrets);
@@ -218,7 +221,10 @@ export class Store implements StoreAccess {
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => this.#showHidden(scope),
       storeError: (operation) => this.#files.replacedError(operation, performance.now()),
-      beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
+      beforeCommit: (scope) => {
+        this.beginLimits.wake(scope);
+        changeLog.write(scope.effects, scope.now);
+      },
       onCommitted: (effects) => {
         changeLog.confirm();
         this.wakeUps.announce(effects);
