@@ -142,6 +142,7 @@ describe('migrate()', () => {
       ['starting', 'd5113fc1f548fbac'],
       ['updates', '92b0c913d3f6f1e4'],
       ['state', '90eb8d544b7e2407'],
+      ['limits', '68ee086c68af9820'],
     ]);
   });
 });

@@ -27,6 +27,7 @@ import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { LimitedDefinitions } from './limits/limited-definitions.ts';
 import { LimitRows } from './limits/limit-rows.ts';
+import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
@@ -91,6 +92,7 @@ export class Store implements QueueAccess {
   readonly definitions: Definitions;
   readonly limited = new LimitedDefinitions();
   readonly limitRows: LimitRows;
+  readonly limitViews: LimitViews;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
@@ -168,6 +170,7 @@ export class Store implements QueueAccess {
     this.#dueQuery = new DueQuery(schema);
     this.definitions = new Definitions(schema);
     this.limitRows = new LimitRows(this);
+    this.limitViews = new LimitViews(schema);
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);

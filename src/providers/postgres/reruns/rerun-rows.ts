@@ -1,6 +1,7 @@
 import { taskOperation } from '../../shared/work-item-row.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import { laneOfRun } from '../tables/task-rows.ts';
 import { archiveSql, liveAgain } from '../tables/replaced-rows.ts';
 import { instanceColumns, mustChange, type InstanceRow } from '../tables/instance-rows.ts';
 

@@ -123,6 +123,7 @@ describe('migrate', () => {
       ['starting', '0093aa784408df15'],
       ['updates', '3fe4bc82a236b987'],
       ['state', '2cdbf5e5481cb754'],
+      ['limits', '7caa0f9fcc9f8391'],
     ]);
   });
 });
