@@ -215,7 +215,7 @@ export class Store implements QueueAccess {
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.definitionQueues = new DefinitionQueues(schema);
-    this.inspection = new Inspection(schema, this.definitions, this.instanceRecords);
+    this.inspection = new Inspection(schema, this);
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.rerunRows = new RerunRows(schema);
