@@ -14,18 +14,9 @@ const changing = (fillfactor: number) => `WITH (fillfactor = ${fillfactor}, auto
  * a search path that is set for each call.
  */
 export const limits: Migration = {
-  number: 17,
+  number: 11,
   name: 'limits',
   sql: `
-ALTER TABLE worker_queue
-  ADD COLUMN lane text COLLATE "C", -- NULL: its definition was not limited when it was enqueued
-  ADD COLUMN weight smallint, -- of a run that chose one: the weight of its lane
-  ADD COLUMN awake_at bigint, -- of an item that was delayed: when a claim found it due
-  ADD COLUMN delayed boolean NOT NULL GENERATED ALWAYS AS (
-    lane IS NOT NULL AND next_at > coalesce(awake_at, created_at)) STORED; -- not in its lane before a claim wakes it
-DROP INDEX worker_queue_due;
-CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
-  WHERE NOT cancel_requested AND lane IS NULL;
 CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, priority DESC, next_at, item_key)
   WHERE lane IS NOT NULL AND NOT suspect AND NOT delayed AND NOT cancel_requested;
 -- Apart: lanes with only suspects would stay at the head of the ready ones.
