@@ -163,7 +163,9 @@ function statements(schema: string) {
     lock: prepare(
       'perdure_lock_limits_to_set',
       { definitionKeys: keys('int') },
-      ({ definitionKeys }) => `SELECT definition_key AS "definitionKey", declared, declared_by AS "declaredBy", override,
+      ({
+        definitionKeys,
+      }) => `SELECT definition_key AS "definitionKey", declared, declared_by AS "declaredBy", override,
           effective
         FROM ${limits} WHERE definition_key = ANY (${definitionKeys}) ORDER BY definition_key FOR UPDATE`,
     ),
@@ -183,7 +185,9 @@ function statements(schema: string) {
     selectDeclared: prepare(
       'perdure_select_declared_limits',
       { definitionKey },
-      ({ definitionKey }) => `SELECT build_id AS "buildId", first_at AS "firstAt", limits FROM ${declared}
+      ({
+        definitionKey,
+      }) => `SELECT build_id AS "buildId", first_at AS "firstAt", limits FROM ${declared}
         WHERE definition_key = ${definitionKey} ORDER BY declaration_key DESC`,
     ),
     forget: prepare(
@@ -216,7 +220,9 @@ function statements(schema: string) {
     updateLanes: prepare(
       'perdure_update_lanes',
       { now: clock, definitionKey },
-      ({ definitionKey }) => `UPDATE ${lanes} AS lane SET ready = next.ready, wake_at = next.wake_at FROM (
+      ({
+        definitionKey,
+      }) => `UPDATE ${lanes} AS lane SET ready = next.ready, wake_at = next.wake_at FROM (
           SELECT row_id, ${state.ready} AS ready, ${state.wakeAt} AS wake_at FROM (
             SELECT lim.now, lim.now_us, key_limit, key_rate_us, key_tau, known.ctid AS row_id, known.more, known.running,
               ${arrival('known.tat')} AS tat

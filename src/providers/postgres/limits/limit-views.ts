@@ -196,7 +196,12 @@ function statements(schema: string) {
         onlyName,
       }) => `SELECT ${nowSql} AS now, kind, name, declared, declared_by AS "declaredBy", override,
           effective, running - ${freed('lim.definition_key')} AS running, tat,
-          least(${maxCountedItems}, (SELECT count(*) FROM (${[inLane, suspectInLane, delayedInLane, straggler]
+          least(${maxCountedItems}, (SELECT count(*) FROM (${[
+            inLane,
+            suspectInLane,
+            delayedInLane,
+            straggler,
+          ]
             .map((which) => `(${counted(which, 'lim.definition_key')})`)
             .join(' UNION ALL ')}) AS waiting)) AS waiting
         FROM ${limits} AS lim JOIN ${schema}.definitions USING (definition_key)
@@ -267,7 +272,9 @@ function statements(schema: string) {
     holds: prepare(
       'perdure_select_limit_holds',
       { now: clock, itemKeys: keys() },
-      ({ itemKeys }) => `SELECT ${nowSql} AS now, item.item_key AS "itemKey", lim.effective, lim.tat AS "definitionTat",
+      ({
+        itemKeys,
+      }) => `SELECT ${nowSql} AS now, item.item_key AS "itemKey", lim.effective, lim.tat AS "definitionTat",
           lim.running - ${freed('lim.definition_key')} AS "allRunning", coalesce(known.tat, 0) AS tat,
           coalesce(known.running, 0) - coalesce((SELECT sum(freed) FROM ${signals} AS one
             WHERE one.definition_key = lim.definition_key AND one.lane = item.lane), 0)::int AS running,

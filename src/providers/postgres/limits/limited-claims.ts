@@ -277,7 +277,9 @@ function nextStatement(schema: string) {
   return prepare(
     'perdure_next_of_limits',
     definition,
-    ({ definitionKey }) => `SELECT now, global_limit IS NOT NULL OR key_limit IS NOT NULL AS "hasPlaces",
+    ({
+      definitionKey,
+    }) => `SELECT now, global_limit IS NOT NULL OR key_limit IS NOT NULL AS "hasPlaces",
         CASE WHEN NOT ${isPaused(schema, definitionKey)} THEN ${nextDueText(schema)} END AS "nextAt"
       FROM (SELECT ${limitColumns} FROM ${schema}.limits AS one WHERE definition_key = ${definitionKey}) AS lim`,
   );

@@ -48,7 +48,11 @@ export class LimitedDefinitions {
   }
 
   /** Stores what a claim left. */
-  claimed({ definitionKey, nextAt, hasPlaces }: LimitedDue & { readonly hasPlaces: boolean }): void {
+  claimed({
+    definitionKey,
+    nextAt,
+    hasPlaces,
+  }: LimitedDue & { readonly hasPlaces: boolean }): void {
     this.#claims += 1;
     Object.assign(this.#of(definitionKey), { nextAt, hasPlaces, lastClaim: this.#claims });
   }

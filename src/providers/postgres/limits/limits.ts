@@ -72,7 +72,8 @@ async function declare(
   const results: DeclaredLimits[] = [];
   for (const [index, { kind, name, limits }] of declarations.entries()) {
     const row = byKey.get(keys[index] ?? 0);
-    if (row === undefined) throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
+    if (row === undefined)
+      throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
     const { contradictions, ...result } = await store.limitRows.declare(scope, row, {
       buildId,
       limits,

@@ -1,7 +1,9 @@
 import type { Migration } from '../../shared/migrations.ts';
 
 // Rows that change with each claim: room on each page for their new versions, and early vacuums.
-const changing = (fillfactor: number) => `WITH (fillfactor = ${fillfactor}, autovacuum_vacuum_scale_factor = 0,
+const changing = (
+  fillfactor: number,
+) => `WITH (fillfactor = ${fillfactor}, autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)`;
 
 /**

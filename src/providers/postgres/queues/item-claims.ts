@@ -97,7 +97,11 @@ export function definitionKeys(row: ClaimedItem): readonly number[] {
   return [row.definitionKey, row.instanceDefinitionKey];
 }
 
-export function toItem(definitions: Definitions, row: ClaimedItem, nowMs: number): WorkItem | undefined {
+export function toItem(
+  definitions: Definitions,
+  row: ClaimedItem,
+  nowMs: number,
+): WorkItem | undefined {
   const { instanceId } = row;
   if (instanceId === null) return undefined;
   const kind = itemKind(row.isTask, row.operation);

@@ -24,7 +24,12 @@ import type { InstanceRow } from '../tables/instance-rows.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages, VisibleMessage } from '../tables/messages.ts';
-import { freesPlace, type Settlement, type HandedBack, type HeldItem } from '../tables/work-items.ts';
+import {
+  freesPlace,
+  type Settlement,
+  type HandedBack,
+  type HeldItem,
+} from '../tables/work-items.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 import { isRun, settleRun } from '../tasks/tasks.ts';
@@ -216,7 +221,10 @@ async function settle(
 ): Promise<ReadonlyMap<HeldItem, TerminalStatus | undefined>> {
   const { scope, changes } = batch;
   if (settlements.length === 0) return new Map();
-  announceFreed(scope, settlements.map(({ item }) => item));
+  announceFreed(
+    scope,
+    settlements.map(({ item }) => item),
+  );
   const ends = new Map(
     settlements.map((settlement) => [settlement.item, settleOne(batch, settlement)]),
   );

@@ -55,11 +55,9 @@ function selectQueues(schema: string) {
       const ofLevel = `${items} AS entry WHERE entry.definition_key = wanted_key
             AND entry.suspect = claimed.twice AND NOT cancel_requested AND lane IS NULL
             AND entry.priority = level.priority`;
-      const laneIndexes = [
-        'NOT suspect AND NOT delayed',
-        'suspect AND NOT delayed',
-        'delayed',
-      ].map((which) => `lane IS NOT NULL AND ${which} AND NOT cancel_requested`);
+      const laneIndexes = ['NOT suspect AND NOT delayed', 'suspect AND NOT delayed', 'delayed'].map(
+        (which) => `lane IS NOT NULL AND ${which} AND NOT cancel_requested`,
+      );
       // Held items are counted as due items are: the index of a lane does not distinguish them.
       const ofLanes = (name: string, isIndexed: string) => `
             SELECT wanted_key, due, delayed, held, oldest FROM ${name} CROSS JOIN LATERAL (

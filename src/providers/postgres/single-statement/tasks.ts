@@ -53,7 +53,10 @@ export class SingleStatementTaskCreation {
     });
     if (rows.length < tasks.length) return undefined;
     const inserted = await undefinedIfRefused(
-      this.#connections.statement<InsertedTask>('createTasks', ...this.#insert(rows)({ now, rows })),
+      this.#connections.statement<InsertedTask>(
+        'createTasks',
+        ...this.#insert(rows)({ now, rows }),
+      ),
     );
     if (inserted === undefined) return undefined;
     const effects = new Effects();

@@ -310,7 +310,8 @@ const laneItemRows = rowsOf<TurnItem>()({ ...itemColumns, ...newLaneColumns });
 function commitStatement(schema: string, check: PauseCheck, hasLanes: boolean) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
   const now = '(SELECT now FROM drawn)';
-  const name = check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses';
+  const name =
+    check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses';
   const limited = '(SELECT limited FROM drawn)::int[]';
   return prepare(
     hasLanes ? `${name}_with_lanes` : name,

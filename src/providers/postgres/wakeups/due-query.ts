@@ -256,7 +256,8 @@ export function workKeys(
   { names, tasks }: WorkNames,
   which: 'claimable' | 'all' = 'claimable',
 ): string {
-  const isWanted = which === 'all' ? 'TRUE' : `NOT (${isPaused(schema)}) AND NOT (${isLimited(schema)})`;
+  const isWanted =
+    which === 'all' ? 'TRUE' : `NOT (${isPaused(schema)}) AND NOT (${isLimited(schema)})`;
   const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
     FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
       ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''
