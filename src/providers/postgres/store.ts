@@ -25,6 +25,9 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { LimitedDefinitions } from './limits/limited-definitions.ts';
+import { LimitRows } from './limits/limit-rows.ts';
+import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
@@ -87,6 +90,9 @@ export class Store implements QueueAccess {
   readonly secrets = new Secrets();
   readonly schema: string;
   readonly definitions: Definitions;
+  readonly limited = new LimitedDefinitions();
+  readonly limitRows: LimitRows;
+  readonly limitViews: LimitViews;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
@@ -163,6 +169,8 @@ export class Store implements QueueAccess {
     this.#storeClock = storeClock;
     this.#dueQuery = new DueQuery(schema);
     this.definitions = new Definitions(schema);
+    this.limitRows = new LimitRows(this);
+    this.limitViews = new LimitViews(schema);
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
@@ -207,7 +215,7 @@ export class Store implements QueueAccess {
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.definitionQueues = new DefinitionQueues(schema);
-    this.inspection = new Inspection(schema, this.definitions, this.instanceRecords);
+    this.inspection = new Inspection(schema, this);
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.rerunRows = new RerunRows(schema);
@@ -309,6 +317,11 @@ export class Store implements QueueAccess {
     this.wakeUps.announce(effects);
   }
 
+  /** The store's time as this process estimates it. */
+  get estimatedNow(): number {
+    return (this.clock ?? this.#storeClock).now();
+  }
+
   monotonic(): number {
     return this.#storeClock.monotonic();
   }
@@ -370,6 +383,7 @@ export class Store implements QueueAccess {
     this.#observe(due.now, sentAt);
     this.nextSchedule.record(schedules, due.nextScheduleAt, due.now);
     this.nextSession.record(sessions, due.nextSessionAt, due.now);
+    this.limited.record(due, sentAt);
     return due;
   }
 }

@@ -103,7 +103,7 @@ interface Due {
 
 // A suspect that has been due for this much longer than the first trusted entry goes first. Otherwise a steady backlog
 // of trusted entries would starve it.
-const maxSuspectWaitMs = 300_000;
+export const maxSuspectWaitMs = 300_000;
 
 /**
  * Chooses what to claim: highest priority first, then longest due, up to `max`. A suspect was claimed twice without an

@@ -30,6 +30,7 @@ import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
+import type { LimitRows } from '../limits/limit-rows.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
 /** A turn to commit, with the state of its instance before the turn. */
@@ -63,6 +64,7 @@ interface Parts {
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
   readonly instanceState: InstanceState;
+  readonly limitRows: LimitRows;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -188,7 +190,14 @@ export class Turns {
         scope.effects.due('work', scope.now + (inserted.claimMs ?? 0));
       }
     }
+    await this.#parts.limitRows.ensure(
+      scope,
+      rows.flatMap(({ item, definitionKey }) => (item.lane === undefined ? [] : [definitionKey])),
+    );
     const inserted = await this.#parts.workItems.insert(scope.tx, rows, scope.now);
+    // Items of limited definitions are not claimed.
+    if (inserted.length < rows.filter(({ item }) => item.claimMs !== undefined).length)
+      scope.effects.due('work', scope.now);
     const byInstance = Map.groupBy(inserted, ({ instanceKey }) => instanceKey);
     return commits.map(({ target }) =>
       (byInstance.get(target.instanceKey) ?? []).map(({ operation, lockToken }) => ({

@@ -219,6 +219,10 @@ CREATE TABLE worker_queue (
   suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
   failures integer NOT NULL DEFAULT 0,
   lane text COLLATE "C", -- NULL: its definition was not limited at the insert
+  weight smallint, -- of a run that chose one: the weight of its lane
+  awake_at bigint, -- of an item of a lane that was delayed: when a claim found it due
+  delayed boolean NOT NULL GENERATED ALWAYS AS (
+    lane IS NOT NULL AND next_at > coalesce(awake_at, created_at)) STORED, -- not in its lane before a claim wakes it
   max_attempts bigint, -- limit of the worker that failed last; NULL: none or unknown
   cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
   shielded boolean NOT NULL DEFAULT false,
@@ -237,7 +241,7 @@ CREATE TABLE worker_queue (
   UNIQUE (instance_key, execution_id, operation)
 ) ${claimedInPlace};
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
-  WHERE NOT cancel_requested;
+  WHERE NOT cancel_requested AND lane IS NULL;
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
 ALTER TABLE worker_queue ADD PRIMARY KEY (item_key);

@@ -93,11 +93,15 @@ export async function claimItemsInOneStatement(
   return claimed.flatMap((row) => toItem(definitions, row, row.now) ?? []);
 }
 
-function definitionKeys(row: ClaimedItem): readonly number[] {
+export function definitionKeys(row: ClaimedItem): readonly number[] {
   return [row.definitionKey, row.instanceDefinitionKey];
 }
 
-function toItem(definitions: Definitions, row: ClaimedItem, nowMs: number): WorkItem | undefined {
+export function toItem(
+  definitions: Definitions,
+  row: ClaimedItem,
+  nowMs: number,
+): WorkItem | undefined {
   const { instanceId } = row;
   if (instanceId === null) return undefined;
   const kind = itemKind(row.isTask, row.operation);
@@ -279,7 +283,7 @@ export function dueItemsText(
           expires_at AS "expiresAt", item.priority, item.ctid AS row_id
         FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
-          AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested
+          AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested AND lane IS NULL
         ORDER BY next_at, item_key LIMIT ${limit} ${locked ? 'FOR UPDATE SKIP LOCKED' : ''}) AS item
       LIMIT ${limit}) AS found`;
 }
@@ -303,7 +307,7 @@ export function lapsedItemsText(
         SELECT item_key FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
           AND (next_at, item_key) <= (CASE WHEN level.priority = lowest THEN latest ELSE ${nowSql} END,
-            CASE WHEN level.priority = lowest THEN latest_key ELSE 9223372036854775807 END) AND NOT cancel_requested
+            CASE WHEN level.priority = lowest THEN latest_key ELSE 9223372036854775807 END) AND NOT cancel_requested AND lane IS NULL
           AND locked_until > next_at AND locked_until <= ${nowSql} OFFSET 0) AS item
       WHERE level.priority >= lowest OR lowest IS NULL) AS found`;
 }
@@ -320,6 +324,8 @@ export interface ClaimParts {
   readonly worker: string;
   readonly now: string;
   readonly until: string;
+  /** More common tables, which may read `claimed`. */
+  readonly more?: string;
 }
 
 /**
@@ -328,7 +334,7 @@ export interface ClaimParts {
  * The FULL JOIN forces a hash join with one index scan for all instances.
  */
 export function claimText(schema: string, parts: ClaimParts): string {
-  const { which, taskKeys, secret, taskSecret, worker, now, until } = parts;
+  const { which, taskKeys, secret, taskSecret, worker, now, until, more = '' } = parts;
   return `claimed AS (
       UPDATE ${schema}.worker_queue AS item
       SET lock_token = CASE WHEN item.definition_key = ANY (${taskKeys}) THEN ${taskSecret} ELSE ${secret} END,
@@ -341,7 +347,7 @@ export function claimText(schema: string, parts: ClaimParts): string {
       SELECT instance_key AS owner_key, instance_id, incarnation, definition_key AS owner_definition_key,
         priority AS run_priority, input, options AS run_options, failure
       FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM claimed))
-    )
+    )${more}
     SELECT ${now} AS "now", item_key AS "itemKey", lock_token AS secret, instance_key AS "instanceKey",
       instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
       execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,

@@ -14,6 +14,7 @@ import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { LimitRows } from '../limits/limit-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
@@ -26,6 +27,7 @@ export interface TaskTables {
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
   readonly deadlines: InstanceDeadlines;
+  readonly limitRows: LimitRows;
 }
 
 /** Creates task runs. After that, they are instances with one work item. */
@@ -61,6 +63,10 @@ export async function createTasks(
     results[index] === undefined
       ? [{ index, task, definitionKey: keyOf('task', task.name, null) }]
       : [],
+  );
+  await tables.limitRows.ensure(
+    scope,
+    open.flatMap(({ task, definitionKey }) => (task.lane === undefined ? [] : [definitionKey])),
   );
   while (open.length > 0) {
     const round = withoutConflicts(open);
