@@ -52,6 +52,7 @@ export type {
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
+  HandlerSession,
   ActivityContext,
   AttemptContext,
   TransactionContext,
