@@ -3,13 +3,17 @@ CREATE TABLE audit (
   audit_id TEXT NOT NULL UNIQUE,
   action TEXT NOT NULL,
   actor TEXT,
+  reason TEXT,
   filter TEXT NOT NULL,
+  instance_id TEXT, -- NULL after the instance is deleted
   at INTEGER NOT NULL,
+  instances INTEGER NOT NULL DEFAULT 0,
+  progress_key INTEGER, -- of a bulk event: the smallest instance_key that it has visited
   instances_deleted INTEGER NOT NULL DEFAULT 0,
   executions_deleted INTEGER NOT NULL DEFAULT 0,
   events_deleted INTEGER NOT NULL DEFAULT 0,
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
-, reason TEXT, instance_id TEXT, instances INTEGER NOT NULL DEFAULT 0, progress_key INTEGER) STRICT;
+) STRICT;
 
 CREATE INDEX audit_by_instance ON audit (instance_id) WHERE instance_id IS NOT NULL;
 
@@ -60,7 +64,7 @@ CREATE TABLE event_keys (
   PRIMARY KEY (instance_key, event_key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE "executions" (
+CREATE TABLE executions (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   definition_key INTEGER NOT NULL,
@@ -104,7 +108,10 @@ CREATE TABLE instance_locks (
   claims INTEGER NOT NULL,
   blocked_reason TEXT,
   blocked_build TEXT,
-  blocked_at INTEGER, blocked_details TEXT, claimed_by TEXT, claimed_at INTEGER,
+  blocked_at INTEGER,
+  blocked_details TEXT, -- JSON: code, worker, event and commands
+  claimed_by TEXT, -- name of the last worker that claimed it, if known
+  claimed_at INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL))
 ) STRICT;
 
@@ -163,6 +170,7 @@ CREATE TABLE instances (
   cancel_requested_at INTEGER,
   cancel_reason TEXT,
   cancel_actor TEXT,
+  cancel_cause TEXT, -- NULL: a request
   terminate_reason TEXT,
   terminate_actor TEXT,
   closing_reason TEXT, -- the code has ended as canceled; the status follows when its last work has stopped
@@ -172,6 +180,13 @@ CREATE TABLE instances (
   custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
   output TEXT,
   failure TEXT,
+  paused_at INTEGER,
+  paused_reason TEXT,
+  paused_actor TEXT,
+  paused_tree INTEGER, -- 1: children that a turn under way starts are paused too
+  forked_from TEXT,
+  headers TEXT, -- trace context and headers of the start, as JSON
+  tags TEXT, -- a JSON object of strings, sorted by name
   -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,
@@ -182,7 +197,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER, headers TEXT, cancel_cause TEXT,
+  on_fail_failure TEXT,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -309,9 +324,12 @@ CREATE TABLE schedules (
   last_tick_at INTEGER,
   last_instance_id TEXT,
   last_error TEXT,
+  run_ids TEXT, -- JSON list of ids, oldest first
+  buffered_ticks TEXT, -- JSON list of times, earliest first
+  skipped_ticks INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
-, run_ids TEXT, buffered_ticks TEXT, skipped_ticks INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 CREATE INDEX schedules_buffered ON schedules (name) WHERE paused = 0 AND buffered_ticks IS NOT NULL;
 
@@ -420,6 +438,7 @@ CREATE TABLE worker_queue (
   claimed_at INTEGER, -- NULL: not claimed, or claimed by the insert
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
+  max_attempts INTEGER, -- limit of the worker that failed last; NULL: none or unknown
   cancellation TEXT NOT NULL DEFAULT 'request',
   shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
@@ -431,7 +450,8 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
-  payload TEXT, heartbeat_at INTEGER, max_attempts INTEGER,
+  heartbeat_at INTEGER,
+  payload TEXT,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;

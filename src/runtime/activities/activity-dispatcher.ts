@@ -17,7 +17,8 @@ import type { HandBackResult, WorkItem } from '../../providers/contract/work-que
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
 import { SessionReader } from './session-reader.ts';
-import { ActivityRun, type AttemptResult, type RunEnvironment } from './activity-run.ts';
+import { ActivityRun, type RunEnvironment } from './activity-run.ts';
+import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
 import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
