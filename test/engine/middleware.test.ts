@@ -170,7 +170,7 @@ describe.each(storeKinds)('middleware on %s', (kind) => {
         throw new Error('not allowed');
       },
     });
-    const endless = task('endless', ({ canceled }) => canceled());
+    const endless = task('endless', (ctx) => ctx.canceled());
     await perdure.startWorker({ tasks: [endless] });
     const early = perdure.client.submit(endless, undefined, { id: 'early' });
     await expect(early.result()).rejects.toThrow('not allowed');
@@ -206,7 +206,7 @@ describe.each(storeKinds)('middleware on %s', (kind) => {
     await using remote = await Perdure.connect(server.url);
     expect(await remote.client.submit(work, 1).result()).toBe(2);
     const refused = remote.client.submit('forbidden', 1, { kind: 'task', id: 'f' });
-    await expect(refused.result()).rejects.toThrow();
+    await expect(refused.result()).rejects.toMatchObject({ code: expect.any(String) as string });
     expect(await perdure.client.get('f')).toBeUndefined();
     expect(names).toEqual(['work', 'forbidden']);
   });

@@ -41,6 +41,7 @@ interface PlainRow {
 }
 declare const row: Row;
 declare const plain: PlainRow;
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the type
 declare function typeOf<T>(): T;
 
 // Both directions: the types are the same.
