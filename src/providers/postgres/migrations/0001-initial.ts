@@ -218,6 +218,7 @@ CREATE TABLE worker_queue (
   claims integer NOT NULL,
   suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
   failures integer NOT NULL DEFAULT 0,
+  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
   max_attempts bigint, -- limit of the worker that failed last; NULL: none or unknown
   cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
   shielded boolean NOT NULL DEFAULT false,

@@ -18,6 +18,7 @@ import { streams } from './0007-streams.ts';
 import { starting } from './0008-starting.ts';
 import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
+import { limits } from './0011-limits.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   starting,
   updates,
   state,
+  limits,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -185,6 +185,8 @@ CREATE TABLE worker_queue (
   claimed_at INTEGER, -- NULL: not claimed, or claimed by the insert
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
+  lane TEXT, -- NULL: its definition was not limited at the insert
+  place INTEGER NOT NULL DEFAULT 0 CHECK (place IN (0, 1)), -- 1: counted as running in its lane
   max_attempts INTEGER, -- limit of the worker that failed last; NULL: none or unknown
   cancellation TEXT NOT NULL DEFAULT 'request',
   shielded INTEGER NOT NULL DEFAULT 0,

@@ -16,6 +16,7 @@ import { streams } from './0007-streams.ts';
 import { starting } from './0008-starting.ts';
 import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
+import { limits } from './0011-limits.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -29,6 +30,7 @@ export const migrations: readonly Migration[] = [
   starting,
   updates,
   state,
+  limits,
 ];
 
 /**
