@@ -33,6 +33,7 @@ import {
 } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import type { Emitter } from './emitter.ts';
+import type { SessionReader } from './session-reader.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -51,6 +52,7 @@ export interface RunEnvironment {
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly store: Pick<Provider, 'name' | 'transact'>;
+  readonly sessions: SessionReader;
   readonly starts: StartSlices;
   readonly leaked: LeakedHandlers;
   readonly leases: StartLeases;
@@ -314,6 +316,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
     try {
       const input = await this.#prepare();
       if (input === undefined) return;
+      const session = this.#environment.sessions.read(this.item);
+      if (session !== undefined) this.#context.session = await session;
       const handler = this.#handler;
       if (handler.isSkipped !== undefined) {
         const skipped = await this.#begin(() => {
