@@ -19,6 +19,8 @@ export interface LockedLimits {
   readonly declaredBy: string | null;
   readonly override: LimitOverride | null;
   readonly effective: Limits;
+  /** Whether the definition was not limited before this transaction. */
+  readonly isNew: boolean;
 }
 
 /** The limits of a definition after a declaration. */
@@ -65,7 +67,10 @@ export class LimitRows {
   /** Locks the rows of definitions, in key order. Inserts those that are missing. */
   async lock(scope: Scope, definitionKeys: readonly number[]): Promise<readonly LockedLimits[]> {
     const keys = [...new Set(definitionKeys)];
-    await scope.tx.execute(...this.#sql.insert({ definitionKeys: keys }));
+    const inserted = await scope.tx.query<{ definitionKey: number }>(
+      ...this.#sql.insert({ definitionKeys: keys }),
+    );
+    const newKeys = new Set(inserted.map(({ definitionKey }) => definitionKey));
     const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys: keys }));
     scope.afterCommit(() => this.#limited.add(keys));
     return rows.map((row) => ({
@@ -74,6 +79,7 @@ export class LimitRows {
       declaredBy: row.declaredBy,
       override: row.override === null ? null : (JSON.parse(row.override) as LimitOverride),
       effective: JSON.parse(row.effective) as Limits,
+      isNew: newKeys.has(row.definitionKey),
     }));
   }
 
@@ -119,7 +125,7 @@ export class LimitRows {
   async #write(
     { tx, now, effects }: Pick<Scope, 'tx' | 'now' | 'effects'>,
     before: LockedLimits,
-    row: Omit<LockedLimits, 'definitionKey'>,
+    row: Omit<LockedLimits, 'definitionKey' | 'isNew'>,
   ): Promise<void> {
     const { definitionKey } = before;
     const { global, perKey, rate } = row.effective;
@@ -141,6 +147,7 @@ export class LimitRows {
     if (limitsText(before.effective) === limitsText(row.effective)) return;
     await tx.execute(...this.#sql.updateLanes({ now, definitionKey }));
     effects.due('work', 0);
+    effects.due('orchestrations', 0);
   }
 }
 
@@ -158,7 +165,7 @@ function statements(schema: string) {
       { definitionKeys: keys('int') },
       ({ definitionKeys }) => `INSERT INTO ${limits} (definition_key, declared, effective)
         SELECT key, '{}', '{}' FROM unnest(${definitionKeys}) AS new (key) ORDER BY key
-        ON CONFLICT (definition_key) DO NOTHING`,
+        ON CONFLICT (definition_key) DO NOTHING RETURNING definition_key AS "definitionKey"`,
     ),
     lock: prepare(
       'perdure_lock_limits_to_set',

@@ -74,6 +74,7 @@ CREATE TABLE instances (
   forked_from text,
   headers text, -- trace context and headers of the start, as JSON
   tags text, -- a JSON object of strings, sorted by name
+  limited boolean, -- of an orchestration: true if it has or had a row in instance_places
   -- Task runs only. A row with a priority is a task run.
   priority smallint,
   input text,

@@ -105,24 +105,38 @@ export const beginLimits: Capability = {
     },
     {
       id: 'begin/per-key',
-      title: 'each key has its own places; keys take turns',
+      title: 'each key has its own places; the lanes are listed',
       async run(store) {
         await limit(store, { perKey: 1, global: 2 });
         await createAll(store, ['a1', 'a2', 'a3'], 'a');
         await createAll(store, ['b1'], 'b');
-        await createAll(store, ['none']);
         assert.deepEqual([...(await beginAll(store))].toSorted(), ['a1', 'b1']);
         await end(store, 'a1');
-        assert.deepEqual(await store.claim(), []);
-        await end(store, 'b1');
+        assert.deepEqual(await beginAll(store), ['a2']);
         const { records } = await store.provider.listLanes({ ...sample, limit: 10, order: 'key' });
         assert.deepEqual(
-          records.map(({ key, running: inUse, waiting }) => [key, inUse, waiting]),
+          records.map(({ key, running: inUse, waiting, heldBy }) => [key, inUse, waiting, heldBy]),
           [
-            ['', 1, 0],
-            ['a', 1, 1],
+            ['a', 1, 1, 'perKey'],
+            ['b', 1, 0, null],
           ],
         );
+      },
+    },
+    {
+      id: 'begin/keys-take-turns',
+      title:
+        'the first instance of a key waits for one place, not for all instances of another key',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a1', 'a2', 'a3'], 'a');
+        assert.deepEqual(await beginAll(store), ['a1']);
+        await createAll(store, ['b1'], 'b');
+        assert.deepEqual(await store.claim(), []);
+        await end(store, 'a1');
+        assert.deepEqual(await beginAll(store), ['b1']);
+        await end(store, 'b1');
+        assert.deepEqual(await beginAll(store), ['a2']);
       },
     },
     {
@@ -217,7 +231,8 @@ export const beginLimits: Capability = {
     },
     {
       id: 'begin/a-change-holds-at-once',
-      title: 'a raised limit lets waiting instances begin and wakes a worker; a lowered one stops none',
+      title:
+        'a raised limit lets waiting instances begin and wakes a worker; a lowered one stops none',
       async run(store) {
         await limit(store, { global: 1 });
         await createAll(store, ['a', 'b', 'c', 'd']);
