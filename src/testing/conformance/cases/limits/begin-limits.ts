@@ -124,6 +124,29 @@ export const beginLimits: Capability = {
       },
     },
     {
+      id: 'begin/what-waits-is-shown',
+      title: 'an instance that waits for a place is inspected with its key',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a1', 'a2'], 'a');
+        await beginAll(store);
+        await createAll(store, ['none']);
+        assert.deepEqual(await store.claim(), []);
+        const keys = await Promise.all(
+          ['a1', 'a2', 'none'].map(
+            async (id) => (await store.provider.inspectTurn(id))?.waitingKey,
+          ),
+        );
+        assert.deepEqual(keys, [null, 'a', '']);
+        const many = await store.provider.inspectInstances({
+          instanceIds: ['a2'],
+          maxPending: 1,
+          maxEvents: 1,
+        });
+        assert.equal(many[0]?.turn.waitingKey, 'a');
+      },
+    },
+    {
       id: 'begin/keys-take-turns',
       title:
         'the first instance of a key waits for one place, not for all instances of another key',
