@@ -10,7 +10,7 @@ import { DatabaseFiles } from './driver/database-files.ts';
 import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
-import { BeginLimits } from './queues/begin-limits.ts';
+import { BeginLimits } from './limits/begin-limits.ts';
 import { DueItems } from './queues/due-items.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { EventKeys } from './tables/event-keys.ts';
@@ -33,6 +33,10 @@ import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
+import { LaneRows } from './limits/lane-rows.ts';
+import { Lanes } from './limits/lanes.ts';
+import { LimitReads } from './limits/limit-reads.ts';
+import { LimitRows } from './limits/limit-rows.ts';
 import { Messages } from './tables/messages.ts';
 import { DefinitionQueues } from './reading/definition-queues.ts';
 import { QueueDepthSlices } from './reading/queue-depths.ts';
@@ -96,6 +100,10 @@ export class Store implements StoreAccess {
   readonly pauseRows: PauseRows;
   readonly pausedDefinitions: PausedDefinitions;
   readonly stopRows: StopRows;
+  readonly limitReads: LimitReads;
+  readonly limitRows: LimitRows;
+  readonly laneRows: LaneRows;
+  readonly lanes: Lanes;
   readonly taskItems: TaskItems;
   readonly taskRows: TaskRows;
   readonly dedupeKeys: DedupeKeys;
@@ -163,7 +171,6 @@ export class Store implements StoreAccess {
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);
     this.messages = new Messages(db);
-    this.beginLimits = new BeginLimits(db, this.definitions);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);
     this.deferredWrites = new DeferredWrites(this);
     this.workItems = new WorkItems(db, this.secrets);
@@ -172,6 +179,11 @@ export class Store implements StoreAccess {
     this.pauseRows = new PauseRows(db);
     this.pausedDefinitions = new PausedDefinitions(db);
     this.stopRows = new StopRows(db);
+    this.limitRows = new LimitRows(db);
+    this.beginLimits = new BeginLimits(db, this);
+    this.limitReads = new LimitReads(db, this);
+    this.laneRows = new LaneRows(db);
+    this.lanes = new Lanes(this);
     this.taskItems = new TaskItems(db);
     this.taskRows = new TaskRows(db);
     this.dedupeKeys = new DedupeKeys(db);
@@ -197,7 +209,7 @@ export class Store implements StoreAccess {
     this.definitionQueues = new DefinitionQueues(db, this.definitions);
     this.queueDepthSlices = new QueueDepthSlices(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
-    this.inspection = new Inspection(db, this.definitions, this.instanceRecords);
+    this.inspection = new Inspection(db, this);
     this.views = new Views(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
@@ -221,9 +233,13 @@ export class Store implements StoreAccess {
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => this.#showHidden(scope),
       storeError: (operation) => this.#files.replacedError(operation, performance.now()),
-      beforeCommit: (scope) => {
-        this.beginLimits.wake(scope);
-        changeLog.write(scope.effects, scope.now);
+      beforeCommit: ({ effects, now }) => {
+        // A freed place ends the waits of workers for limited definitions.
+        if (this.limitRows.hasFreed()) {
+          effects.due('work', now);
+          effects.due('orchestrations', now);
+        }
+        changeLog.write(effects, now);
       },
       onCommitted: (effects) => {
         changeLog.confirm();
@@ -249,8 +265,10 @@ export class Store implements StoreAccess {
     if (plan !== undefined) this.systemRecords.write(clockRecord, JSON.stringify(plan));
   }
 
-  /** Makes messages visible again that a clock set back has hidden. */
-  #showHidden({ now, effects }: Scope): void {
+  /** Makes messages visible and lanes ready again that a clock set back has hidden. */
+  #showHidden(scope: Scope): void {
+    const { now, effects } = scope;
+    if (this.limitRows.isAny(scope)) this.laneRows.wakeAll();
     const instanceKeys = this.messages.showHidden(now);
     for (const instanceKey of instanceKeys) this.locks.refresh(instanceKey);
     if (instanceKeys.size > 0) effects.due('orchestrations', now);

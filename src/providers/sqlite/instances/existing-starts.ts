@@ -10,7 +10,7 @@ import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
-import type { BeginLimits } from '../queues/begin-limits.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { InstanceState } from '../tables/instance-state.ts';

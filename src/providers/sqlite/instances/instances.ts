@@ -35,7 +35,7 @@ import {
   type ExistingStartParts,
 } from './existing-starts.ts';
 import { enqueue, type EnqueueParts } from './enqueue.ts';
-import type { BeginLimits } from '../queues/begin-limits.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { Turns } from './turns.ts';
 
 /** The parts of the store that create and read instances. */

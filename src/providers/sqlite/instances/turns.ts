@@ -8,6 +8,7 @@ import {
   timerDueAt,
   timerFired,
 } from '../../rules/turns.ts';
+import type { Lanes } from '../limits/lanes.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
@@ -23,7 +24,7 @@ import type { UpdateRows } from '../tables/update-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
-import type { BeginLimits } from '../queues/begin-limits.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -67,6 +68,7 @@ export class Turns {
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
+  readonly #lanes: Lanes;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -90,6 +92,7 @@ export class Turns {
     readonly updateRows: UpdateRows;
     readonly awakeableRows: AwakeableRows;
     readonly instanceState: InstanceState;
+    readonly lanes: Lanes;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -111,6 +114,7 @@ export class Turns {
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
+    this.#lanes = parts.lanes;
   }
 
   /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
@@ -239,6 +243,7 @@ export class Turns {
         item,
         now: scope.now,
         isClaimable,
+        lane: this.#lanes.enqueue(scope, { definitionKey, lane: item.lane, nextAt: scope.now }),
       });
       scope.effects.due('work', scope.now + (lockToken === undefined ? 0 : (item.claimMs ?? 0)));
       if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });

@@ -27,7 +27,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { Turns } from '../instances/turns.ts';
-import type { BeginLimits } from './begin-limits.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 
 /** The parts of the store that an orchestration queue uses. */
 export interface OrchestrationQueueParts extends StoreAccess {

@@ -3,6 +3,7 @@ import type { Lane, Limits } from '../../contract/limits.ts';
 import { chooseFairly, type FairLane } from '../../rules/limits.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import type { LimitRows } from './limit-rows.ts';
 
 /** A limited orchestration. */
 interface Gate {
@@ -50,10 +51,10 @@ const lanesPerRound = 200;
  */
 export class BeginLimits {
   readonly #definitions: Definitions;
+  readonly #limitRows: LimitRows;
   #scope: Scope | undefined;
   #names: ReadonlySet<string> = new Set();
   readonly #gates;
-  readonly #anyWaiting;
   readonly #insertLane;
   readonly #countBegun;
   readonly #addBegunLanes;
@@ -74,8 +75,15 @@ export class BeginLimits {
   readonly #setLane;
   readonly #setClock;
 
-  constructor(db: Database.Database, definitions: Definitions) {
+  constructor(
+    db: Database.Database,
+    {
+      definitions,
+      limitRows,
+    }: { readonly definitions: Definitions; readonly limitRows: LimitRows },
+  ) {
     this.#definitions = definitions;
+    this.#limitRows = limitRows;
     this.#gates = db.prepare<[], { definitionKey: number; effective: string }>(
       `SELECT limits.definition_key AS definitionKey, effective FROM limits CROSS JOIN definitions USING (definition_key)
        WHERE kind = 'orchestration'`,
@@ -101,9 +109,6 @@ export class BeginLimits {
       `UPDATE limits SET running = (SELECT count(*) FROM instance_places WHERE definition_key = :definitionKey)
        WHERE definition_key = :definitionKey`,
     );
-    this.#anyWaiting = db
-      .prepare<[], 1>('SELECT 1 FROM instance_places WHERE has_begun = 0 LIMIT 1')
-      .pluck();
     this.#state = db.prepare<[number], GateState>(
       'SELECT running, vclock FROM limits WHERE definition_key = ?',
     );
@@ -205,17 +210,12 @@ export class BeginLimits {
   /** Whether the instances of an orchestration begin under a limit. */
   isLimited(scope: Scope, name: string): boolean {
     // No other process can change this before the commit.
+    if (!this.#limitRows.isAny(scope)) return false;
     if (this.#scope !== scope) {
       this.#scope = scope;
       this.#names = new Set(this.gates(undefined).keys());
     }
     return this.#names.has(name);
-  }
-
-  /** Wakes workers for the instances that wait for the places that a transaction has freed. */
-  wake({ effects, now }: Scope): void {
-    if (effects.finished.length === 0 || this.#anyWaiting.get() === undefined) return;
-    effects.due('orchestrations', now);
   }
 
   /** Lets a due instance wait if it needs a place. Returns whether it waits. */
