@@ -428,15 +428,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const watchdogAt = watchdogMs();
       try {
         const group = item.kind === 'activity' ? 'activity' : 'task';
-        return options.middleware.isEmpty(group)
-          ? runAsHolder(this, () =>
-              callInSpan(this.#span, () => handler.run(this.#context, input, item)),
-            )
-          : runAsHolder(this, () =>
-              callInSpan(this.#span, () =>
-                this.#around(input, () => handler.run(this.#context, input, item)),
-              ),
-            );
+        const handle = (): unknown => handler.run(this.#context, input, item);
+        const call = options.middleware.isEmpty(group)
+          ? handle
+          : (): unknown => this.#around(input, handle);
+        return runAsHolder(
+          this,
+          this.#span === undefined ? call : () => callInSpan(this.#span, call),
+        );
       } finally {
         const ms = performance.now() - begunAt;
         if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
@@ -509,6 +508,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
       this.#activityOptions = handler.options(item);
       this.#restartTimeout();
       const value = decodePayload(item.payload);
+      // Without a schema, nothing is awaited.
+      if (handler.inputSchema === undefined) return { value };
       return { value: await validateInput(handler.inputSchema, value, capitalize(handler.label)) };
     } catch (error) {
       this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });

@@ -12,6 +12,7 @@ import {
   claimText,
   dueItemsText,
   lapsedItemsText,
+  type Claimed,
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -204,10 +205,10 @@ export class SingleStatementClaims {
   }
 
   /** Claims up to `max` items in due order. Returns none if the caller has to use the general path. */
-  claim(
+  async claim(
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     now: number | null,
-  ): Promise<readonly (ClaimedItem & { readonly now: number })[]> {
+  ): Promise<Claimed<ClaimedItem & { readonly now: number }>> {
     const secret = this.#secrets.next();
     const claim = {
       now,
@@ -219,7 +220,11 @@ export class SingleStatementClaims {
       taskSecret: newTaskSecret(secret),
       worker,
     };
-    return this.#connections.statement('fetchWorkItems', ...this.#claim(claim));
+    const items = await this.#connections.statement<ClaimedItem & { readonly now: number }>(
+      'fetchWorkItems',
+      ...this.#claim(claim),
+    );
+    return { items, secret };
   }
 }
 
