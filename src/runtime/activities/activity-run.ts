@@ -371,7 +371,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
         return;
       }
       // Chunks that the handler did not await are stored before its outcome ends the claim.
-      await this.#emitter?.drain();
+      if (this.#emitter !== undefined) await this.#emitter.drain();
       const result = this.#completed(output.value);
       if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);

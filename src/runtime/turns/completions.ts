@@ -99,7 +99,7 @@ export class Completions {
 
   /** Reports an outcome that was committed together with writes of the application. */
   committed(settled: SettledActivity, result: CommitResult): void {
-    this.#acked(settled, result);
+    this.#acked(settled, result, this.#params.clock.now());
   }
 
   /** Runs that end in the same event loop iteration share one call. */
