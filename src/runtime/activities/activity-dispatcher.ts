@@ -16,7 +16,9 @@ import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
-import { ActivityRun, type AttemptResult, type RunEnvironment } from './activity-run.ts';
+import { SessionReader } from './session-reader.ts';
+import { ActivityRun, type RunEnvironment } from './activity-run.ts';
+import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
 import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
@@ -80,6 +82,7 @@ export class ActivityDispatcher {
       markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
       cancelRun: (item, reason) => this.#cancelRun(item, reason),
       newEmitter: (item, context) => this.#newEmitter(item, context),
+      sessions: new SessionReader(params.provider, clock, options),
       onBlocked: (item, blockedMs) => this.#onBlocked(item, blockedMs),
     };
     this.#fetcher = new WorkFetcher({
