@@ -53,6 +53,7 @@ import {
   instance,
   size,
 } from './instance-shapes.ts';
+import { limitKeys, limits, limitsPage } from './limit-shapes.ts';
 import { why } from './why-shapes.ts';
 import { deleted, bulk, pruned, report, seriesMinute, worker, unclaimed } from './store-shapes.ts';
 
@@ -347,6 +348,11 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   resumeInstance: paused,
   pauseDefinition: paused,
   resumeDefinition: paused,
+  listLimits: limitsPage,
+  getLimits: fields<ResponseBody<'getLimits'>>({ limits: nullable(limits) }),
+  setLimits: limits,
+  resetLimits: limits,
+  listLimitKeys: limitKeys,
   listPausedDefinitions: fields<ResponseBody<'listPausedDefinitions'>>({
     items: list(
       fields<PausedDefinition>({
