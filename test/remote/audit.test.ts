@@ -26,6 +26,7 @@ type Operator = Pick<
   | 'retry'
   | 'fork'
   | 'pause'
+  | 'limits'
   | 'resume'
   | 'deleteInstance'
   | 'deleteInstanceBulk'
