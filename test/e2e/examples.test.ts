@@ -24,6 +24,7 @@ it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'agent-with-streaming',
+      'api-rate-per-customer',
       'attached-work',
       'bank-transfer',
       'cancel-a-task',
@@ -35,6 +36,7 @@ it('examples/ contains exactly the expected programs', () => {
       'flow',
       'hello',
       'multi-tenant-encryption',
+      'one-import-per-tenant',
       'order',
       'polling-with-state',
       'race',

@@ -1,7 +1,8 @@
 import { Fragment, type ComponentChildren, type JSX } from 'preact';
 import { Sentence } from '../../components/text.tsx';
 import { instanceHref } from '../../state/router.ts';
-import { formatDuration, plural } from '../../words/format.ts';
+import { plural } from '../../words/format.ts';
+import { periodText } from '../../words/limits.ts';
 import { ago, moment, since, until } from '../../words/sentence.ts';
 import { versionText } from '../../words/version.ts';
 import type { Why } from './instance-data.ts';
@@ -237,7 +238,7 @@ function tellLimited({ limit, key }: WorkWait, name: JSX.Element): Told {
       sentence: (
         <>
           {name} waits for its rate of <b>{limit.max}</b>
-          {limit.perMs !== undefined && <> per {formatDuration(limit.perMs)}</>}
+          {limit.perMs !== undefined && <> per {periodText(limit.perMs)}</>}
           {limit.perKey === true && ofKey}
           {limit.nextAt !== undefined && (
             <>
