@@ -237,7 +237,7 @@ describeDashboard('roles', ({ open }) => {
     await expectAccessible(page);
     await panel.getByRole('button', { name: 'Change…' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Rate').fill('often');
+    await dialog.getByLabel(/^Rate/).fill('often');
     await dialog.getByText('Rate must be a count and a period').waitFor();
     expect(await dialog.locator('button[type=submit]').isDisabled()).toBe(true);
     await expectAccessible(page);
