@@ -69,7 +69,8 @@ export const limitCommands: readonly Command[] = [
       {
         name: 'burst',
         value: 'number',
-        summary: 'Starts that may come at once (default: those of 100 ms). Needs --rate',
+        summary:
+          'Starts that may come immediately after an idle time (default: those of 100 ms). Needs --rate',
       },
       { name: 'rate-per-key', summary: 'Each key has the rate. Needs --rate' },
       ...auditOptions,

@@ -23,7 +23,7 @@ export interface RateOptions {
   readonly limit: number;
   /** The period, from 1 ms to 31 days. */
   readonly per: Duration;
-  /** Starts that may come at once after an idle time. Default: the starts of 100 ms. */
+  /** Starts that may come immediately after an idle time, in addition to one. Default: the starts of 100 ms. */
   readonly burst?: number | undefined;
   /** Whether each `key` has its own rate. Default: false, all keys share it. */
   readonly perKey?: boolean | undefined;

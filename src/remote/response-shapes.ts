@@ -53,9 +53,17 @@ import {
   instance,
   size,
 } from './instance-shapes.ts';
-import { limitKeys, limits, limitsPage } from './limit-shapes.ts';
-import { why } from './why-shapes.ts';
-import { deleted, bulk, pruned, report, seriesMinute, worker, unclaimed } from './store-shapes.ts';
+import { limitKeys, limits, limitsPage } from './shapes/limit-shapes.ts';
+import { why } from './shapes/why-shapes.ts';
+import {
+  deleted,
+  bulk,
+  pruned,
+  report,
+  seriesMinute,
+  worker,
+  unclaimed,
+} from './shapes/store-shapes.ts';
 
 const schedule: Check = fields<ScheduleInfo>({
   name: text,

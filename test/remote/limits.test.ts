@@ -7,7 +7,7 @@ const echo = activity('echo', (_ctx, input: string) => input, { concurrency: { p
 const sync = task('sync', (_ctx, input: string) => input, { concurrency: { global: 2 } });
 const steps = flow('steps')
   .input<{ readonly tenant: string }>()
-  .step('one', { key: ({ input }) => input.tenant, weight: 2 }, ({}, { input }) => input.tenant)
+  .step('one', { key: ({ input }) => input.tenant, weight: 2 }, (_ctx, { input }) => input.tenant)
   .output();
 const calls = orchestration('calls', async (ctx, tenant: string) => [
   await ctx.call(echo, 'called', { key: tenant, weight: 3 }),
@@ -61,12 +61,8 @@ describeRemote('limits of a remote client', (open) => {
     });
     await client.schedules.trigger('nightly');
     await expect
-      .poll(async () => (await keysOf('parked')).toSorted())
-      .toEqual([
-        ['job', 2],
-        ['run', 1],
-        ['tick', 5],
-      ]);
+      .poll(async () => (await keysOf('parked')).map(String).toSorted())
+      .toEqual(['job,2', 'run,1', 'tick,5']);
     const run = await client.start(calls, 'acme', { key: 'acme' });
     expect(await run.result()).toEqual(['called', 'ran']);
     const items = (await perdure.client.history(run.id)).items.map(({ event }) => event);

@@ -3,8 +3,8 @@ import type {
   LimitKeyPage,
   LimitsInfo,
   LimitsInfoPage,
-} from '../client/managing/limits.ts';
-import type { LimitOverride, Limits, RateLimit } from '../providers/contract/limits.ts';
+} from '../../client/managing/limits.ts';
+import type { LimitOverride, Limits, RateLimit } from '../../providers/contract/limits.ts';
 import {
   fields,
   flag,
@@ -14,7 +14,7 @@ import {
   optional,
   text,
   type Check,
-} from './response-checks.ts';
+} from '../response-checks.ts';
 
 const rate: Check = fields<RateLimit>({
   limit: number,
