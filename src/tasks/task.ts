@@ -23,6 +23,7 @@ import {
   readOnAbandoned,
 } from '../orchestration/definition-checks.ts';
 import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
+import { readBatch, type BatchDefinition, type BatchHandler, type BatchOptions } from './batch.ts';
 import {
   resolveBreaker,
   type CircuitBreakerOptions,
@@ -99,6 +100,16 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
+/** Options of `task()` with a handler that gets several runs at a time. */
+export interface BatchTaskOptions<Parsed, Output = unknown, Input = Parsed> extends TaskOptions<
+  Parsed,
+  Output,
+  Input
+> {
+  /** Groups runs: the handler gets up to `max` of them, and settles each. */
+  readonly batch: BatchOptions;
+}
+
 /** A durable background job: one handler, no orchestration code. */
 export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input> extends TaskRef<
   Input,
@@ -109,6 +120,8 @@ export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Inpu
   readonly concurrency?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
   readonly onFail?: OnFailDefinition<Input> | undefined;
+  /** The handler gets several runs at a time. */
+  readonly batch?: BatchDefinition<Parsed, Output> | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
   // Methods are bivariant, so that definitions with different inputs fit into one list.
@@ -135,17 +148,32 @@ const known = [
   'circuitBreaker',
   'onFail',
   'onAbandoned',
+  'batch',
 ];
 
+/**
+ * Defines a task whose handler gets several runs at a time. Each run keeps its own attempts, lease, signal and outcome.
+ */
+export function task<Parsed = void, Output = unknown, Input = Parsed>(
+  name: string,
+  handler: BatchHandler<Parsed, Output>,
+  options: BatchTaskOptions<Parsed, NoInfer<Output>, Input>,
+): TaskDefinition<Input, Output, Parsed>;
 /** Defines a task: a background job that runs at least once. Input and result are stored as JSON. */
 export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: TaskContext, input: Parsed) => Output | Promise<Output>,
-  options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
+  options?: TaskOptions<Parsed, NoInfer<Output>, Input>,
+): TaskDefinition<Input, Output, Parsed>;
+export function task<Parsed, Output, Input>(
+  name: string,
+  handler: TaskDefinition<Input, Output, Parsed>['handler'] | BatchHandler<Parsed, Output>,
+  options: TaskOptions<Parsed, Output, Input> & { readonly batch?: BatchOptions } = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;
   checkDefinition({ what, handler, options, known });
-  const { input, priority, expiresIn, concurrency, condition, circuitBreaker, onFail } = options;
+  const { input, priority, expiresIn, concurrency, condition, circuitBreaker, onFail, batch } =
+    options;
   checkConcurrency(what, concurrency);
   if (condition !== undefined) checkFunction(`The condition of ${what}`, condition);
   return Object.freeze({
@@ -163,8 +191,23 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
     ...(circuitBreaker !== undefined && { circuitBreaker: readBreaker(what, circuitBreaker) }),
     ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
     ...readOnAbandoned(what, options.onAbandoned),
-    handler,
+    ...(batch === undefined
+      ? { handler: handler as TaskDefinition<Input, Output, Parsed>['handler'] }
+      : toBatchHandler(what, handler as BatchHandler<Parsed, Output>, batch)),
   });
+}
+
+function toBatchHandler<Parsed, Output>(
+  what: string,
+  handler: BatchHandler<Parsed, Output>,
+  options: BatchOptions,
+) {
+  return {
+    batch: Object.freeze({ ...readBatch(what, options), handler }),
+    handler: (): never => {
+      throw new Error(`The handler of ${what} gets batches of runs.`);
+    },
+  };
 }
 
 /**
@@ -178,11 +221,19 @@ export function isolatedTask<Parsed = void, Output = unknown, Input = Parsed>(
   options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const isolated = locateHandler(handler);
+  if ('batch' in options && options.batch !== undefined) throw isolatedBatch(name);
   const runsElsewhere = (): never => {
     throw new Error(`Task ${JSON.stringify(name)} runs in its own thread.`);
   };
   const definition = task<Parsed, Output, Input>(name, runsElsewhere, options);
   return Object.freeze({ ...definition, isolated });
+}
+
+function isolatedBatch(name: string): PerdureError {
+  return new PerdureError(
+    'INVALID_OPTION',
+    `Invalid \`batch\` of isolated task ${JSON.stringify(name)}: a thread runs one handler for one run. Use task(), or omit \`batch\`.`,
+  );
 }
 
 function readExpiry(what: string, expiresIn: Duration): number {

@@ -10,6 +10,7 @@ import {
   toError,
   type Failure,
 } from '../../model/failures/failure.ts';
+import { taskNameOf } from '../../model/task-call.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { CommitResult } from '../../providers/contract/turn.ts';
@@ -19,6 +20,7 @@ import type { TaskClient } from '../../tasks/task.ts';
 import { ActivityRun, type RunEnvironment } from './activity-run.ts';
 import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
+import { BatchGatherer } from '../batches/batch-gatherer.ts';
 import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -58,6 +60,8 @@ export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #fetcher: WorkFetcher;
   readonly #environment: RunEnvironment;
+  /** The tasks that are handled in batches, by name. */
+  readonly #gatherers: ReadonlyMap<string, BatchGatherer>;
   readonly #running = new Set<ActivityRun>();
   readonly #pendingReleases = new Set<Promise<void>>();
   /** Claims being released whose handler never started. */
@@ -83,8 +87,14 @@ export class ActivityDispatcher {
       newEmitter: (item, context) => this.#newEmitter(item, context),
       onBlocked: (item, blockedMs) => this.#onBlocked(item, blockedMs),
     };
+    this.#gatherers = new Map(
+      params.handlers
+        .batches()
+        .map((batch) => [batch.task, new BatchGatherer(batch, this.#environment, params.slots)]),
+    );
     this.#fetcher = new WorkFetcher({
       ...params,
+      batches: [...this.#gatherers.values()],
       take: (item, claimedAt) => this.#take(item, claimedAt),
     });
   }
@@ -97,8 +107,8 @@ export class ActivityDispatcher {
   startClaimed(items: readonly WorkItem[], claimedAt: number): void {
     for (const item of items) {
       const accepted = this.#accept(item, claimedAt);
-      if (accepted === undefined) this.#params.slots.release(1);
-      else this.#start(accepted);
+      if (accepted?.gatherer !== undefined || accepted === undefined) this.#params.slots.release(1);
+      if (accepted !== undefined) this.#start(accepted);
     }
   }
 
@@ -110,6 +120,7 @@ export class ActivityDispatcher {
   /** Stops fetching, waits up to `shutdownGrace` for the handlers, then releases the rest. */
   async stop(): Promise<void> {
     await this.#fetcher.stop();
+    for (const gatherer of this.#gatherers.values()) gatherer.stop();
     if (this.#running.size > 0) await this.#endRunning();
     await this.released();
   }
@@ -136,13 +147,20 @@ export class ActivityDispatcher {
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
     // Acks may have claimed items for the last slots while the fetch waited. Leave this item to others.
-    if (slots.free === 0 && item.cancel === null) this.#abandon(item);
-    else {
-      const accepted = this.#accept(item, claimedAt);
-      if (accepted === undefined) return;
-      slots.take(1);
-      this.#start(accepted);
+    if (slots.free === 0 && item.cancel === null && !this.#hasPlace(item)) {
+      this.#abandon(item, this.#gatherers.get(taskNameOf(item.name, item.kind))?.noPlace);
+      return;
     }
+    const accepted = this.#accept(item, claimedAt);
+    if (accepted === undefined) return;
+    if (accepted.gatherer === undefined) slots.take(1);
+    this.#start(accepted);
+  }
+
+  /** Whether an item joins a batch, which has its slot already. */
+  #hasPlace(item: WorkItem): boolean {
+    if (this.#gatherers.size === 0 || item.kind === 'onFail') return false;
+    return this.#gatherers.get(taskNameOf(item.name, item.kind))?.hasPlace(item) === true;
   }
 
   /** Creates the run of an item. Settles or releases an item that must not run, and returns `undefined`. */
@@ -158,7 +176,7 @@ export class ActivityDispatcher {
     else if (admission.kind === 'blocked') fail(this.#blockedFailure(item, handler));
     else if (admission.kind === 'poison') fail(poison(item));
     else if (admission.kind === 'encoded') this.#handBackEncoded(item, admission.error);
-    else this.#abandon(item, { delayMs: admission.delayMs });
+    else this.#abandon(item, admission);
     return undefined;
   }
 
@@ -179,13 +197,20 @@ export class ActivityDispatcher {
       // The breaker opened while the fetch waited.
       return { kind: 'release', delayMs: delayUntilAvailable(limiter, nowMs) };
     }
+    if (handler.batch !== undefined) {
+      const gatherer = this.#gatherers.get(handler.batch.task);
+      if (gatherer?.mayAdd(item) !== true) return { kind: 'release', ...gatherer?.noPlace };
+    }
     return { kind: 'run', handler };
   }
 
   #newRun(item: WorkItem, handler: WorkHandler, claimedAt: number): AcceptedRun {
     const run = new ActivityRun(item, handler, this.#environment);
     this.#params.leases.add(run, claimedAt);
-    return { run, handler };
+    const { batch } = handler;
+    if (batch === undefined) return { run, handler };
+    const gatherer = this.#gatherers.get(batch.task);
+    return { run, handler, gatherer };
   }
 
   /**
@@ -252,7 +277,7 @@ export class ActivityDispatcher {
     return mark;
   }
 
-  #start({ run, handler }: AcceptedRun): void {
+  #start({ run, handler, gatherer }: AcceptedRun): void {
     const { kind, name, claims, failures, nowMs, dueAt } = run.item;
     const { series, options } = this.#params;
     series.waited(name, nowMs, nowMs - dueAt);
@@ -262,17 +287,18 @@ export class ActivityDispatcher {
       options.metrics.started(name);
     }
     this.#running.add(run);
+    if (gatherer !== undefined) run.join(gatherer.add(run));
     void this.#follow(run, handler);
   }
 
-  async #follow(run: ActivityRun, { limiter, hasOnFail }: WorkHandler): Promise<void> {
+  async #follow(run: ActivityRun, { limiter, hasOnFail, batch }: WorkHandler): Promise<void> {
     const { clock, options, slots, settle } = this.#params;
     const startedAt = clock.monotonic();
     const endAttempt = limiter?.start();
     const result = await run.run();
     const endedAt = clock.monotonic();
     endAttempt?.(breakerOutcomes[result.kind], endedAt);
-    if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
+    if (run.hasBegun) this.#report(run, result, endedAt - (run.beganAt ?? startedAt));
     if (result.kind === 'retry') this.#retry(run, result);
     else if (result.kind === 'abandoned') this.#abandon(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
@@ -283,7 +309,8 @@ export class ActivityDispatcher {
       else settle(settled);
     }
     this.#running.delete(run);
-    slots.release(1);
+    // A batch has one slot for all of its runs.
+    if (batch === undefined) slots.release(1);
     if (this.#running.size === 0) this.#idle?.();
   }
 
@@ -395,12 +422,14 @@ type Admission =
   /** The codec cannot decode it, or there is none. */
   | { readonly kind: 'encoded'; readonly error: PerdureError }
   /** Hand it back, to be claimed again after the delay. */
-  | { readonly kind: 'release'; readonly delayMs: number }
+  | { readonly kind: 'release'; readonly delayMs?: number }
   | { readonly kind: 'run'; readonly handler: WorkHandler };
 
 interface AcceptedRun {
   readonly run: ActivityRun;
   readonly handler: WorkHandler;
+  /** Groups it with other runs. Only for tasks with `batch`. */
+  readonly gatherer?: BatchGatherer | undefined;
 }
 
 const outcomeNames = {

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers';
 import { CircuitBreaker, type BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskDefinition } from '../../tasks/task.ts';
+import type { WorkSource } from './work-source.ts';
 
 /** The slots of a worker: its limit on concurrent handlers. */
 export class Slots {
@@ -55,20 +56,31 @@ export class LeakedHandlers {
 }
 
 /** Limits the concurrent runs of one task in a worker: by its `concurrency` and its circuit breaker. */
-export class TaskLimiter {
+export class TaskLimiter implements WorkSource {
   readonly task: string;
+  readonly tasks: readonly string[];
+  readonly names: readonly string[] = [];
+  readonly isBatch = false;
+  readonly isGathering = false;
   readonly #concurrency: number;
   readonly #breaker: CircuitBreaker | undefined;
   #running = 0;
 
-  constructor({ name, concurrency = Infinity, circuitBreaker }: TaskDefinition) {
+  constructor({
+    name,
+    concurrency = Infinity,
+    circuitBreaker,
+  }: Pick<TaskDefinition, 'name' | 'concurrency' | 'circuitBreaker'>) {
     this.task = name;
+    this.tasks = [name];
     this.#concurrency = concurrency;
     this.#breaker = circuitBreaker && new CircuitBreaker(circuitBreaker);
   }
 
   /** Returns the limiter of a task, or `undefined` if the task has no limits of its own. */
-  static of(task: TaskDefinition): TaskLimiter | undefined {
+  static of(
+    task: Pick<TaskDefinition, 'name' | 'concurrency' | 'circuitBreaker'>,
+  ): TaskLimiter | undefined {
     const isBounded = task.concurrency !== undefined || task.circuitBreaker !== undefined;
     return isBounded ? new TaskLimiter(task) : undefined;
   }
@@ -76,6 +88,10 @@ export class TaskLimiter {
   /** Returns how many more runs may start now. */
   capacity(nowMs: number): number {
     return Math.min(this.#concurrency - this.#running, this.#breaker?.capacity(nowMs) ?? Infinity);
+  }
+
+  claimable(nowMs: number, freeSlots: number): number {
+    return Math.min(this.capacity(nowMs), freeSlots);
   }
 
   /** When the breaker allows a probe. `undefined`: capacity changes only when a run ends. */

@@ -28,6 +28,7 @@ function setUp(limiters: readonly Partial<TaskLimiter>[]) {
     options: resolveOptions({}, 'build'),
     slots,
     handlers: handlers as WorkHandlers,
+    batches: [],
     take: () => undefined,
     onStoreReplaced: () => undefined,
   });

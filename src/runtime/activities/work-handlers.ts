@@ -18,6 +18,7 @@ import type { TaskClient, TaskRegistry, FailedRun, TaskDefinition } from '../../
 import type { ResolvedOptions } from '../options.ts';
 import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
 import { TaskLimiter } from './concurrency.ts';
+import type { WorkBatch } from '../batches/batch.ts';
 
 /** The handlers of a worker, by kind and name of the work item. */
 export class WorkHandlers {
@@ -25,12 +26,15 @@ export class WorkHandlers {
 
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
+    const batches = new Map(definitions.map((one) => [one, toWorkBatch(one)]));
     this.#byKind = {
       activity: new Map([
-        ...definitions.map((one) => [taskActivityName(one.name), taskCallHandler(one)] as const),
+        ...definitions.map(
+          (one) => [taskActivityName(one.name), taskCallHandler(one, batches.get(one))] as const,
+        ),
         ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
       ]),
-      task: new Map(definitions.map((one) => [one.name, taskHandler(one)])),
+      task: new Map(definitions.map((one) => [one.name, taskHandler(one, batches.get(one))])),
       onFail: new Map(definitions.map((one) => [one.name, onFailHandler(one, provider)])),
     };
   }
@@ -39,19 +43,28 @@ export class WorkHandlers {
     return this.#byKind[kind].get(name);
   }
 
+  /** Names of the activities that are fetched with the slots of the worker alone. */
   activityNames(): readonly string[] {
-    return [...this.#byKind.activity.keys()];
+    return [...this.#byKind.activity]
+      .filter(([, { batch }]) => batch === undefined)
+      .map(([name]) => name);
   }
 
-  /** Names of the tasks that have no limiter. */
+  /** Names of the tasks that have neither a limiter nor batches. */
   unboundedTasks(): readonly string[] {
     return [...this.#byKind.task]
-      .filter(([, { limiter }]) => limiter === undefined)
+      .filter(([, { limiter, batch }]) => limiter === undefined && batch === undefined)
       .map(([name]) => name);
   }
 
   limiters(): readonly TaskLimiter[] {
-    return [...this.#byKind.task.values()].flatMap(({ limiter }) => limiter ?? []);
+    return [...this.#byKind.task.values()].flatMap(({ limiter, batch }) =>
+      limiter === undefined || batch !== undefined ? [] : limiter,
+    );
+  }
+
+  batches(): readonly WorkBatch[] {
+    return [...this.#byKind.task.values()].flatMap(({ batch }) => batch ?? []);
   }
 }
 
@@ -70,6 +83,8 @@ export interface WorkHandler {
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
   /** The task's own concurrency limit and circuit breaker. */
   readonly limiter?: TaskLimiter | undefined;
+  /** The handler gets the run together with others. Then `run` is not called. */
+  readonly batch?: WorkBatch | undefined;
   /** Whether an `onFail` handler runs after the final failure. */
   readonly hasOnFail: boolean;
   /** Whether the handler gets the context of a task. */
@@ -102,14 +117,15 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
 }
 
 /** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
-function taskHandler(definition: TaskDefinition): WorkHandler {
+function taskHandler(definition: TaskDefinition, batch: WorkBatch | undefined): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter: TaskLimiter.of(definition),
+    limiter: batch === undefined ? TaskLimiter.of(definition) : batch.breaker,
+    batch,
     hasOnFail: definition.onFail !== undefined,
     options: (item) => withCheckedHeaders(item, options),
     ...(definition.condition !== undefined && {
@@ -125,7 +141,7 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
 }
 
 /** A task as an activity, for orchestrations that call it. */
-function taskCallHandler(definition: TaskDefinition): WorkHandler {
+function taskCallHandler(definition: TaskDefinition, batch: WorkBatch | undefined): WorkHandler {
   const { cancellation: _, ...defaults } = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
@@ -135,14 +151,43 @@ function taskCallHandler(definition: TaskDefinition): WorkHandler {
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
+    batch,
+    ...(batch !== undefined &&
+      definition.condition !== undefined && {
+        isSkipped: async (context, input, item) => {
+          await assertNotSkipped(definition, taskContext(context), input, item);
+          return false;
+        },
+      }),
     run: async (context, input, item) => {
-      const isRefused =
-        definition.condition !== undefined &&
-        item.failures === 0 &&
-        (await isSkipped(definition, taskContext(context), input));
-      if (isRefused) throw skipped(definition.name);
+      await assertNotSkipped(definition, taskContext(context), input, item);
       return definition.handler(taskContext(context), input);
     },
+  };
+}
+
+/** Throws `TASK_SKIPPED` if the condition of a task that an orchestration calls is false. */
+async function assertNotSkipped(
+  definition: TaskDefinition,
+  context: RunningTaskContext,
+  input: unknown,
+  { failures }: WorkItem,
+): Promise<void> {
+  if (definition.condition === undefined || failures > 0) return;
+  if (await isSkipped(definition, context, input)) throw skipped(definition.name);
+}
+
+/** The batches of a task. Its limit per worker counts calls of the handler. */
+function toWorkBatch(definition: TaskDefinition): WorkBatch | undefined {
+  const { name, batch, concurrency = Infinity, circuitBreaker } = definition;
+  if (batch === undefined) return undefined;
+  return {
+    task: name,
+    max: batch.max,
+    waitMs: batch.waitMs,
+    concurrency,
+    breaker: TaskLimiter.of({ name, circuitBreaker }),
+    call: (context, runs) => batch.handler(context, runs),
   };
 }
 
