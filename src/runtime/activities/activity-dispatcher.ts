@@ -29,7 +29,7 @@ import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { RunningActivityContext } from './running-context.ts';
 import { handBackUnencoded, type SettledActivity } from '../turns/completions.ts';
-import { StartSlices, type LeakedHandlers, type Slots, type TaskLimiter } from './concurrency.ts';
+import { StartSlices, type LeakedHandlers, type Slots, type WorkLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
 
@@ -481,7 +481,7 @@ function identityOf({ instanceKey, incarnation, executionId, operation, kind }: 
   return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
 }
 
-function delayUntilAvailable(limiter: TaskLimiter, nowMs: number): number {
+function delayUntilAvailable(limiter: WorkLimiter, nowMs: number): number {
   return Math.max(0, (limiter.availableAt ?? nowMs) - nowMs);
 }
 

@@ -17,7 +17,7 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskRegistry, FailedRun, TaskDefinition } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
-import { TaskLimiter } from './concurrency.ts';
+import { WorkLimiter } from './concurrency.ts';
 import type { WorkBatch } from '../batches/batch.ts';
 
 /** The handlers of a worker, by kind and name of the work item. */
@@ -57,7 +57,7 @@ export class WorkHandlers {
       .map(([name]) => name);
   }
 
-  limiters(): readonly TaskLimiter[] {
+  limiters(): readonly WorkLimiter[] {
     return [...this.#byKind.task.values()].flatMap(({ limiter, batch }) =>
       limiter === undefined || batch !== undefined ? [] : limiter,
     );
@@ -82,7 +82,7 @@ export interface WorkHandler {
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
   /** The task's own concurrency limit and circuit breaker. */
-  readonly limiter?: TaskLimiter | undefined;
+  readonly limiter?: WorkLimiter | undefined;
   /** The handler gets the run together with others. Then `run` is not called. */
   readonly batch?: WorkBatch | undefined;
   /** Whether an `onFail` handler runs after the final failure. */
@@ -124,7 +124,7 @@ function taskHandler(definition: TaskDefinition, batch: WorkBatch | undefined): 
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter: batch === undefined ? TaskLimiter.of(definition) : batch.breaker,
+    limiter: batch === undefined ? WorkLimiter.of(definition) : batch.breaker,
     batch,
     hasOnFail: definition.onFail !== undefined,
     options: (item) => withCheckedHeaders(item, options),
@@ -186,7 +186,7 @@ function toWorkBatch(definition: TaskDefinition): WorkBatch | undefined {
     max: batch.max,
     waitMs: batch.waitMs,
     concurrency,
-    breaker: TaskLimiter.of({ name, circuitBreaker }),
+    breaker: WorkLimiter.of({ name, circuitBreaker }),
     call: (context, runs) => batch.handler(context, runs),
   };
 }

@@ -3,7 +3,7 @@ import { PerdureError, type CanceledError } from '../../model/failures/errors.ts
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BatchContext, BatchRun } from '../../tasks/batch.ts';
 import type { TaskClient } from '../../tasks/task.ts';
-import type { LeakedHandlers, StartSlices, TaskLimiter } from '../activities/concurrency.ts';
+import type { LeakedHandlers, StartSlices, WorkLimiter } from '../activities/concurrency.ts';
 import { hasBlocked } from '../activities/handler-call.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -19,7 +19,7 @@ export interface WorkBatch {
   /** Maximum batches of the task in this worker. */
   readonly concurrency: number;
   /** The circuit breaker of the task. */
-  readonly breaker: TaskLimiter | undefined;
+  readonly breaker: WorkLimiter | undefined;
   call(context: BatchContext, runs: readonly BatchRun[]): unknown;
 }
 
