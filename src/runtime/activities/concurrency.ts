@@ -62,8 +62,8 @@ export class LeakedHandlers {
 export interface WorkerLimits {
   /** The task. Absent: an activity. */
   readonly task?: string;
-  /** The names of its activities: its own, or that of the calls of the task by orchestrations. */
-  readonly names: readonly string[];
+  /** The names of activities. Absent: none. */
+  readonly names?: readonly string[];
   /** Maximum concurrent runs. Absent: no limit. */
   readonly concurrency?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
@@ -80,7 +80,7 @@ export class WorkLimiter implements WorkSource {
   readonly #breaker: CircuitBreaker | undefined;
   #running = 0;
 
-  constructor({ task, names, concurrency = Infinity, circuitBreaker }: WorkerLimits) {
+  constructor({ task, names = [], concurrency = Infinity, circuitBreaker }: WorkerLimits) {
     this.task = task;
     this.tasks = task === undefined ? [] : [task];
     this.names = names;

@@ -26,15 +26,16 @@ export class WorkHandlers {
 
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
-    const batches = new Map(definitions.map((one) => [one, toWorkBatch(one)]));
+    const limits = new Map(definitions.map((one) => [one, toTaskLimits(one)]));
     this.#byKind = {
       activity: new Map([
         ...definitions.map(
-          (one) => [taskActivityName(one.name), taskCallHandler(one, batches.get(one))] as const,
+          (one) =>
+            [taskActivityName(one.name), taskCallHandler(one, limits.get(one)?.batch)] as const,
         ),
         ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
       ]),
-      task: new Map(definitions.map((one) => [one.name, taskHandler(one, batches.get(one))])),
+      task: new Map(definitions.map((one) => [one.name, taskHandler(one, limits.get(one))])),
       onFail: new Map(definitions.map((one) => [one.name, onFailHandler(one, provider)])),
     };
   }
@@ -46,7 +47,7 @@ export class WorkHandlers {
   /** Names of the activities that are fetched with the slots of the worker alone. */
   activityNames(): readonly string[] {
     return [...this.#byKind.activity]
-      .filter(([, { batch }]) => batch === undefined)
+      .filter(([, { limiter, batch }]) => limiter === undefined && batch === undefined)
       .map(([name]) => name);
   }
 
@@ -58,7 +59,8 @@ export class WorkHandlers {
   }
 
   limiters(): readonly WorkLimiter[] {
-    return [...this.#byKind.task.values()].flatMap(({ limiter, batch }) =>
+    const { activity, task } = this.#byKind;
+    return [...activity.values(), ...task.values()].flatMap(({ limiter, batch }) =>
       limiter === undefined || batch !== undefined ? [] : limiter,
     );
   }
@@ -81,7 +83,7 @@ export interface WorkHandler {
   readonly inputSchema: StandardSchema | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
-  /** The task's own concurrency limit and circuit breaker. */
+  /** Its own limits in this worker: concurrency, and the circuit breaker of a task. */
   readonly limiter?: WorkLimiter | undefined;
   /** The handler gets the run together with others. Then `run` is not called. */
   readonly batch?: WorkBatch | undefined;
@@ -106,6 +108,10 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
     isTask: false,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
+    limiter: WorkLimiter.of({
+      names: [definition.name],
+      concurrency: definition.concurrency?.perWorker,
+    }),
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
@@ -117,15 +123,14 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
 }
 
 /** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
-function taskHandler(definition: TaskDefinition, batch: WorkBatch | undefined): WorkHandler {
+function taskHandler(definition: TaskDefinition, limits: TaskLimits = {}): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter: batch === undefined ? WorkLimiter.of(definition) : batch.breaker,
-    batch,
+    ...limits,
     hasOnFail: definition.onFail !== undefined,
     options: (item) => withCheckedHeaders(item, options),
     ...(definition.condition !== undefined && {
@@ -177,18 +182,18 @@ async function assertNotSkipped(
   if (await isSkipped(definition, context, input)) throw skipped(definition.name);
 }
 
-/** The batches of a task. Its limit per worker counts calls of the handler. */
-function toWorkBatch(definition: TaskDefinition): WorkBatch | undefined {
-  const { name, batch, concurrency = Infinity, circuitBreaker } = definition;
-  if (batch === undefined) return undefined;
-  return {
-    task: name,
-    max: batch.max,
-    waitMs: batch.waitMs,
-    concurrency,
-    breaker: WorkLimiter.of({ name, circuitBreaker }),
-    call: (context, runs) => batch.handler(context, runs),
-  };
+type TaskLimits = Pick<WorkHandler, 'limiter' | 'batch'>;
+
+/** The limits of a task in this worker. With batches, its concurrency counts calls of the handler. */
+function toTaskLimits(definition: TaskDefinition): TaskLimits {
+  const { name: task, batch, concurrency: { perWorker } = {}, circuitBreaker } = definition;
+  if (batch === undefined)
+    return { limiter: WorkLimiter.of({ task, concurrency: perWorker, circuitBreaker }) };
+  const { max, waitMs } = batch;
+  const breaker = WorkLimiter.of({ task, circuitBreaker });
+  const concurrency = perWorker ?? Infinity;
+  const call: WorkBatch['call'] = (context, runs) => batch.handler(context, runs);
+  return { limiter: breaker, batch: { task, max, waitMs, concurrency, breaker, call } };
 }
 
 // Not retryable: the condition is checked before the first attempt only.
