@@ -37,7 +37,7 @@ export type {
   BatchDefinition,
   BatchHandler,
   BatchOptions,
-  BatchResults,
+  BatchResultsHandler,
   BatchRun,
 } from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';

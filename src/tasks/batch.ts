@@ -58,24 +58,24 @@ export interface BatchContext {
   canceled(): Promise<CancelInfo>;
 }
 
-/** What a batch handler returns: the results in the order of the runs, or nothing if it has settled each run. */
-export type BatchResults<Output> = readonly Output[] | undefined | void;
-
-/** The handler of a task with `batch`. An error that it throws fails each run that is not settled. */
+/** A batch handler that settles each run. An error that it throws fails each run that is not settled. */
 export type BatchHandler<Input, Output> = (
   context: BatchContext,
   runs: readonly BatchRun<Input, Output>[],
-) => BatchResults<Output> | Promise<BatchResults<Output>>;
+) => void | Promise<void>;
+
+/** A batch handler that returns the results in the order of the runs. A run that it has settled keeps its outcome. */
+export type BatchResultsHandler<Input, Output> = (
+  context: BatchContext,
+  runs: readonly BatchRun<Input>[],
+) => readonly Output[] | Promise<readonly Output[]>;
 
 /** The batches of a task definition. */
 export interface BatchDefinition<Input = unknown, Output = unknown> {
   readonly max: number;
   readonly waitMs: number;
   // A method, so that definitions with different inputs fit into one list.
-  handler(
-    context: BatchContext,
-    runs: readonly BatchRun<Input, Output>[],
-  ): BatchResults<Output> | Promise<BatchResults<Output>>;
+  handler(context: BatchContext, runs: readonly BatchRun<Input, Output>[]): unknown;
 }
 
 const maxRuns = 1_000;

@@ -24,7 +24,13 @@ import {
   readOnAbandoned,
 } from '../orchestration/definition-checks.ts';
 import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
-import { readBatch, type BatchDefinition, type BatchHandler, type BatchOptions } from './batch.ts';
+import {
+  readBatch,
+  type BatchDefinition,
+  type BatchHandler,
+  type BatchResultsHandler,
+  type BatchOptions,
+} from './batch.ts';
 import {
   resolveBreaker,
   type CircuitBreakerOptions,
@@ -149,8 +155,15 @@ const known = [
 ];
 
 /**
- * Defines a task whose handler gets several runs at a time. Each run keeps its own attempts, lease, signal and outcome.
+ * Defines a task whose handler gets several runs at a time, and returns their results in order. Each run keeps its own
+ * attempts, lease, signal and outcome.
  */
+export function task<Parsed = void, Output = unknown, Input = Parsed>(
+  name: string,
+  handler: BatchResultsHandler<Parsed, Output>,
+  options: BatchTaskOptions<Parsed, NoInfer<Output>, Input>,
+): TaskDefinition<Input, Output, Parsed>;
+/** Defines a task whose handler gets several runs at a time, and settles each. */
 export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: BatchHandler<Parsed, Output>,
@@ -164,7 +177,8 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
 ): TaskDefinition<Input, Output, Parsed>;
 export function task<Parsed, Output, Input>(
   name: string,
-  handler: TaskDefinition<Input, Output, Parsed>['handler'] | BatchHandler<Parsed, Output>,
+  handler:
+    TaskDefinition<Input, Output, Parsed>['handler'] | BatchDefinition<Parsed, Output>['handler'],
   options: TaskOptions<Parsed, Output, Input> & { readonly batch?: BatchOptions } = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;
@@ -188,13 +202,13 @@ export function task<Parsed, Output, Input>(
     ...readOnAbandoned(what, options.onAbandoned),
     ...(batch === undefined
       ? { handler: handler as TaskDefinition<Input, Output, Parsed>['handler'] }
-      : toBatchHandler(what, handler as BatchHandler<Parsed, Output>, batch)),
+      : toBatchHandler(what, handler as BatchDefinition<Parsed, Output>['handler'], batch)),
   });
 }
 
 function toBatchHandler<Parsed, Output>(
   what: string,
-  handler: BatchHandler<Parsed, Output>,
+  handler: BatchDefinition<Parsed, Output>['handler'],
   options: BatchOptions,
 ) {
   return {

@@ -34,6 +34,22 @@ async function readLedger(path: string): Promise<readonly Line[]> {
     .map((line) => JSON.parse(line) as Line);
 }
 
+/** The ids of all completed runs. */
+async function completedRuns({ client }: Perdure): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined;) {
+    isFirst = false;
+    const page: Awaited<ReturnType<typeof client.list>> = await client.list({
+      status: 'completed',
+      limit: 1_000,
+      ...(cursor !== undefined && { cursor }),
+    });
+    ids.push(...page.items.map(({ instanceId }) => instanceId));
+    cursor = page.nextCursor;
+  }
+  return ids;
+}
+
 async function runLoop(store: string, folder: string): Promise<string> {
   const ledger = join(folder, 'ledger');
   const perdure = await Perdure.open(store);
@@ -51,9 +67,7 @@ async function runLoop(store: string, folder: string): Promise<string> {
       await delay(60 + Math.random() * 120);
       await kill(worker);
       const lines = (await readLedger(ledger)).length;
-      for await (const { instanceId } of client.list({ status: 'completed' })) {
-        if (!ended.has(instanceId)) ended.set(instanceId, lines);
-      }
+      for (const id of await completedRuns(perdure)) if (!ended.has(id)) ended.set(id, lines);
     }
     const worker = fork(program, [store, ledger]);
     const outputs = await Promise.all(handles.map((handle) => handle.result({ timeout: '10m' })));
