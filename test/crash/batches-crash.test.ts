@@ -39,11 +39,10 @@ async function completedRuns({ client }: Perdure): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined;) {
     isFirst = false;
-    const page: Awaited<ReturnType<typeof client.list>> = await client.list({
-      status: 'completed',
-      limit: 1_000,
-      ...(cursor !== undefined && { cursor }),
-    });
+    const page: Awaited<ReturnType<typeof client.list>> = await client.list(
+      { status: 'completed' },
+      { limit: 1_000, cursor },
+    );
     ids.push(...page.items.map(({ instanceId }) => instanceId));
     cursor = page.nextCursor;
   }
