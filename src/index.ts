@@ -37,7 +37,8 @@ export type {
   BatchDefinition,
   BatchHandler,
   BatchOptions,
-  BatchResultsHandler,
+  BatchOutput,
+  BatchResults,
   BatchRun,
 } from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';

@@ -58,17 +58,20 @@ export interface BatchContext {
   canceled(): Promise<CancelInfo>;
 }
 
-/** A batch handler that settles each run. An error that it throws fails each run that is not settled. */
-export type BatchHandler<Input, Output> = (
+/** What a batch handler returns: the results in the order of the runs, or nothing if it has settled each run. */
+export type BatchResults<Output> = readonly Output[] | undefined | void;
+
+/**
+ * The handler of a task with `batch`. It settles each run, or returns the results. An error that it throws fails each run
+ * that is not settled.
+ */
+export type BatchHandler<Input, Output, Returned = Output> = (
   context: BatchContext,
   runs: readonly BatchRun<Input, Output>[],
-) => void | Promise<void>;
+) => BatchResults<Returned> | Promise<BatchResults<Returned>>;
 
-/** A batch handler that returns the results in the order of the runs. A run that it has settled keeps its outcome. */
-export type BatchResultsHandler<Input, Output> = (
-  context: BatchContext,
-  runs: readonly BatchRun<Input>[],
-) => readonly Output[] | Promise<readonly Output[]>;
+/** The output of a batch handler: of the results that it returns, otherwise of `run.complete()`. */
+export type BatchOutput<Output, Returned> = [Returned] extends [never] ? Output : Returned;
 
 /** The batches of a task definition. */
 export interface BatchDefinition<Input = unknown, Output = unknown> {

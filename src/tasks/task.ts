@@ -28,7 +28,7 @@ import {
   readBatch,
   type BatchDefinition,
   type BatchHandler,
-  type BatchResultsHandler,
+  type BatchOutput,
   type BatchOptions,
 } from './batch.ts';
 import {
@@ -155,20 +155,13 @@ const known = [
 ];
 
 /**
- * Defines a task whose handler gets several runs at a time, and returns their results in order. Each run keeps its own
- * attempts, lease, signal and outcome.
+ * Defines a task whose handler gets several runs at a time. Each run keeps its own attempts, lease, signal and outcome.
  */
-export function task<Parsed = void, Output = unknown, Input = Parsed>(
+export function task<Parsed = void, Output = unknown, Input = Parsed, Returned = never>(
   name: string,
-  handler: BatchResultsHandler<Parsed, Output>,
-  options: BatchTaskOptions<Parsed, NoInfer<Output>, Input>,
-): TaskDefinition<Input, Output, Parsed>;
-/** Defines a task whose handler gets several runs at a time, and settles each. */
-export function task<Parsed = void, Output = unknown, Input = Parsed>(
-  name: string,
-  handler: BatchHandler<Parsed, Output>,
-  options: BatchTaskOptions<Parsed, NoInfer<Output>, Input>,
-): TaskDefinition<Input, Output, Parsed>;
+  handler: BatchHandler<Parsed, Output, Returned>,
+  options: BatchTaskOptions<Parsed, NoInfer<BatchOutput<Output, Returned>>, Input>,
+): TaskDefinition<Input, BatchOutput<Output, Returned>, Parsed>;
 /** Defines a task: a background job that runs at least once. Input and result are stored as JSON. */
 export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,

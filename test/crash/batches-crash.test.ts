@@ -10,7 +10,7 @@ import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts
 
 const program = new URL('./programs/batches-program.ts', import.meta.url);
 /** `PERDURE_BATCH_KILLS=200 npx vitest run test/crash/batches-crash.test.ts` runs the long loop. */
-const kills = Number(process.env['PERDURE_BATCH_KILLS'] ?? 3);
+const kills = Number(process.env['PERDURE_BATCH_KILLS'] ?? 1);
 const runsPerKill = 120;
 
 interface Line {
@@ -43,7 +43,7 @@ async function completedRuns({ client }: Perdure): Promise<readonly string[]> {
       { status: 'completed' },
       { limit: 1_000, cursor },
     );
-    ids.push(...page.items.map(({ instanceId }) => instanceId));
+    ids.push(...page.items.map(({ id }) => id));
     cursor = page.nextCursor;
   }
   return ids;
