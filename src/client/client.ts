@@ -168,6 +168,7 @@ export abstract class Client extends ReadingClient implements Submitter {
       payloadLimitBytes,
       assertOpen,
       telemetry,
+      middleware,
     });
     this.sessions = this.attached.sessions;
     this.submit = (definition: unknown, ...args: readonly unknown[]) =>

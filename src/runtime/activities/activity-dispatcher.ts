@@ -17,6 +17,7 @@ import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
+import { SessionReader } from './session-reader.ts';
 import { ActivityRun, type RunEnvironment } from './activity-run.ts';
 import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
@@ -85,6 +86,7 @@ export class ActivityDispatcher {
       markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
       cancelRun: (item, reason) => this.#cancelRun(item, reason),
       newEmitter: (item, context) => this.#newEmitter(item, context),
+      sessions: new SessionReader(params.provider, clock, options),
       onBlocked: (item, blockedMs) => this.#onBlocked(item, blockedMs),
     };
     this.#gatherers = new Map(

@@ -35,6 +35,7 @@ import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-ho
 import { RunningBatchRun } from '../batches/batch-contexts.ts';
 import type { BatchedAttempt, BatchMember } from '../batches/batch.ts';
 import type { Emitter } from './emitter.ts';
+import type { SessionReader } from './session-reader.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -53,6 +54,7 @@ export interface RunEnvironment {
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly store: Pick<Provider, 'name' | 'transact'>;
+  readonly sessions: SessionReader;
   readonly starts: StartSlices;
   readonly leaked: LeakedHandlers;
   readonly leases: StartLeases;
@@ -336,6 +338,8 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     try {
       const input = await this.#prepare();
       if (input === undefined) return;
+      const session = this.#environment.sessions.read(this.item);
+      if (session !== undefined) this.#context.session = await session;
       const handler = this.#handler;
       if (handler.isSkipped !== undefined) {
         const skipped = await this.#begin(() => {
