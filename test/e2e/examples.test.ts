@@ -27,6 +27,7 @@ it('examples/ contains exactly the expected programs', () => {
       'api-rate-per-customer',
       'attached-work',
       'bank-transfer',
+      'batch-insert',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',
