@@ -25,7 +25,22 @@ export { event, update } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
-export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
+export type {
+  BatchTaskOptions,
+  FailedRun,
+  OnFailOptions,
+  TaskDefinition,
+  TaskOptions,
+} from './tasks/task.ts';
+export type {
+  BatchContext,
+  BatchDefinition,
+  BatchHandler,
+  BatchOptions,
+  BatchOutput,
+  BatchResults,
+  BatchRun,
+} from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
   ActivityRef,
@@ -111,6 +126,23 @@ export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';
 export type { TaskInfo } from './client/reading/instance-info.ts';
 export type { SchedulePage, Schedules } from './client/managing/schedules.ts';
+export type {
+  LimitChange,
+  LimitKeyInfo,
+  LimitKeyPage,
+  LimitKeysOptions,
+  Limits,
+  LimitsInfo,
+  LimitsInfoPage,
+  LimitTarget,
+} from './client/managing/limits.ts';
+export type {
+  HoldingLimit,
+  LimitedKind,
+  LimitOverride,
+  Limits as LimitFigures,
+  RateLimit,
+} from './providers/contract/limits.ts';
 export type {
   BackfillOptions,
   BackfillResult,
@@ -276,7 +308,7 @@ export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`
 export type { Provider } from './providers/contract/provider.ts';
-export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
+export type { FailureSummary, LimitWait, PendingWork } from './client/reading/inspect-instance.ts';
 export type {
   ActivityWait,
   AwakeableWait,

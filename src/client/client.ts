@@ -17,6 +17,7 @@ import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import { checkPriority, readFields } from '../model/option-fields.ts';
 import { timeOrderedId } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
+import { Limits } from './managing/limits.ts';
 import {
   readPause,
   type PauseOptions,
@@ -105,11 +106,13 @@ export interface ClientParams {
 }
 
 /** The public members of a client, local or remote. */
-export interface ClientSurface extends Omit<Client, 'schedules' | 'bulk'> {
+export interface ClientSurface extends Omit<Client, 'schedules' | 'bulk' | 'limits'> {
   /** Acts on all instances that match a filter. */
   readonly bulk: Surface<Bulk>;
   /** Starts tasks, orchestrations and flows at given times. */
   readonly schedules: Surface<Schedules>;
+  /** Reads and changes the limits of definitions. */
+  readonly limits: Surface<Limits>;
 }
 
 /** Starts instances, sends them events and waits for them. `LocalClient` and `RemoteClient` differ in their backend. */
@@ -127,12 +130,15 @@ export abstract class Client extends ReadingClient implements Submitter {
   readonly schedules: Schedules;
   /** Acts on all instances that match a filter. */
   readonly bulk: Bulk;
+  /** Reads and changes the limits of definitions. */
+  readonly limits: Limits;
   protected readonly payloadLimitBytes: number;
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
   readonly #guard: () => void;
   readonly #calls: CallPath;
   readonly #access: InstanceAccess;
+  readonly #newId = (): string => timeOrderedId(this.#backend.clock.now());
   #closed: Promise<void> | undefined;
 
   constructor({
@@ -180,6 +186,7 @@ export abstract class Client extends ReadingClient implements Submitter {
       payloadLimitBytes,
       assertOpen,
     });
+    this.limits = new Limits(backend.limits, assertOpen);
     this.schedules = new Schedules({
       backend: backend.schedules,
       payloadLimitBytes,
@@ -216,11 +223,13 @@ export abstract class Client extends ReadingClient implements Submitter {
     options?: StartOptions,
   ): Promise<Handle> {
     this.assertOpen();
-    const start = await readStart(definition, input, options, this.payloadLimitBytes);
-    const id = start.id ?? timeOrderedId(this.#backend.clock.now());
-    const { name } = start;
-    const found = await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
-      this.#backend.start({ ...start, id, trace }),
+    const start = await readStart(definition, input, options, {
+      limitBytes: this.payloadLimitBytes,
+      newId: this.#newId,
+    });
+    const { name, id: instanceId } = start;
+    const found = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
+      this.#backend.start(trace === undefined ? start : { ...start, trace }),
     );
     return new Handle(found, this.#access);
   }
@@ -399,7 +408,7 @@ export abstract class Client extends ReadingClient implements Submitter {
   async fork(id: string, options: ForkOptions): Promise<Handle> {
     this.assertOpen();
     const limitBytes = this.payloadLimitBytes;
-    const generateId = () => timeOrderedId(this.#backend.clock.now());
+    const generateId = this.#newId;
     const call = readFork(id, options, { limitBytes, generateId });
     await this.#backend.fork(call);
     return new Handle(call.newId, this.#access);
@@ -575,7 +584,7 @@ export abstract class Client extends ReadingClient implements Submitter {
   #taskCall(request: Parameters<typeof readTaskRun>[0]): Promise<TaskCall> {
     return readTaskRun(request, {
       limitBytes: this.payloadLimitBytes,
-      newId: () => timeOrderedId(this.#backend.clock.now()),
+      newId: this.#newId,
     });
   }
 

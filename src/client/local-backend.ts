@@ -41,7 +41,8 @@ import {
   type UnclaimedWorkInfo,
   type WorkerInfo,
 } from './reading/workers.ts';
-import { toEventMessage, toIdentity, toNewInstance } from './starting/new-instance.ts';
+import { toEventMessage, toNewInstance, withIdentity } from './starting/new-instance.ts';
+import { LocalLimits } from './managing/local-limits.ts';
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalStates } from './local-states.ts';
@@ -138,6 +139,7 @@ export class LocalBackend implements ClientBackend {
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
   readonly pauses: LocalPauses;
+  readonly limits: LocalLimits;
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
@@ -159,6 +161,7 @@ export class LocalBackend implements ClientBackend {
     this.updates = new LocalUpdates(options);
     this.states = new LocalStates(options);
     this.pauses = new LocalPauses(provider);
+    this.limits = new LocalLimits(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
     this.deletion = {
@@ -175,10 +178,8 @@ export class LocalBackend implements ClientBackend {
 
   async start(call: StartCall): Promise<string> {
     const { id: instanceId, replaceKey: incarnation = randomToken() } = call;
-    const instance: NewInstance = {
-      ...toNewInstance(call, { instanceId, incarnation }),
-      ...toIdentity(call, this.#maxPendingEvents),
-    };
+    const created = toNewInstance(call, { instanceId, incarnation });
+    const instance = withIdentity(created, call, this.#maxPendingEvents);
     const result = await this.completions.recentStarts.during(instance, () =>
       this.#create(instance),
     );

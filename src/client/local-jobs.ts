@@ -334,6 +334,7 @@ export function toNewTask(
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(onFail && { onFail: { options } }),
     ...(tags !== undefined && { tags }),
+    ...(run.lane !== undefined && { lane: run.lane }),
   };
 }
 

@@ -59,7 +59,9 @@ class Fleet {
   }
 
   async add(): Promise<void> {
-    const ledger = { path: join(this.#target.folder, `ledger-${this.#ledgers.length}`) };
+    const ledger: { readonly path: string; killedAt?: number } = {
+      path: join(this.#target.folder, `ledger-${this.#ledgers.length}`),
+    };
     this.#ledgers.push(ledger);
     const store = this.#target.proxy?.url ?? this.#target.store;
     const process = fork(program, [store, ledger.path, this.#figures]);

@@ -24,8 +24,10 @@ it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'agent-with-streaming',
+      'api-rate-per-customer',
       'attached-work',
       'bank-transfer',
+      'batch-insert',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',
@@ -35,6 +37,7 @@ it('examples/ contains exactly the expected programs', () => {
       'flow',
       'hello',
       'multi-tenant-encryption',
+      'one-import-per-tenant',
       'order',
       'polling-with-state',
       'race',

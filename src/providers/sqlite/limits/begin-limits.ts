@@ -195,9 +195,16 @@ export class BeginLimits {
     this.#setRunning.run({ definitionKey });
   }
 
-  /** The limited orchestrations of a worker, by name. `undefined` means all of the store. */
-  gates(runnable: readonly { readonly name: string }[] | undefined): ReadonlyMap<string, Gate> {
+  /**
+   * The limited orchestrations of a worker, by name. `undefined` means all of the store. `transaction` identifies the
+   * transaction that the call is part of.
+   */
+  gates(
+    transaction: object,
+    runnable: readonly { readonly name: string }[] | undefined,
+  ): ReadonlyMap<string, Gate> {
     const gates = new Map<string, Gate>();
+    if (!this.#limitRows.isAny(transaction)) return gates;
     for (const { definitionKey, effective } of this.#gates.all()) {
       const { name } = this.#definitions.get(definitionKey);
       if (runnable === undefined || runnable.some((one) => one.name === name)) {
@@ -210,10 +217,9 @@ export class BeginLimits {
   /** Whether the instances of an orchestration begin under a limit. */
   isLimited(scope: Scope, name: string): boolean {
     // No other process can change this before the commit.
-    if (!this.#limitRows.isAny(scope)) return false;
     if (this.#scope !== scope) {
       this.#scope = scope;
-      this.#names = new Set(this.gates(undefined).keys());
+      this.#names = new Set(this.gates(scope, undefined).keys());
     }
     return this.#names.has(name);
   }

@@ -155,7 +155,7 @@ function nextAt(
 ): number {
   const { runnable, buildId } = params;
   const { claimable, paused } = store.definitions.findByPause('orchestration', runnable);
-  if (store.beginLimits.canAdmit(store.beginLimits.gates(runnable))) return now;
+  if (store.beginLimits.canAdmit(store.beginLimits.gates({}, runnable))) return now;
   let next = Math.min(store.locks.firstCleanupAt(), store.locks.firstCancelingAt(paused));
   for (const definitionKey of claimable) {
     next = Math.min(next, store.locks.firstNextAt(definitionKey));
@@ -211,7 +211,7 @@ function selectWithPlaces(
   params: FetchOrchestrationItemsParams,
 ): readonly DueInstance[] {
   const { beginLimits } = store;
-  const gates = beginLimits.gates(params.runnable);
+  const gates = beginLimits.gates(scope, params.runnable);
   if (gates.size === 0) return selectDue(store, scope, params);
   beginLimits.admit(gates, params.max);
   for (let round = 0; ; round += 1) {
