@@ -398,7 +398,7 @@ function statements(schema: string) {
       { definitionKeys },
       ({ definitionKeys }) => `WITH begun AS MATERIALIZED (
           SELECT definition_key, lane, count(*)::int AS count FROM ${places}
-          WHERE definition_key = ANY (${definitionKeys}) GROUP BY definition_key, lane
+          WHERE definition_key = ANY (${definitionKeys}) AND has_begun GROUP BY definition_key, lane
         ), lane AS (
           INSERT INTO ${lanes} (definition_key, lane, running) SELECT definition_key, lane, count FROM begun
         )

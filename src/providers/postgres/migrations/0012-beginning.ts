@@ -14,7 +14,7 @@ CREATE TABLE instance_places (
   lane text COLLATE "C" NOT NULL,
   has_begun boolean NOT NULL -- false: waits for a place
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX instance_places_waiting ON instance_places (definition_key, lane, instance_key) WHERE NOT has_begun;
+CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
 ALTER TABLE instance_places ADD PRIMARY KEY (instance_key);
 
 DO $do$

@@ -99,14 +99,16 @@ export class BeginLimits {
     );
     this.#markAll = db.prepare<[number]>(
       `UPDATE instances SET limited = 1
-       WHERE instance_key IN (SELECT instance_key FROM instance_places WHERE definition_key = ?)`,
+       WHERE instance_key IN (SELECT instance_key FROM instance_places WHERE definition_key = ? AND has_begun = 1)`,
     );
     this.#addBegunLanes = db.prepare<[{ definitionKey: number }]>(
       `INSERT INTO lanes (definition_key, lane, running)
-       SELECT definition_key, lane, count(*) FROM instance_places WHERE definition_key = :definitionKey GROUP BY lane`,
+       SELECT definition_key, lane, count(*) FROM instance_places
+       WHERE definition_key = :definitionKey AND has_begun = 1 GROUP BY lane`,
     );
     this.#setRunning = db.prepare<[{ definitionKey: number }]>(
-      `UPDATE limits SET running = (SELECT count(*) FROM instance_places WHERE definition_key = :definitionKey)
+      `UPDATE limits SET running = (
+         SELECT count(*) FROM instance_places WHERE definition_key = :definitionKey AND has_begun = 1)
        WHERE definition_key = :definitionKey`,
     );
     this.#state = db.prepare<[number], GateState>(

@@ -14,7 +14,7 @@ CREATE TABLE instance_places (
   lane TEXT NOT NULL,
   has_begun INTEGER NOT NULL CHECK (has_begun IN (0, 1)) -- 0: waits for a place
 ) STRICT;
-CREATE INDEX instance_places_waiting ON instance_places (definition_key, lane, instance_key) WHERE has_begun = 0;
+CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
 
 CREATE TRIGGER instances_ended_places AFTER UPDATE OF ended_at ON instances
 WHEN NEW.limited = 1 AND NEW.ended_at IS NOT NULL
