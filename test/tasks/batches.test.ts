@@ -138,10 +138,11 @@ describeEngine(
           kept?.complete(1);
           attempt(() => kept?.complete(2));
           attempt(() => kept?.fail(new Error('late')));
-          const { transaction } = ctx as unknown as { transaction(): Promise<unknown> };
-          await transaction.call(ctx).catch((error: unknown) => {
-            codes.push(isPerdureError(error) ? error.code : error);
-          });
+          await ctx
+            .transaction(async () => [])
+            .catch((error: unknown) => {
+              codes.push(isPerdureError(error) ? error.code : error);
+            });
           return [9];
         },
         { batch: { max: 1 } },
@@ -152,7 +153,7 @@ describeEngine(
       expect(codes).toEqual([
         'BATCH_RUN_SETTLED',
         'BATCH_RUN_SETTLED',
-        'TRANSACTION_UNSUPPORTED',
+        'BATCH_RUN_SETTLED',
         'OUTSIDE_HANDLER',
       ]);
     });
