@@ -97,7 +97,7 @@ export class RunningBatchContext implements BatchContext {
   }
 
   transaction(
-    work: BatchTransactionWork<never, unknown>,
+    work: BatchTransactionWork<unknown, unknown>,
     options?: TransactionOptions,
   ): Promise<void> {
     return this.#transaction.run(work, options);

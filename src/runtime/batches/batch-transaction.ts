@@ -41,7 +41,7 @@ export class BatchTransaction {
   }
 
   async run(
-    work: BatchTransactionWork<never, unknown>,
+    work: BatchTransactionWork<unknown, unknown>,
     options?: TransactionOptions,
   ): Promise<void> {
     const { task, isRunning, throwIfCanceled } = this.#params;
@@ -57,7 +57,7 @@ export class BatchTransaction {
           throwIfCanceled();
           throw allSettled(task);
         }
-        const runs = members.map(({ attempt }) => attempt.batchRun) as readonly never[];
+        const runs = members.map(({ attempt }) => attempt.batchRun);
         if (await this.#attempt(label, members, (tx) => work(tx, runs), timeoutMs)) return;
       }
     } finally {
