@@ -94,7 +94,7 @@ describeEngine(
       const { client } = await open({ tasks: [check], activityConcurrency: 1 });
       const handles = await client.runTasks(requestsOf(check, [1, 2, 3]));
       expect(await outcomesOf(handles)).toEqual(['connection lost', 20, 'connection lost']);
-      await expect.poll(() => failed.toSorted(), { interval: 5 }).toEqual([1, 3]);
+      await expect.poll(() => failed.toSorted((a, b) => a - b), { interval: 5 }).toEqual([1, 3]);
     });
 
     it('a run that is neither settled nor returned fails with BATCH_RUN_UNSETTLED', async () => {
@@ -236,7 +236,7 @@ describeEngine(
     });
 
     it('a stop aborts ctx.signal after the grace, and hands the runs back', async () => {
-      const begun = makeGate<void>();
+      const begun = makeGate();
       const triggers: unknown[] = [];
       let calls = 0;
       const slow = task(
@@ -346,7 +346,7 @@ describeEngine(
       const run = await client.runTask(double, 3);
       expect(await run.result()).toBe(6);
       expect(await instance.result()).toEqual([2, 4]);
-      expect(batches.map((inputs) => inputs.toSorted())).toEqual([[1, 2, 3]]);
+      expect(batches.map((inputs) => inputs.toSorted((a, b) => a - b))).toEqual([[1, 2, 3]]);
     });
 
     it('an output of a canceled run is passed to onAbandoned', async () => {
