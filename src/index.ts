@@ -25,7 +25,22 @@ export { event, update } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
-export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
+export type {
+  BatchTaskOptions,
+  FailedRun,
+  OnFailOptions,
+  TaskDefinition,
+  TaskOptions,
+} from './tasks/task.ts';
+export type {
+  BatchContext,
+  BatchDefinition,
+  BatchHandler,
+  BatchOptions,
+  BatchOutput,
+  BatchResults,
+  BatchRun,
+} from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
   ActivityRef,
@@ -61,6 +76,7 @@ export type {
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
+  HandlerSession,
   ActivityContext,
   AttemptContext,
   TransactionContext,
@@ -250,6 +266,8 @@ export type { Failure } from './model/failures/failure.ts';
 
 // Durations, logs, time
 export type { Duration } from './model/values/duration.ts';
+export { serialized } from './model/values/serialized.ts';
+export type { Serialized } from './model/values/serialized.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Telemetry } from './model/telemetry.ts';
 
