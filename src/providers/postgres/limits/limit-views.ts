@@ -211,7 +211,8 @@ function statements(schema: string) {
             .join(
               ' UNION ALL ',
             )} UNION ALL (${beginnings('lim.definition_key')})) AS waiting)) AS waiting
-        FROM ${limits} AS lim JOIN ${schema}.definitions USING (definition_key)
+        FROM ${limits} AS lim CROSS JOIN LATERAL (
+          SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
         WHERE (${afterKind} IS NULL OR (kind, name) > (${afterKind}, ${afterName}))
           AND (${onlyKind} IS NULL OR kind = ${onlyKind} AND name = ${onlyName})
         ORDER BY kind, name LIMIT ${limit}`,
@@ -229,8 +230,8 @@ function statements(schema: string) {
       ({ kind, name, afterKey, limit }) => {
         const isLater = (lane: string) => `(${afterKey} IS NULL OR ${lane} > ${afterKey})`;
         return `WITH RECURSIVE lim AS MATERIALIZED (
-          SELECT lim.* FROM ${limits} AS lim JOIN ${schema}.definitions USING (definition_key)
-          WHERE kind = ${kind} AND name = ${name} AND version = ''
+          SELECT * FROM ${limits} WHERE definition_key = (
+            SELECT definition_key FROM ${schema}.definitions WHERE kind = ${kind} AND name = ${name} AND version = '')
         ), queued (lane) AS (
           SELECT (SELECT one.lane FROM ${items} AS one WHERE one.definition_key = (SELECT definition_key FROM lim)
               AND ${inLane} AND ${isLater('one.lane')} ORDER BY one.lane LIMIT 1)
@@ -258,23 +259,24 @@ function statements(schema: string) {
             UNION SELECT lane FROM delayed WHERE ${isLater('lane')}
             UNION SELECT lane FROM suspect WHERE ${isLater('lane')}) AS every
           ORDER BY lane LIMIT ${limit}
+        ), joined AS MATERIALIZED (
+          SELECT listed.lane, signal.weight AS new_weight, coalesce(freed, 0) AS freed, delayed.next_at,
+            coalesce(suspect.number, 0) AS suspects, coalesce(delayed.number, 0) AS delayed
+          FROM listed FULL JOIN signal ON signal.lane = listed.lane FULL JOIN delayed ON delayed.lane = listed.lane
+            FULL JOIN suspect ON suspect.lane = listed.lane
         )
-        SELECT ${nowSql} AS now, listed.lane, coalesce(signal.weight, known.weight, 1) AS weight,
-          coalesce(known.running, 0) - coalesce(signal.freed, 0) AS running, coalesce(known.tat, 0) AS tat,
-          counted.number + coalesce(suspect.number, 0) AS due, coalesce(delayed.number, 0) AS delayed,
-          delayed.next_at AS "nextAt", lim.effective, lim.running - ${freed('lim.definition_key')} AS "allRunning",
+        SELECT ${nowSql} AS now, listed.lane, coalesce(new_weight, known.weight, 1) AS weight,
+          coalesce(known.running, 0) - freed AS running, coalesce(known.tat, 0) AS tat,
+          counted.number + suspects AS due, delayed, next_at AS "nextAt", lim.effective, lim.running - ${freed('lim.definition_key')} AS "allRunning",
           lim.tat AS "definitionTat"
-        FROM lim CROSS JOIN listed LEFT JOIN LATERAL (
+        FROM lim CROSS JOIN joined AS listed LEFT JOIN LATERAL (
           SELECT weight, running, tat FROM ${lanes} AS one
           WHERE one.definition_key = lim.definition_key AND one.lane = listed.lane LIMIT 1) AS known ON TRUE
         CROSS JOIN LATERAL (SELECT count(*) AS number FROM (
             (${counted(`one.lane = listed.lane AND ${inLane}`, 'lim.definition_key')})
             UNION ALL (${beginnings('lim.definition_key', 'AND place.lane = listed.lane')})) AS one) AS counted
-        LEFT JOIN signal ON signal.lane = listed.lane LEFT JOIN delayed ON delayed.lane = listed.lane
-        LEFT JOIN suspect ON suspect.lane = listed.lane
-        WHERE counted.number + coalesce(suspect.number, 0) + coalesce(delayed.number, 0) > 0
-          OR coalesce(known.running, 0) - coalesce(signal.freed, 0) > 0
-          OR lim.rate_per_key AND known.tat > ${nowSql} * 1000
+        WHERE listed.lane IS NOT NULL AND (counted.number + suspects + delayed > 0 OR coalesce(known.running, 0) - freed > 0
+          OR lim.rate_per_key AND known.tat > ${nowSql} * 1000)
         ORDER BY listed.lane`;
       },
     ),

@@ -41,8 +41,9 @@ const definition = { now: clock, definitionKey: one<number>('int') };
 /** Whether the definition is paused. Reads one empty table while none is. */
 function isPaused(schema: string, definitionKey: string): string {
   return `((SELECT 1 FROM ${schema}.paused_definitions LIMIT 1) IS NOT NULL AND (
-          SELECT 1 FROM ${schema}.definitions AS named JOIN ${schema}.paused_definitions USING (kind, name)
-          WHERE named.definition_key = ${definitionKey} LIMIT 1) IS NOT NULL)`;
+          SELECT (SELECT 1 FROM ${schema}.paused_definitions AS paused
+            WHERE paused.kind = named.kind AND paused.name = named.name)
+          FROM ${schema}.definitions AS named WHERE named.definition_key = ${definitionKey}) IS NOT NULL)`;
 }
 
 function lockStatement(schema: string) {
@@ -67,10 +68,11 @@ function revokeStatement(schema: string) {
         SELECT item_key, ctid AS row_id FROM ${places} WHERE definition_key = ${definitionKey} AND until <= ${nowSql}
         ORDER BY until LIMIT ${maxMoved} FOR UPDATE SKIP LOCKED
       ), item AS MATERIALIZED (
-        SELECT item_key, locked_until FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM lapsed))
+        SELECT item_key, row_id, locked_until FROM lapsed CROSS JOIN LATERAL (
+          SELECT locked_until FROM ${items} AS one WHERE one.item_key = lapsed.item_key LIMIT 1) AS held
       ), renewed AS (
-        UPDATE ${places} AS place SET until = item.locked_until FROM lapsed JOIN item USING (item_key)
-        WHERE item.locked_until > ${nowSql} AND place.ctid = lapsed.row_id
+        UPDATE ${places} AS place SET until = item.locked_until FROM item
+        WHERE item.locked_until > ${nowSql} AND place.ctid = item.row_id
       ), expired AS MATERIALIZED (
         SELECT item_key FROM ${items}
         WHERE item_key = ANY (ARRAY(SELECT item_key FROM item WHERE locked_until <= ${nowSql}))
@@ -166,7 +168,8 @@ function drainStatement(schema: string) {
 
 /**
  * Chooses lanes by virtual time and items within them, and claims the items. Reads one more item of each lane than it
- * may take, to know whether the lane has more. A suspect is claimed alone.
+ * may take, to know whether the lane has more. A suspect is claimed alone. FULL JOIN forces hash joins: rows without a lane are
+ * ignored later.
  */
 function limitedClaimStatement(schema: string) {
   const [items, lanes] = [`${schema}.worker_queue`, `${schema}.lanes`];
@@ -240,11 +243,12 @@ function limitedClaimStatement(schema: string) {
       ), touched AS MATERIALIZED (
         SELECT row_id, lane, weight, start_vtime, lane_running, lane_tat, coalesce(taken, 0) AS taken,
           coalesce(seen, 0) > CASE WHEN (SELECT 1 FROM suspect) IS NULL THEN coalesce(taken, 0) ELSE 0 END AS more
-        FROM share LEFT JOIN counted ON counted_lane = lane LEFT JOIN seen ON seen_lane = lane
+        FROM share FULL JOIN counted ON counted_lane = lane FULL JOIN seen ON seen_lane = lane
         UNION ALL
         SELECT row_id, suspect_lane, coalesce(weight, 1), greatest(vtime, vclock), coalesce(known.running, 0),
           ${arrival('coalesce(known.tat, 0)')}, taken, coalesce(more, FALSE)
-        FROM suspect JOIN counted ON counted_lane = suspect_lane CROSS JOIN lim LEFT JOIN LATERAL (
+        FROM suspect CROSS JOIN lim CROSS JOIN LATERAL (
+          SELECT taken FROM counted WHERE counted_lane = suspect_lane LIMIT 1) AS counted LEFT JOIN LATERAL (
           SELECT ctid AS row_id, weight, vtime, running, tat, more FROM ${lanes} AS lane
           WHERE lane.definition_key = ${definitionKey} AND lane.lane = suspect_lane LIMIT 1) AS known ON TRUE
         WHERE suspect_lane <> ALL (ARRAY(SELECT lane FROM share))
@@ -260,7 +264,8 @@ function limitedClaimStatement(schema: string) {
         FROM state WHERE lane.ctid = state.row_id
       ), inserted AS (
         INSERT INTO ${lanes} (definition_key, lane, weight, running, vtime, tat, more, ready, wake_at)
-        SELECT ${definitionKey}, lane, weight, running, vtime, tat, more, ready, wake_at FROM state WHERE row_id IS NULL
+        SELECT ${definitionKey}, lane, weight, running, vtime, tat, more, ready, wake_at FROM state
+        WHERE row_id IS NULL AND lane IS NOT NULL
       ), total AS (
         UPDATE ${schema}.limits AS lim SET running = lim.running + taken.starts,
           tat = CASE WHEN lim.rate_us IS NULL OR lim.rate_per_key THEN lim.tat ELSE start_tat + taken.starts * lim.rate_us END,
