@@ -137,7 +137,7 @@ describe('migrate()', () => {
       ['updates', '92b0c913d3f6f1e4'],
       ['state', '90eb8d544b7e2407'],
       ['limits', '354b27fb269909c5'],
-      ['beginning', '715feb33ea44b0b9'],
+      ['beginning', '2dda642939abe741'],
     ]);
   });
 });

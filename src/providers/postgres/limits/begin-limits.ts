@@ -28,6 +28,13 @@ interface WaitingLane {
   readonly instanceKeys: readonly string[];
 }
 
+interface BegunInstance {
+  readonly instanceKey: number;
+  /** `null`: of another orchestration, or not begun. */
+  readonly definitionKey: number | null;
+  readonly lane: string;
+}
+
 interface NewLane {
   readonly instanceKey: number;
   readonly lane: Lane | undefined;
@@ -36,6 +43,7 @@ interface NewLane {
 // Bounds the work of one claim. The next claim continues.
 const maxSignals = 5_000;
 const maxLanes = 200;
+const maxBegun = 1_000;
 
 /**
  * Limits of the instances of an orchestration that have begun and not ended.
@@ -120,7 +128,16 @@ export class BeginLimits {
   async countBegun(tx: Transaction, definitionKeys: readonly number[]): Promise<void> {
     if (definitionKeys.length === 0) return;
     this.#isKnown = true;
-    await tx.execute(...this.#sql.countBegun({ definitionKeys }));
+    let after = 0;
+    for (;;) {
+      const live = await tx.query<BegunInstance>(
+        ...this.#sql.selectBegun({ definitionKeys, after }),
+      );
+      const rows = live.filter(({ definitionKey }) => definitionKey !== null);
+      if (rows.length > 0) await tx.execute(...this.#sql.addBegun({ rows }));
+      if (live.length < maxBegun) break;
+      after = live.at(-1)?.instanceKey ?? after;
+    }
     await tx.execute(...this.#sql.countLanes({ definitionKeys }));
   }
 
@@ -196,9 +213,10 @@ class AdmittedLane implements FairLane {
 
 /** SQL text: the time now if a waiting instance of a wanted orchestration may find a place, else NULL. */
 export function beginDueText(schema: string, runnable: RunnableText): string {
-  return `(SELECT ${nowSql} FROM ${schema}.limits AS lim JOIN ${schema}.definitions AS definition USING (definition_key)
-      WHERE definition.kind = 'orchestration'
-        AND (${runnable.column('name')} IS NULL OR definition.name = ANY (${runnable.column('name')}))
+  return `(SELECT ${nowSql} FROM ${schema}.limits AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+      WHERE kind = 'orchestration'
+        AND (${runnable.column('name')} IS NULL OR name = ANY (${runnable.column('name')}))
         AND ((SELECT 1 FROM ${schema}.lane_signals AS signal
               WHERE signal.definition_key = lim.definition_key LIMIT 1) IS NOT NULL
           OR (global_limit IS NULL OR lim.running < global_limit)
@@ -209,17 +227,19 @@ export function beginDueText(schema: string, runnable: RunnableText): string {
 
 /** SQL text: whether any orchestration is limited. */
 export function hasBeginLimits(schema: string): string {
-  return `EXISTS (SELECT FROM ${schema}.limits JOIN ${schema}.definitions AS limited USING (definition_key)
-      WHERE limited.kind = 'orchestration')`;
+  return `EXISTS (SELECT FROM ${schema}.limits AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+      WHERE kind = 'orchestration')`;
 }
 
 /** SQL text: whether one of the orchestrations with these keys is limited. */
 export function isAnyBeginLimited(schema: string, definitionKeys: string): string {
-  return `EXISTS (SELECT FROM ${schema}.limits JOIN ${schema}.definitions AS limited USING (definition_key)
+  return `EXISTS (SELECT FROM ${schema}.limits AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
       CROSS JOIN LATERAL (
-        SELECT FROM ${schema}.definitions AS named WHERE named.kind = 'orchestration' AND named.name = limited.name
-          AND named.definition_key = ANY (${definitionKeys}) LIMIT 1) AS one
-      WHERE limited.kind = 'orchestration')`;
+        SELECT FROM ${schema}.definitions AS version WHERE version.kind = 'orchestration' AND version.name = named.name
+          AND version.definition_key = ANY (${definitionKeys}) LIMIT 1) AS one
+      WHERE named.kind = 'orchestration')`;
 }
 
 function statements(schema: string) {
@@ -238,7 +258,9 @@ function statements(schema: string) {
       'perdure_begin_limits',
       {},
       () => `SELECT definition_key AS "definitionKey", name, global_limit AS "global", key_limit AS "perKey"
-        FROM ${limits} JOIN ${schema}.definitions USING (definition_key) WHERE kind = 'orchestration'
+        FROM ${limits} AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+        WHERE kind = 'orchestration'
         ORDER BY definition_key`,
     ),
     lock: prepare(
@@ -251,9 +273,9 @@ function statements(schema: string) {
       'perdure_drain_begin_limits',
       { definitionKeys },
       ({ definitionKeys }) => `WITH signal AS (
-          DELETE FROM ${schema}.lane_signals WHERE (definition_key, signal_key) IN (
-            SELECT definition_key, signal_key FROM ${schema}.lane_signals
-            WHERE definition_key = ANY (${definitionKeys}) ORDER BY definition_key, signal_key LIMIT ${maxSignals})
+          DELETE FROM ${schema}.lane_signals WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM ${schema}.lane_signals WHERE definition_key = ANY (${definitionKeys})
+            ORDER BY definition_key, signal_key LIMIT ${maxSignals}))
           RETURNING definition_key, lane, freed
         ), change AS MATERIALIZED (
           SELECT definition_key, lane, sum(freed)::int AS freed FROM signal GROUP BY definition_key, lane
@@ -280,10 +302,15 @@ function statements(schema: string) {
       ({ gates, instanceKeys }) => `WITH found AS MATERIALIZED (
           SELECT instance.instance_key, status = 'pending' AS is_new, gate.definition_key AS gate_key,
             coalesce(kept.lane, '') AS lane, coalesce(kept.weight, 1) AS weight
-          FROM ${instances} AS instance JOIN ${schema}.definitions AS definition USING (definition_key)
-            JOIN ${gates.as('gate')} ON gate.name = definition.name
-            LEFT JOIN ${places} AS place ON place.instance_key = instance.instance_key
-            LEFT JOIN ${schema}.run_lanes AS kept ON kept.instance_key = instance.instance_key
+          FROM ${instances} AS instance CROSS JOIN LATERAL (
+              SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = instance.definition_key LIMIT 1
+            ) AS named CROSS JOIN LATERAL (
+              SELECT definition_key FROM ${gates.as('gate')} WHERE gate.name = named.name LIMIT 1
+            ) AS gate LEFT JOIN LATERAL (
+              SELECT has_begun FROM ${places} AS one WHERE one.instance_key = instance.instance_key LIMIT 1
+            ) AS place ON TRUE LEFT JOIN LATERAL (
+              SELECT lane, weight FROM ${schema}.run_lanes AS one WHERE one.instance_key = instance.instance_key LIMIT 1
+            ) AS kept ON TRUE
           WHERE instance.instance_key = ANY (${instanceKeys}) AND has_begun IS NOT TRUE
         ), mine AS MATERIALIZED (
           SELECT instance_key FROM ${instances} WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM found))
@@ -292,7 +319,7 @@ function statements(schema: string) {
           UPDATE ${instances} SET limited = TRUE
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine)) AND limited IS NOT TRUE
         ), changed AS MATERIALIZED (
-          SELECT found.* FROM found JOIN mine USING (instance_key)
+          SELECT * FROM found WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine))
         ), placed AS (
           INSERT INTO ${places} (instance_key, definition_key, lane, has_begun)
           SELECT instance_key, gate_key, lane, NOT is_new FROM changed
@@ -303,7 +330,9 @@ function statements(schema: string) {
         ), lane AS (
           INSERT INTO ${lanes} AS known (definition_key, lane, weight, running, vtime, more, ready)
           SELECT gate_key, lane, max(weight), count(*) FILTER (WHERE NOT is_new), vclock, bool_or(is_new), bool_or(is_new)
-          FROM changed JOIN ${limits} AS lim ON lim.definition_key = gate_key GROUP BY gate_key, lane, vclock
+          FROM changed CROSS JOIN LATERAL (
+            SELECT vclock FROM ${limits} AS one WHERE one.definition_key = gate_key LIMIT 1) AS lim
+          GROUP BY gate_key, lane, vclock
           ON CONFLICT (definition_key, lane) DO UPDATE SET running = known.running + excluded.running,
             weight = excluded.weight, more = known.more OR excluded.more, ready = known.ready OR excluded.ready
         ), total AS (
@@ -311,8 +340,8 @@ function statements(schema: string) {
           FROM (SELECT gate_key, count(*)::int AS count FROM changed WHERE NOT is_new GROUP BY gate_key) AS begun
           WHERE lim.definition_key = gate_key
         )
-        SELECT found.instance_key AS "instanceKey" FROM found LEFT JOIN mine USING (instance_key)
-        WHERE is_new OR mine.instance_key IS NULL`,
+        SELECT instance_key AS "instanceKey" FROM found
+        WHERE is_new OR instance_key <> ALL (ARRAY(SELECT instance_key FROM mine))`,
     ),
     waiting: prepare(
       'perdure_waiting_beginnings',
@@ -333,7 +362,8 @@ function statements(schema: string) {
           SELECT instance_key FROM ${locks} WHERE instance_key = ANY (${instanceKeys}) FOR UPDATE SKIP LOCKED
         ), place AS MATERIALIZED (
           SELECT instance_key FROM ${places}
-          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM lock)) AND NOT has_begun FOR UPDATE SKIP LOCKED
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM lock)) AND coalesce(has_begun, TRUE) = FALSE
+          FOR UPDATE SKIP LOCKED
         ), free AS (
           UPDATE ${locks} SET definition_key = abs(definition_key)
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
@@ -377,20 +407,38 @@ function statements(schema: string) {
       }) => `INSERT INTO ${schema}.run_lanes (${rows.names}) SELECT ${rows.names} FROM ${rows.as('new')}
         ON CONFLICT (instance_key) DO UPDATE SET lane = excluded.lane, weight = excluded.weight`,
     ),
-    countBegun: prepare(
-      'perdure_count_begun',
-      { definitionKeys },
-      ({ definitionKeys }) => `WITH begun AS (
-          UPDATE ${instances} AS instance SET limited = TRUE
-          FROM ${schema}.definitions AS limited JOIN ${schema}.definitions AS named
-            ON named.kind = 'orchestration' AND named.name = limited.name
-          WHERE limited.definition_key = ANY (${definitionKeys}) AND instance.definition_key = named.definition_key
-            AND listed_as = 'live' AND status <> 'pending'
-          RETURNING instance_key, limited.definition_key AS gate_key
+    // In pages: an orchestration can have many instances.
+    selectBegun: prepare(
+      'perdure_select_begun',
+      { definitionKeys, after: one<number>('bigint') },
+      ({
+        definitionKeys,
+        after,
+      }) => `SELECT live.instance_key AS "instanceKey", gate.definition_key AS "definitionKey", coalesce(lane, '') AS lane
+        FROM (SELECT * FROM ${instances} WHERE listed_as = 'live' AND instance_key > ${after}
+            ORDER BY instance_key LIMIT ${maxBegun}) AS live
+          CROSS JOIN LATERAL (
+            SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = live.definition_key LIMIT 1
+          ) AS named LEFT JOIN LATERAL (
+            SELECT definition_key FROM ${schema}.definitions AS one
+            WHERE one.definition_key = ANY (${definitionKeys}) AND one.name = named.name AND live.status <> 'pending' LIMIT 1
+          ) AS gate ON TRUE LEFT JOIN LATERAL (
+            SELECT lane FROM ${schema}.run_lanes AS one WHERE one.instance_key = live.instance_key LIMIT 1) AS kept ON TRUE
+        ORDER BY live.instance_key`,
+    ),
+    addBegun: prepare(
+      'perdure_add_begun',
+      {
+        rows: rowsOf<BegunInstance>()({
+          instance_key: 'bigint',
+          definition_key: 'int',
+          lane: 'text',
+        }),
+      },
+      ({ rows }) => `WITH marked AS (
+          UPDATE ${instances} SET limited = TRUE WHERE instance_key = ANY (${rows.column('instance_key')})
         )
-        INSERT INTO ${places} (instance_key, definition_key, lane, has_begun)
-        SELECT begun.instance_key, gate_key, coalesce(lane, ''), TRUE
-        FROM begun LEFT JOIN ${schema}.run_lanes AS kept ON kept.instance_key = begun.instance_key
+        INSERT INTO ${places} (${rows.names}, has_begun) SELECT ${rows.names}, TRUE FROM ${rows.as('new')}
         ON CONFLICT (instance_key) DO NOTHING`,
     ),
     countLanes: prepare(

@@ -118,7 +118,7 @@ describe('migrate', () => {
       ['updates', '3fe4bc82a236b987'],
       ['state', '2cdbf5e5481cb754'],
       ['limits', '21b8626549b7d3fb'],
-      ['beginning', 'a038e98b903db58d'],
+      ['beginning', '165be2f48243f868'],
     ]);
   });
 });
