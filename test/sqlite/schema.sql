@@ -149,7 +149,7 @@ CREATE TABLE instance_places (
   has_begun INTEGER NOT NULL CHECK (has_begun IN (0, 1)) -- 0: waits for a place
 ) STRICT;
 
-CREATE INDEX instance_places_waiting ON instance_places (definition_key, lane, instance_key) WHERE has_begun = 0;
+CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
 
 CREATE TABLE instance_state (
   instance_key INTEGER NOT NULL,
@@ -572,6 +572,9 @@ CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), pri
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
+
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at)
+  WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims > 1;
 
 CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;
