@@ -317,7 +317,7 @@ function statements(schema: string) {
           FOR NO KEY UPDATE SKIP LOCKED
         ), marked AS (
           UPDATE ${instances} SET limited = TRUE
-          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine)) AND limited IS NOT TRUE
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine)) AND NOT limited
         ), changed AS MATERIALIZED (
           SELECT * FROM found WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine))
         ), placed AS (
