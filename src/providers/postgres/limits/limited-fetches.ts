@@ -1,6 +1,6 @@
 import type { FetchWorkItemsParams, WorkItem } from '../../contract/work-queue.ts';
 import { Effects } from '../../shared/effects.ts';
-import type { Secrets } from '../../shared/lock-token.ts';
+import { formatToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Connections } from '../driver/connection.ts';
 import { definitionKeys, toItem, type ClaimedItem } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -149,11 +149,12 @@ export class LimitedFetches {
     const effects = new Effects();
     effects.due('work', first.now + lockMs);
     this.#store.claimed({ now: first.now, sentAt, effects });
-    return { claimed: await this.#toItems(rows), isDue };
+    return { claimed: await this.#toItems(rows, secret), isDue };
   }
 
   async #toItems(
     rows: readonly (ClaimedItem & { readonly now: number })[],
+    secret: string,
   ): Promise<readonly WorkItem[]> {
     const { definitions, workItems } = this.#store;
     const needed = rows.flatMap(definitionKeys);
@@ -164,6 +165,9 @@ export class LimitedFetches {
     );
     if (orphans.length > 0)
       await this.#store.writeOnce('fetchWorkItems', ({ tx }) => workItems.delete(tx, orphans));
-    return rows.flatMap((row) => toItem(definitions, row, row.now) ?? []);
+    return rows.flatMap((row) => {
+      const lockToken = formatToken(row.itemKey, secret);
+      return toItem(definitions, row, { nowMs: row.now, lockToken }) ?? [];
+    });
   }
 }
