@@ -246,7 +246,7 @@ CREATE TABLE worker_queue (
   UNIQUE (instance_key, execution_id, operation)
 ) ${claimedInPlace};
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
-  WHERE NOT cancel_requested;
+  WHERE NOT cancel_requested AND lane IS NULL;
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
 ALTER TABLE worker_queue ADD PRIMARY KEY (item_key);
