@@ -367,7 +367,7 @@ export function claimText(schema: string, parts: ClaimParts): string {
       SELECT instance_key AS owner_key, instance_id, incarnation, definition_key AS owner_definition_key,
         priority AS run_priority, input, options AS run_options, failure
       FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM claimed))
-    )
+    )${more}
     SELECT ${now} AS "now", item_key AS "itemKey", instance_key AS "instanceKey",
       instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
       execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,
