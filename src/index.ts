@@ -40,6 +40,7 @@ export type {
   BatchOutput,
   BatchResults,
   BatchRun,
+  BatchTransactionWork,
 } from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
