@@ -62,12 +62,17 @@ export class LimitRows {
     scope.afterCommit(() => this.#limited.add(missing));
   }
 
-  /** Locks the rows of definitions, in key order. Inserts those that are missing. */
-  async lock(scope: Scope, definitionKeys: readonly number[]): Promise<readonly LockedLimits[]> {
-    const keys = [...new Set(definitionKeys)];
-    await scope.tx.execute(...this.#sql.insert({ definitionKeys: keys }));
-    const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys: keys }));
-    scope.afterCommit(() => this.#limited.add(keys));
+  /** Locks the rows of definitions, in key order. Inserts those of `added` that are missing. */
+  async lock(
+    scope: Scope,
+    definitionKeys: readonly number[],
+    added = definitionKeys,
+  ): Promise<readonly LockedLimits[]> {
+    const missing = [...new Set(added)];
+    if (missing.length > 0)
+      await scope.tx.execute(...this.#sql.insert({ definitionKeys: missing }));
+    const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys }));
+    scope.afterCommit(() => this.#limited.add(rows.map(({ definitionKey }) => definitionKey)));
     return rows.map((row) => ({
       definitionKey: row.definitionKey,
       declared: JSON.parse(row.declared) as Limits,

@@ -6,7 +6,7 @@ import type {
   LimitStore,
   SetLimits,
 } from '../../contract/limits.ts';
-import { checkLimits, mergeOverride } from '../../rules/limits.ts';
+import { checkLimits, limitsText, mergeOverride } from '../../rules/limits.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -67,13 +67,17 @@ async function declare(
 ): Promise<readonly DeclaredLimits[]> {
   await scope.begin();
   const keys = await keysOf(store, scope, declarations);
-  const rows = await store.limitRows.lock(scope, keys);
+  // A definition that never had limits stays unlimited.
+  const added = keys.filter((_, index) => limitsText(declarations[index]?.limits ?? {}) !== '{}');
+  const rows = await store.limitRows.lock(scope, keys, added);
   const byKey = new Map(rows.map((row) => [row.definitionKey, row]));
   const results: DeclaredLimits[] = [];
   for (const [index, { kind, name, limits }] of declarations.entries()) {
     const row = byKey.get(keys[index] ?? 0);
-    if (row === undefined)
-      throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
+    if (row === undefined) {
+      results.push({ kind, name, effective: {}, declaredBy: buildId, contradictions: [] });
+      continue;
+    }
     const { contradictions, ...result } = await store.limitRows.declare(scope, row, {
       buildId,
       limits,

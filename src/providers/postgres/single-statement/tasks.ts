@@ -17,6 +17,7 @@ import {
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { insertTasks, type InsertedTask } from '../tables/task-rows.ts';
+import { isValidLane } from '../../rules/limits.ts';
 import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
 
@@ -48,8 +49,9 @@ export class SingleStatementTaskCreation {
       const wanted = { kind: 'task', name: task.name, version: null } as const;
       const definitionKey = this.#definitions.find(wanted);
       if (definitionKey === undefined) return [];
-      // The general path makes the definition limited.
-      const isKnown = task.lane === undefined || this.#limited.has(definitionKey);
+      // The general path makes the definition limited, and rejects invalid keys.
+      const isKnown =
+        task.lane === undefined || (this.#limited.has(definitionKey) && isValidLane(task.lane));
       return isKnown ? [{ task, definitionKey }] : [];
     });
     if (rows.length < tasks.length) return undefined;
@@ -126,13 +128,13 @@ function toEligible(acks: readonly WorkItemAck[]): readonly TokenAck[] | undefin
 function toResult(acks: readonly TokenAck[], runs: readonly EndedRun[]): BatchResult<CommitResult> {
   const byKey = new Map(runs.map((run) => [run.itemKey, run]));
   const effects = new Effects();
-  const results = acks.map(({ key, outcome, lockToken }): CommitResult => {
+  const results = acks.map(({ key, outcome, secret }): CommitResult => {
     const run = byKey.get(key);
     if (run === undefined) throw new Error(`The statement did not return the run of item ${key}.`);
     const { instanceId, incarnation } = run;
     if (outcome.kind === 'skipped') effects.finished.push(instanceId);
     else effects.completed(instanceId, { incarnation, output: outcome.payload });
-    if (freesPlace(lockToken)) effects.due('work', 0);
+    if (freesPlace(secret)) effects.due('work', 0);
     return { ok: true, claimed: [], ended: outcome.kind };
   });
   return { results, effects };
