@@ -12,12 +12,6 @@ describeProvider(
     create: databases.create,
     reopen: databases.reopen,
     corrupt: databases.corrupt,
-    skip: [
-      'limit/a-declaration-without-limits-stores-nothing',
-      'limit/a-canceled-item-needs-no-place',
-      'limit/a-suspect-comes-alone',
-      'lane/a-bad-key-is-rejected',
-    ].map((id) => ({ case: id, reason: 'not implemented yet' })),
   },
   { describe, it },
 );

@@ -52,6 +52,18 @@ export function checkLimits(limits: Limits | LimitOverride): void {
   );
 }
 
+/** Whether the key and the weight of a run are valid. */
+export function isValidLane({ key, weight }: Lane): boolean {
+  return (
+    typeof key === 'string' &&
+    key !== '' &&
+    key.length <= maxKeyLength &&
+    Number.isInteger(weight) &&
+    weight >= 1 &&
+    weight <= maxWeight
+  );
+}
+
 /** Throws `INVALID_OPTION` unless the key and the weight of a run are valid. */
 export function checkLane({ key, weight }: Lane): void {
   if (typeof key !== 'string' || key === '' || key.length > maxKeyLength) {

@@ -64,15 +64,22 @@ export class LimitRows {
     scope.afterCommit(() => this.#limited.add(missing));
   }
 
-  /** Locks the rows of definitions, in key order. Inserts those that are missing. */
-  async lock(scope: Scope, definitionKeys: readonly number[]): Promise<readonly LockedLimits[]> {
-    const keys = [...new Set(definitionKeys)];
-    const inserted = await scope.tx.query<{ definitionKey: number }>(
-      ...this.#sql.insert({ definitionKeys: keys }),
-    );
+  /** Locks the rows of definitions, in key order. Inserts those of `added` that are missing. */
+  async lock(
+    scope: Scope,
+    definitionKeys: readonly number[],
+    added = definitionKeys,
+  ): Promise<readonly LockedLimits[]> {
+    const missing = [...new Set(added)];
+    const inserted =
+      missing.length === 0
+        ? []
+        : await scope.tx.query<{ definitionKey: number }>(
+            ...this.#sql.insert({ definitionKeys: missing }),
+          );
     const newKeys = new Set(inserted.map(({ definitionKey }) => definitionKey));
-    const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys: keys }));
-    scope.afterCommit(() => this.#limited.add(keys));
+    const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys }));
+    scope.afterCommit(() => this.#limited.add(rows.map(({ definitionKey }) => definitionKey)));
     return rows.map((row) => ({
       definitionKey: row.definitionKey,
       declared: JSON.parse(row.declared) as Limits,

@@ -181,10 +181,11 @@ function limitedClaimStatement(schema: string) {
       ...definition,
       lockMs: one<number>('bigint'),
       limit: one<number>('bigint'),
+      suspects: one<boolean>('boolean'),
       secret: one<string>('text'),
       worker: optional(one<string>('text')),
     },
-    ({ definitionKey, lockMs, limit, secret, worker }) => `WITH lim AS MATERIALIZED (
+    ({ definitionKey, lockMs, limit, suspects, secret, worker }) => `WITH lim AS MATERIALIZED (
         SELECT lim.*, least(${limit}, CASE WHEN global_limit IS NULL THEN ${limit} ELSE greatest(global_limit - running, 0) END,
           CASE WHEN rate_us IS NULL OR rate_per_key THEN ${limit}
             ELSE ${startsLeft('start_tat', 'rate_us', 'rate_tau')} END) AS n
@@ -219,7 +220,7 @@ function limitedClaimStatement(schema: string) {
           WHERE one.definition_key = ${definitionKey} AND ${suspectInLane} AND ${unexpired}
             AND ${laneHasRoom(schema, 'one.lane')}
           ORDER BY next_at, item_key LIMIT 1) AS item
-        WHERE n > 0 AND (SELECT min(due_at) FROM trusted) - item.due_at <= ${maxSuspectWaitMs} IS NOT TRUE
+        WHERE n > 0 AND ${suspects} AND (SELECT min(due_at) FROM trusted) - item.due_at <= ${maxSuspectWaitMs} IS NOT TRUE
       ), mine AS MATERIALIZED (
         SELECT ctid AS item_row FROM ${items}
         WHERE ctid = ANY (CASE WHEN (SELECT 1 FROM suspect) IS NULL THEN ARRAY(SELECT item_row FROM trusted)

@@ -20,7 +20,8 @@ export type LimitedFetchParts = QueueAccess & {
   readonly estimatedNow: number;
 };
 
-type ClaimPlain = (params: FetchWorkItemsParams) => Promise<readonly WorkItem[]>;
+/** Claims items of unlimited definitions. A suspect only if `isAlone`. */
+type ClaimPlain = (params: FetchWorkItemsParams, isAlone: boolean) => Promise<readonly WorkItem[]>;
 
 // How long a fetch claims without a due query, which shows what other processes enqueued and freed.
 const maxQueryAgeMs = 50;
@@ -28,6 +29,11 @@ const maxQueryAgeMs = 50;
 const maxUnknownMs = 1_000;
 // Maximum claims of one definition in a fetch. Each divides what is left among the lanes that still have items.
 const maxClaimsPerFetch = 8;
+
+/** Whether one of the items was claimed twice before without an outcome. */
+function hasSuspect(items: readonly WorkItem[]): boolean {
+  return items.some(({ claims, cancel }) => claims > 2 && cancel === null);
+}
 
 /** Claims items of limited definitions, one definition per transaction. */
 export class LimitedFetches {
@@ -46,7 +52,7 @@ export class LimitedFetches {
     plain: ClaimPlain | undefined,
   ): Promise<readonly WorkItem[]> {
     const keys = this.#dueKeys(params);
-    if (keys.length === 0) return plain?.(params) ?? Promise.resolve([]);
+    if (keys.length === 0) return plain?.(params, true) ?? Promise.resolve([]);
     return this.#claimBoth(params, keys, plain);
   }
 
@@ -56,7 +62,7 @@ export class LimitedFetches {
     const maxAgeMs = limited.isEmpty ? maxUnknownMs : maxQueryAgeMs;
     if (this.#store.monotonic() - limited.queriedAt > maxAgeMs) return [];
     const keys = this.#dueKeys(params);
-    return keys.length === 0 ? plain(params) : this.#claimBoth(params, keys, plain);
+    return keys.length === 0 ? plain(params, true) : this.#claimBoth(params, keys, plain);
   }
 
   /** The wanted definitions that are due. */
@@ -78,17 +84,22 @@ export class LimitedFetches {
   ): Promise<readonly WorkItem[]> {
     await this.#loadDefinitions(keys);
     const wanted = this.#dueKeys(params);
-    const claimLimited: ClaimPlain = (part) => this.#claimLimited(part, wanted);
-    if (plain === undefined) return claimLimited(params);
-    const sides = this.#limitedFirst ? [claimLimited, plain] : [plain, claimLimited];
-    this.#limitedFirst = !this.#limitedFirst;
-    const [first, second] = sides as [ClaimPlain, ClaimPlain];
-    const items = [...(await first({ ...params, max: Math.ceil(params.max / 2) }))];
-    const isFull = items.length === Math.ceil(params.max / 2);
-    if (items.length < params.max)
-      items.push(...(await second({ ...params, max: params.max - items.length })));
-    if (isFull && items.length < params.max)
-      items.push(...(await first({ ...params, max: params.max - items.length })));
+    if (plain === undefined) return this.#claimLimited(params, wanted, true);
+    const items: WorkItem[] = [];
+    const half = Math.ceil(params.max / 2);
+    const isLimitedFirst = this.#limitedFirst;
+    this.#limitedFirst = !isLimitedFirst;
+    for (const [part, isLimited] of [isLimitedFirst, !isLimitedFirst, isLimitedFirst].entries()) {
+      if (part === 2 && items.length < half) break;
+      const max = part === 0 ? half : params.max - items.length;
+      const isAlone = items.length === 0;
+      const claimed = isLimited
+        ? await this.#claimLimited({ ...params, max }, wanted, isAlone)
+        : await plain({ ...params, max }, isAlone);
+      items.push(...claimed);
+      // A suspect is claimed alone.
+      if (items.length === params.max || (isAlone && hasSuspect(claimed))) break;
+    }
     return items;
   }
 
@@ -101,15 +112,19 @@ export class LimitedFetches {
   async #claimLimited(
     params: FetchWorkItemsParams,
     keys: readonly number[],
+    isAlone: boolean,
   ): Promise<readonly WorkItem[]> {
     const items: WorkItem[] = [];
     for (const key of keys) {
       for (let round = 0; round < maxClaimsPerFetch; round += 1) {
         const max = params.max - items.length;
         if (max < 1) return items;
-        const { claimed, isDue } = await this.#claimOne(key, { ...params, max });
+        // A suspect is claimed alone.
+        const suspects = isAlone && items.length === 0;
+        const { claimed, isDue } = await this.#claimOne(key, { ...params, max }, suspects);
         items.push(...claimed);
-        if (!isDue) break;
+        if (hasSuspect(claimed)) return items;
+        if (!isDue || (claimed.length === 0 && !suspects)) break;
       }
     }
     return items;
@@ -119,6 +134,7 @@ export class LimitedFetches {
   async #claimOne(
     definitionKey: number,
     { max, lockMs, worker }: FetchWorkItemsParams,
+    suspects: boolean,
   ): Promise<{ readonly claimed: readonly WorkItem[]; readonly isDue: boolean }> {
     const { connections, definitions, limited, nowParameter: now } = this.#store;
     const { lock, revoke, drain, claim, next } = this.#statements;
@@ -135,7 +151,14 @@ export class LimitedFetches {
         tx.execute(...revoke(definition)),
         tx.execute(...drain(definition)),
         tx.query<ClaimedItem & { readonly now: number }>(
-          ...claim({ ...definition, lockMs: Math.ceil(lockMs), limit: max, secret, worker }),
+          ...claim({
+            ...definition,
+            lockMs: Math.ceil(lockMs),
+            limit: max,
+            suspects,
+            secret,
+            worker,
+          }),
         ),
         tx.query<{ now: number; nextAt: number | null; hasPlaces: boolean }>(...next(definition)),
       ]);

@@ -6,7 +6,7 @@ import type {
   LimitStore,
   SetLimits,
 } from '../../contract/limits.ts';
-import { checkLimits, mergeOverride } from '../../rules/limits.ts';
+import { checkLimits, limitsText, mergeOverride } from '../../rules/limits.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -66,10 +66,12 @@ async function lockRows(
   { beginLimits, limitRows }: LimitParts,
   scope: Scope,
   definitions: readonly { readonly key: number; readonly kind: LimitedKind }[],
+  added = definitions.map(({ key }) => key),
 ): Promise<readonly LockedLimits[]> {
   const rows = await limitRows.lock(
     scope,
     definitions.map(({ key }) => key),
+    added,
   );
   const newKeys = new Set(rows.flatMap((row) => (row.isNew ? [row.definitionKey] : [])));
   const gates = definitions.filter(({ key, kind }) => kind === 'orchestration' && newKeys.has(key));
@@ -88,17 +90,22 @@ async function declare(
 ): Promise<readonly DeclaredLimits[]> {
   await scope.begin();
   const keys = await keysOf(store, scope, declarations);
+  // A definition that never had limits stays unlimited.
+  const added = keys.filter((_, index) => limitsText(declarations[index]?.limits ?? {}) !== '{}');
   const rows = await lockRows(
     store,
     scope,
     declarations.map(({ kind }, index) => ({ kind, key: keys[index] ?? 0 })),
+    added,
   );
   const byKey = new Map(rows.map((row) => [row.definitionKey, row]));
   const results: DeclaredLimits[] = [];
   for (const [index, { kind, name, limits }] of declarations.entries()) {
     const row = byKey.get(keys[index] ?? 0);
-    if (row === undefined)
-      throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
+    if (row === undefined) {
+      results.push({ kind, name, effective: {}, declaredBy: buildId, contradictions: [] });
+      continue;
+    }
     const { contradictions, ...result } = await store.limitRows.declare(scope, row, {
       buildId,
       limits,

@@ -218,9 +218,12 @@ CREATE TABLE worker_queue (
   failures integer NOT NULL DEFAULT 0,
   priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
   suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
+  delayed boolean NOT NULL GENERATED ALWAYS AS ( -- not in its lane before a claim wakes it
+    lane IS NOT NULL AND next_at > coalesce(awake_at, created_at)) STORED,
   cancel_requested boolean NOT NULL DEFAULT false,
   shielded boolean NOT NULL DEFAULT false,
   point_of_no_return boolean NOT NULL DEFAULT false,
+  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
   cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
   lock_token text,
   locked_until bigint,
@@ -231,11 +234,8 @@ CREATE TABLE worker_queue (
   claimed_by text, -- name of the last worker that claimed it, if known
   options text,
   payload text,
-  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
   weight smallint, -- of a run that chose one: the weight of its lane
   awake_at bigint, -- of an item of a lane that was delayed: when a claim found it due
-  delayed boolean NOT NULL GENERATED ALWAYS AS (
-    lane IS NOT NULL AND next_at > coalesce(awake_at, created_at)) STORED, -- not in its lane before a claim wakes it
   max_attempts bigint, -- limit of the worker that failed last; NULL: none or unknown
   cancel_trigger text,
   cancel_reason text,

@@ -61,7 +61,7 @@ export type SingleStatementClaim = (
 export async function claimItems(
   { definitions, workItems, dueItems }: ItemClaimParts,
   scope: Scope,
-  params: FetchWorkItemsParams,
+  params: FetchWorkItemsParams & { readonly withoutSuspects?: boolean },
 ): Promise<readonly WorkItem[]> {
   const { items: claimed, secret } = await dueItems.claim(scope, params);
   if (claimed.length === 0) return [];
@@ -185,14 +185,21 @@ export class DueItems {
   /** Claims up to `max` items in due order, and reads the clock. */
   async claim(
     scope: Scope,
-    { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
+    {
+      max,
+      lockMs,
+      names,
+      tasks,
+      worker,
+      withoutSuspects = false,
+    }: FetchWorkItemsParams & { readonly withoutSuspects?: boolean },
   ): Promise<Claimed> {
     const { tx, nowParameter: now } = scope;
     const { flagged, moveLapsed, due, claim } = this.#statements;
     const wanted = { now, names: unique(names), tasks: unique(tasks) };
     const trusted = { ...wanted, suspect: false, limit: max };
     // Suspects were claimed at least twice without an outcome: one per claim.
-    const suspect = { ...wanted, suspect: true, limit: 1 };
+    const suspect = { ...wanted, suspect: true, limit: withoutSuspects ? 0 : 1 };
     const [expired, flaggedItems, , , dueItems, suspects] = await scope.begin(
       this.#taskRows.expire(tx, now),
       tx.query<DueItem>(...flagged({ now, limit: max })),

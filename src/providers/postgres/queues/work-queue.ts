@@ -91,7 +91,10 @@ export function createWorkQueue(
             params,
             nextPlainAt > now
               ? undefined
-              : (part) => store.claim('fetchWorkItems', (scope) => claimItems(store, scope, part)),
+              : (part, isAlone) =>
+                  store.claim('fetchWorkItems', (scope) =>
+                    claimItems(store, scope, { ...part, withoutSuspects: !isAlone }),
+                  ),
           ),
         claimInOneStatement: () =>
           limitedFetches.claimBusy(params, (part) =>

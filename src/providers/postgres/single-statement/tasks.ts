@@ -17,6 +17,7 @@ import {
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { insertTasks, type InsertedTask } from '../tables/task-rows.ts';
+import { isValidLane } from '../../rules/limits.ts';
 import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
 
@@ -48,8 +49,9 @@ export class SingleStatementTaskCreation {
       const wanted = { kind: 'task', name: task.name, version: null } as const;
       const definitionKey = this.#definitions.find(wanted);
       if (definitionKey === undefined) return [];
-      // The general path makes the definition limited.
-      const isKnown = task.lane === undefined || this.#limited.has(definitionKey);
+      // The general path makes the definition limited, and rejects invalid keys.
+      const isKnown =
+        task.lane === undefined || (this.#limited.has(definitionKey) && isValidLane(task.lane));
       return isKnown ? [{ task, definitionKey }] : [];
     });
     if (rows.length < tasks.length) return undefined;

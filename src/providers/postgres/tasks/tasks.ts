@@ -4,6 +4,7 @@ import type { Tags } from '../../../model/values/tags.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
+import { checkLane } from '../../rules/limits.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { Batch } from '../batches/batch.ts';
@@ -191,7 +192,14 @@ const notInserted: InsertedTask = {
   dueAt: Infinity,
 };
 
-function refusal({ instanceId, priority }: NewTask): CreateTaskResult | undefined {
+function refusal({ instanceId, priority, lane }: NewTask): CreateTaskResult | undefined {
+  if (lane !== undefined) {
+    try {
+      checkLane(lane);
+    } catch (error) {
+      return { kind: 'refused', error: error as Error };
+    }
+  }
   if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return undefined;
   const error = new ProviderError({
     operation: 'createTasks',
