@@ -270,7 +270,7 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     const timed = timeoutMs !== undefined && { timeoutMs };
     return { ...request, target: { ...target, ...carriedSettings(work), ...timed } };
   }
-  const { kind, priority, expiresInMs, dedupeKey, headers, onFail, timeoutMs } = work;
+  const { kind, priority, expiresInMs, dedupeKey, dedupeMs, headers, onFail, timeoutMs } = work;
   const target = {
     kind,
     name,
@@ -280,6 +280,7 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     priority,
     ...(expiresInMs !== undefined && { expiresInMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(dedupeMs !== undefined && { dedupeMs }),
     onFail,
     ...tagged,
   };

@@ -244,6 +244,7 @@ function toWireJob(request: JobRequest): NewJob {
 function toTask({
   headers,
   tags,
+  debounce: _,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {
   return {

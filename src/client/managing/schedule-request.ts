@@ -54,7 +54,10 @@ export type ScheduledInput<Input> = undefined extends Input
 export type TaskSchedule<Input = unknown> = ScheduleTiming & {
   readonly task: TaskRef<Input> | string;
   readonly options?:
-    | Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags' | 'timeout'>
+    | Pick<
+        RunTaskOptions,
+        'priority' | 'expiresIn' | 'dedupeKey' | 'dedupe' | 'headers' | 'tags' | 'timeout'
+      >
     | undefined;
 } & ScheduledInput<Input>;
 
@@ -235,6 +238,7 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
     'priority',
     'expiresIn',
     'dedupeKey',
+    'dedupe',
     'headers',
     'tags',
     'timeout',

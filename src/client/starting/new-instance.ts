@@ -38,11 +38,13 @@ export function toNewInstance(
 
 /** The part of a start that decides what happens if its instance exists. */
 export function toIdentity(
-  { dedupeKey, event, onConflict, trace }: StartCall,
+  { dedupeKey, dedupeMs, debounce, event, onConflict, trace }: StartCall,
   maxPending: number,
-): Pick<NewInstance, 'dedupeKey' | 'event' | 'onConflict'> {
+): Pick<NewInstance, 'dedupeKey' | 'dedupeMs' | 'debounce' | 'event' | 'onConflict'> {
   return {
     ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(dedupeMs !== undefined && { dedupeMs }),
+    ...(debounce !== undefined && { debounce }),
     ...(event !== undefined && { event: toEventMessage(event, trace, maxPending) }),
     ...(onConflict !== undefined && { onConflict }),
   };

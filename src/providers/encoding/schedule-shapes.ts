@@ -28,6 +28,7 @@ const targets: {
     expiresInMs: keep,
     timeoutMs: keep,
     dedupeKey: keep,
+    dedupeMs: keep,
     onFail: keep,
     tags: keep,
   }),

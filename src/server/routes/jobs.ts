@@ -56,6 +56,7 @@ export const newJob = z.strictObject({
       expiresInMs: ms.optional(),
       expiresAt: time.optional(),
       dedupeKey: id.optional(),
+      dedupeMs: ms.optional(),
       timeoutMs: ms.optional(),
       headers: headers.optional(),
       tags: tags.optional(),

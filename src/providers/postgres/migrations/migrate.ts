@@ -24,6 +24,7 @@ import { streams } from './0013-streams.ts';
 import { starting } from './0014-starting.ts';
 import { updates } from './0015-updates.ts';
 import { state } from './0016-state.ts';
+import { startKeys } from './0017-start-keys.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -46,6 +47,7 @@ export const migrations: readonly Migration[] = [
   starting,
   updates,
   state,
+  startKeys,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

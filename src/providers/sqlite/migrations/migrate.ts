@@ -22,6 +22,7 @@ import { streams } from './0013-streams.ts';
 import { starting } from './0014-starting.ts';
 import { updates } from './0015-updates.ts';
 import { state } from './0016-state.ts';
+import { startKeys } from './0017-start-keys.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -41,6 +42,7 @@ export const migrations: readonly Migration[] = [
   starting,
   updates,
   state,
+  startKeys,
 ];
 
 /**
