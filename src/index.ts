@@ -3,7 +3,16 @@ import './require-node.ts';
 // Definitions
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
-export type { CallOptions } from './orchestration/call-options.ts';
+export type { ActivityDefaults, CallOptions } from './orchestration/call-options.ts';
+export type {
+  ConcurrencyOptions,
+  InstanceConcurrencyOptions,
+  LaneOptions,
+  LimitOptions,
+  RateOptions,
+  ResolvedLimits,
+  ResolvedRate,
+} from './model/limit-options.ts';
 export type { StepContext, StepOptions, TransactionStepWork } from './orchestration/steps.ts';
 export { isolatedActivity } from './orchestration/activity.ts';
 export type { IsolatedHandler } from './orchestration/activity.ts';

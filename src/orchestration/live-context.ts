@@ -31,6 +31,7 @@ import {
   checkCancellation,
   chooseCallOptions,
   type CallOptions,
+  taskCallOptionNames,
   type ScheduleDefaults,
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
@@ -212,7 +213,7 @@ export class LiveContext implements OrchestrationContext {
     options: TaskCallOptions = {},
   ): DurablePromise<Out> {
     const name = nameOf(task, 'task');
-    checkOptions('ctx.runTask()', options, ['timeout', 'priority', 'cancellation']);
+    checkOptions('ctx.runTask()', options, taskCallOptionNames);
     const defaults = typeof task === 'string' ? undefined : task.runDefaults;
     const priority = options.priority ?? defaults?.priority;
     const activity = taskActivityName(name);

@@ -1,5 +1,5 @@
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
-import { toWireSettings } from '../client/starting/wire-settings.ts';
+import { toWireLane, toWireSettings } from '../client/starting/wire-settings.ts';
 import type {
   ChunkPageRequest,
   JobBackend,
@@ -245,11 +245,13 @@ function toTask({
   headers,
   tags,
   debounce: _,
+  lane,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {
   return {
     ...task,
     ...(headers !== undefined && { headers: { ...headers } }),
     ...(tags !== undefined && { tags: { ...tags } }),
+    ...(lane !== undefined && toWireLane(lane)),
   };
 }

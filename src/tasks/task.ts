@@ -2,7 +2,8 @@ import type { StandardSchema, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import { checkName } from '../model/values/names.ts';
-import { checkPriority, invalidOption } from '../model/option-fields.ts';
+import { readLimits, type LimitOptions, type ResolvedLimits } from '../model/limit-options.ts';
+import { checkPriority } from '../model/option-fields.ts';
 import {
   resolveRetryPolicy,
   type ResolvedRetryPolicy,
@@ -75,7 +76,7 @@ export interface OnFailOptions<Input> {
 }
 
 /** Options of `task()`. */
-export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
+export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> extends LimitOptions {
   /** Standard Schema of the input. Callers pass its input type; the handler gets its output type. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Absent: one attempt. */
@@ -86,8 +87,6 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
   readonly priority?: number | undefined;
   /** Default time after which a run that has not started ends as `expired`. */
   readonly expiresIn?: Duration | undefined;
-  /** Maximum concurrent runs in one worker, within its `activityConcurrency`. */
-  readonly concurrency?: number | undefined;
   /** Checked before the first attempt. If it returns `false`, the run ends as `skipped`. */
   readonly condition?:
     ((input: Parsed, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
@@ -100,13 +99,10 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
 }
 
 /** A durable background job: one handler, no orchestration code. */
-export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input> extends TaskRef<
-  Input,
-  Output
-> {
+export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input>
+  extends TaskRef<Input, Output>, ResolvedLimits {
   readonly retry?: ResolvedRetryPolicy | undefined;
   readonly attemptTimeoutMs?: number | undefined;
-  readonly concurrency?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
   readonly onFail?: OnFailDefinition<Input> | undefined;
   /** Module and export of an isolated handler. */
@@ -131,6 +127,7 @@ const known = [
   'priority',
   'expiresIn',
   'concurrency',
+  'rate',
   'condition',
   'circuitBreaker',
   'onFail',
@@ -145,8 +142,7 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
 ): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;
   checkDefinition({ what, handler, options, known });
-  const { input, priority, expiresIn, concurrency, condition, circuitBreaker, onFail } = options;
-  checkConcurrency(what, concurrency);
+  const { input, priority, expiresIn, condition, circuitBreaker, onFail } = options;
   if (condition !== undefined) checkFunction(`The condition of ${what}`, condition);
   return Object.freeze({
     kind: 'task',
@@ -158,7 +154,7 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
       onFail: onFail !== undefined,
     }),
     ...resolveAttempts(options),
-    ...(concurrency !== undefined && { concurrency }),
+    ...readLimits(what, options),
     ...(condition !== undefined && { condition }),
     ...(circuitBreaker !== undefined && { circuitBreaker: readBreaker(what, circuitBreaker) }),
     ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
@@ -220,11 +216,6 @@ function readBreaker(what: string, options: CircuitBreakerOptions): ResolvedBrea
 function checkFunction(what: string, value: unknown): void {
   if (typeof value === 'function') return;
   throw new PerdureError('INVALID_OPTION', `${what} must be a function.`);
-}
-
-function checkConcurrency(what: string, concurrency: number | undefined): void {
-  if (concurrency === undefined || (Number.isSafeInteger(concurrency) && concurrency >= 1)) return;
-  throw invalidOption(`concurrency of ${what}`, concurrency, 'an integer of at least 1');
 }
 
 /** The tasks of a worker, by name. */

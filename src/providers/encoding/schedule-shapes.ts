@@ -29,6 +29,7 @@ const targets: {
     timeoutMs: keep,
     dedupeKey: keep,
     dedupeMs: keep,
+    lane: keep,
     onFail: keep,
     tags: keep,
   }),
@@ -42,6 +43,7 @@ const targets: {
     headers: keep,
     priority: keep,
     timeoutMs: keep,
+    lane: keep,
   }),
 };
 

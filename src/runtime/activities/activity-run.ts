@@ -1,20 +1,19 @@
 import type { Clock } from '../../model/clock.ts';
 import { CanceledError, LockLostError, PerdureError } from '../../model/failures/errors.ts';
-import {
-  platformFailure,
-  toFailure,
-  errorClasses,
-  type Failure,
-} from '../../model/failures/failure.ts';
+import { toFailure, errorClasses, type Failure } from '../../model/failures/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
-import { nextRetryDelayMs } from '../../model/retry-policy.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
-import type { AttemptSpan, TracedAttempt } from '../../model/telemetry.ts';
-import { traceOfOptions, type TraceIds } from '../../model/trace-context.ts';
+import type { AttemptSpan } from '../../model/telemetry.ts';
+import type { TraceIds } from '../../model/trace-context.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
+import {
+  isOfWorker,
+  timeoutFailure,
+  toFailedResult,
+  type AttemptResult,
+} from './attempt-result.ts';
 import {
   AttemptTransaction,
   nested,
@@ -23,8 +22,9 @@ import {
   reportAfterCommit,
   StoreFailure,
 } from './attempt-transaction.ts';
+import { callInMiddleware, hasBlocked, hasNoMiddleware, toTracedAttempt } from './handler-call.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
-import { isDebugged, watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
+import { watchdogMs } from '../watchdog/watchdog.ts';
 import {
   isCancellation,
   RunningActivityContext,
@@ -37,30 +37,9 @@ import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { callInSpan, reportSafely } from '../maintenance/reports.ts';
-import type { Outcome } from '../turns/completions.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { TransactionOptions } from '../../orchestration/activity-context.ts';
 import type { TaskClient } from '../../tasks/task.ts';
-
-/** The result of one attempt: an outcome, a retry, or a release without an outcome. */
-export type AttemptResult =
-  | Outcome
-  /** Committed by `ctx.transaction`, together with its ack. */
-  | {
-      readonly kind: 'completed';
-      readonly payload: Payload | null;
-      readonly commit: CommitResult;
-    }
-  | {
-      readonly kind: 'retry';
-      readonly failure: Failure;
-      readonly delayMs: number;
-      /** `null`: no limit. */
-      readonly maxAttempts: number | null;
-    }
-  | { readonly kind: 'lost' }
-  | { readonly kind: 'deleted' }
-  | { readonly kind: 'abandoned' };
 
 /** What all runs of a worker share. */
 export interface RunEnvironment {
@@ -157,27 +136,9 @@ export class ActivityRun implements LoopHolder, RunOperations {
   /** Marks the call of user code, and begins the span of the attempt: one that never begins has none. */
   #markBegun(): void {
     this.#hasBegun = true;
-    const { telemetry, logger } = this.#environment.options;
+    const { telemetry, logger, name } = this.#environment.options;
     if (telemetry === undefined || this.#span !== undefined) return;
-    reportSafely(logger, () => (this.#span = telemetry.attempt(this.#toTraced())));
-  }
-
-  #toTraced(): TracedAttempt {
-    const { kind, name, instanceId, executionId, operation, orchestration } = this.item;
-    const { failures, claims, nowMs, dueAt, options, trace } = this.item;
-    return {
-      kind,
-      name,
-      instanceId,
-      executionId,
-      operation,
-      orchestration,
-      attempt: failures + 1,
-      isRetry: failures > 0 || claims > 1,
-      waitedMs: Math.max(0, nowMs - dueAt),
-      worker: this.#environment.options.name,
-      trace: trace ?? traceOfOptions(options),
-    };
+    reportSafely(logger, () => (this.#span = telemetry.attempt(toTracedAttempt(this.item, name))));
   }
 
   /** Ends the span of the attempt. */
@@ -427,8 +388,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        const group = item.kind === 'activity' ? 'activity' : 'task';
-        return options.middleware.isEmpty(group)
+        return hasNoMiddleware(options, item)
           ? runAsHolder(this, () =>
               callInSpan(this.#span, () => handler.run(this.#context, input, item)),
             )
@@ -439,7 +399,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
             );
       } finally {
         const ms = performance.now() - begunAt;
-        if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
+        if (hasBlocked(options, ms, watchdogAt)) this.#environment.onBlocked(item, ms);
       }
     }
     return this.#around(input, () => this.#runIsolated(isolated, input));
@@ -470,35 +430,11 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
   /** Calls the handler inside the middleware of its kind. */
   #around(input: unknown, call: () => unknown): unknown {
-    const { middleware } = this.#environment.options;
-    const { kind, name, instanceId, orchestration, failures } = this.item;
-    const group = kind === 'activity' ? 'activity' : 'task';
-    if (middleware.isEmpty(group)) return call();
+    const { item } = this;
+    const { options } = this.#environment;
+    if (hasNoMiddleware(options, item)) return call();
     this.#markBegun();
-    const context = this.#context;
-    const { headers } = context;
-    const shared = {
-      name,
-      instanceId,
-      attempt: failures + 1,
-      input,
-      headers,
-      signal: context.signal,
-    };
-    const inner = (): unknown => {
-      // The middleware may have waited.
-      context.throwIfCanceled();
-      return call();
-    };
-    return kind === 'activity'
-      ? middleware.run('activity', { kind, orchestration, ...shared }, inner)
-      : middleware.run('task', { kind, ...shared }, inner);
-  }
-
-  #reportBlocked(ms: number, watchdogAt: number | undefined): void {
-    const { options, onBlocked } = this.#environment;
-    // A breakpoint or a suspended process is not the handler's fault.
-    if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(this.item, ms);
+    return callInMiddleware(options, { item, context: this.#context, input }, call);
   }
 
   /** Decodes and validates the input. A failure is final: a retry would fail in the same way. */
@@ -560,7 +496,10 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #toResult(error: unknown): AttemptResult {
     const stopping = this.#stopping;
     if (stopping === undefined) return this.#failed(toFailure(error), errorClasses(error));
-    if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure(), []);
+    if (stopping === this.#attemptTimeout) {
+      const { attemptTimeoutMs = 0 } = this.#activityOptions;
+      return this.#failed(timeoutFailure(this.item, this.#handler.label, attemptTimeoutMs), []);
+    }
     if (stopping.trigger === 'shutdown') return { kind: 'abandoned' };
     if (isCancellation(error, stopping)) return { kind: 'canceled', leaked: false };
     // After a cancel, an error of the handler's own is recorded but not retried.
@@ -568,15 +507,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   }
 
   #failed(failure: Failure, classes: readonly string[]): AttemptResult {
-    const { retry } = this.#activityOptions;
-    const attempts = this.item.failures + 1;
-    const delayMs =
-      retry === undefined
-        ? undefined
-        : nextRetryDelayMs(retry, attempts, { failure, classes }, Math.random);
-    if (retry === undefined || delayMs === undefined)
-      return { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure };
-    return { kind: 'retry', failure, delayMs, maxAttempts: retry.maxAttempts };
+    return toFailedResult(this.item, this.#activityOptions, failure, classes);
   }
 
   /** Starts the timeout of the attempt with its full duration, instead of an earlier one. */
@@ -590,12 +521,6 @@ export class ActivityRun implements LoopHolder, RunOperations {
       this.#attemptTimeout = new CanceledError(reason, 'timeout');
       this.abort(this.#attemptTimeout);
     });
-  }
-
-  #timeoutFailure(): Failure {
-    const { attemptTimeoutMs = 0 } = this.#activityOptions;
-    const message = `Attempt ${this.item.failures + 1} of ${this.#handler.label} took longer than ${attemptTimeoutMs} ms.`;
-    return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
   }
 
   #onGraceExpired(): void {
@@ -640,11 +565,6 @@ export class ActivityRun implements LoopHolder, RunOperations {
 
 function capitalize(what: string): string {
   return what.charAt(0).toUpperCase() + what.slice(1);
-}
-
-/** Whether the worker stops the attempt, and the work goes on elsewhere. */
-function isOfWorker({ trigger }: CanceledError): boolean {
-  return trigger === 'shutdown' || trigger === 'lease_lost';
 }
 
 function noPointOfNoReturn(what: string): PerdureError {

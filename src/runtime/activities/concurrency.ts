@@ -61,15 +61,16 @@ export class TaskLimiter {
   readonly #breaker: CircuitBreaker | undefined;
   #running = 0;
 
-  constructor({ name, concurrency = Infinity, circuitBreaker }: TaskDefinition) {
+  constructor({ name, concurrency, circuitBreaker }: TaskDefinition) {
     this.task = name;
-    this.#concurrency = concurrency;
+    this.#concurrency = concurrency?.perWorker ?? Infinity;
     this.#breaker = circuitBreaker && new CircuitBreaker(circuitBreaker);
   }
 
   /** Returns the limiter of a task, or `undefined` if the task has no limits of its own. */
   static of(task: TaskDefinition): TaskLimiter | undefined {
-    const isBounded = task.concurrency !== undefined || task.circuitBreaker !== undefined;
+    const isBounded =
+      task.concurrency?.perWorker !== undefined || task.circuitBreaker !== undefined;
     return isBounded ? new TaskLimiter(task) : undefined;
   }
 

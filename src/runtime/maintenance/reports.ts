@@ -13,7 +13,7 @@ import type { AttemptSpan, Telemetry } from '../../model/telemetry.ts';
 import { traceOfOptions } from '../../model/trace-context.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import type { AttemptResult } from '../activities/activity-run.ts';
+import type { AttemptResult } from '../activities/attempt-result.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { Outcome } from '../turns/completions.ts';
 import type { SeriesCounters } from './series-counters.ts';

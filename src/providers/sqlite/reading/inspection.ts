@@ -67,7 +67,8 @@ export class Inspection {
                 max_attempts AS maxAttempts, ${values},
                 heartbeat_at AS heartbeatAt, point_of_no_return AS pointOfNoReturn,
                 next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
-                locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
+                locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason,
+                lane, NULL AS limitHold
          FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation LIMIT +?`,
       );
     this.#selectPending = items(

@@ -2,7 +2,7 @@ import type { Migration } from '../../shared/migrations.ts';
 
 /** Adds updates and awakeables. They have tables of their own, so that instances without them cost nothing more. */
 export const updates: Migration = {
-  number: 15,
+  number: 9,
   name: 'updates',
   sql: `
 CREATE TABLE updates (

@@ -2,7 +2,7 @@ import type { Migration } from '../../shared/migrations.ts';
 
 /** Adds the keys of starts that find another run. Starts without such a key have no row here. */
 export const startKeys: Migration = {
-  number: 17,
+  number: 12,
   name: 'start-keys',
   sql: `
 CREATE TABLE start_keys (

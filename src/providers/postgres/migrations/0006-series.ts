@@ -1,11 +1,8 @@
 import type { Migration } from '../../shared/migrations.ts';
 
-/**
- * Adds the counts by minute and definition. The index finds instances that ended without a worker. Its columns do not
- * change when an instance completes, so that update stays heap-only (HOT).
- */
+/** Adds the counts by minute and definition. */
 export const series: Migration = {
-  number: 10,
+  number: 6,
   name: 'series',
   sql: `
 CREATE TABLE series (
@@ -15,8 +12,6 @@ CREATE TABLE series (
   PRIMARY KEY (name, minute)
 );
 CREATE INDEX series_minute ON series (minute);
-CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
-  WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
 
 CREATE TABLE series_writers (
   writer_id text COLLATE "C" PRIMARY KEY,

@@ -2,7 +2,7 @@ import type { Migration } from '../../shared/migrations.ts';
 
 /** Adds the recorded streams of runs. A run that emits nothing has no rows. */
 export const streams: Migration = {
-  number: 13,
+  number: 7,
   name: 'streams',
   sql: `
 CREATE TABLE streams (

@@ -1,8 +1,8 @@
 import type { Migration } from '../../shared/migrations.ts';
 
-/** Adds the counts by minute and definition. The index finds instances that ended without a worker. */
+/** Adds the counts by minute and definition. */
 export const series: Migration = {
-  number: 10,
+  number: 6,
   name: 'series',
   sql: `
 CREATE TABLE series (
@@ -12,8 +12,6 @@ CREATE TABLE series (
   PRIMARY KEY (name, minute)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX series_minute ON series (minute);
-CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
-  WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
 
 CREATE TABLE series_writers (
   writer_id TEXT NOT NULL PRIMARY KEY,

@@ -2,7 +2,7 @@ import type { Migration } from '../../shared/migrations.ts';
 
 /** Adds the state of instances. Only instances whose code uses it have rows. */
 export const state: Migration = {
-  number: 16,
+  number: 10,
   name: 'state',
   sql: `
 CREATE TABLE instance_state (

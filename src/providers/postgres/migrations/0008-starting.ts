@@ -1,15 +1,12 @@
 import type { Migration } from '../../shared/migrations.ts';
 
 /**
- * Adds timeouts of instances, and the keys of external events. Instances without either have no rows here. A completed
- * execution can be followed by another start.
+ * Adds timeouts of instances, and the keys of external events. Instances without either have no rows here.
  */
 export const starting: Migration = {
-  number: 14,
+  number: 8,
   name: 'starting',
   sql: `
-ALTER TABLE instances ADD COLUMN cancel_cause text; -- NULL: a request
-
 CREATE TABLE instance_deadlines (
   instance_key bigint,
   timeout_ms bigint NOT NULL,
@@ -23,9 +20,5 @@ CREATE TABLE event_keys (
   event_key text COLLATE "C" NOT NULL,
   PRIMARY KEY (instance_key, event_key)
 );
-
-ALTER TABLE executions DROP CONSTRAINT executions_status_check;
-ALTER TABLE executions ADD CONSTRAINT executions_status_check
-  CHECK (status IN ('continuedAsNew', 'completed', 'failed', 'canceled', 'terminated', 'expired'));
 `,
 };
