@@ -126,7 +126,7 @@ export interface TaskStore {
    * - with `dedupeMs`, also return `active` for a run that was created with the key and `dedupeMs`, whatever its status,
    *   until its window has passed; other starts ignore windows (window/names-the-ended-run,
    *   window/an-active-run-comes-first, window/belongs-to-starts-with-one, window/a-known-id-comes-first,
-   *   window/is-deleted-with-its-run, window/concurrent-starts-have-one-winner)
+   *   window/is-deleted-with-its-run, shared/one-window-has-one-run)
    * - with `debounce`, in one transaction: if a run of the name with the key exists that no worker has claimed, and that
    *   was never retried, move it to `delayMs` from now, at most `maxWaitMs` after its creation, replace its input, input
    *   hash, options, priority, expiry, handler, tags and timeout, and return `active`; create the run otherwise. Its id,
@@ -136,8 +136,8 @@ export interface TaskStore {
    * - return `active`, changing nothing, for the request key of the newest start of a debounced run
    *   (debounce/a-repeated-request-changes-nothing)
    * - never lose the input of a debounced start: concurrent starts have one run, and a claim gets the old input before
-   *   the move or the new one after it (debounce/concurrent-starts-have-one-run,
-   *   debounce/a-claim-and-a-move-exclude-each-other)
+   *   the move or the new one after it (shared/one-debounce-key-has-one-run,
+   *   shared/a-claim-and-a-move-exclude-each-other)
    * - compute `delayMs` and `expiresInMs` from its own clock in the transaction that creates the run, regardless of
    *   the caller's clock (task-create/counts-a-delay-by-its-own-clock,
    *   task-create/counts-an-expiry-from-when-it-may-start)

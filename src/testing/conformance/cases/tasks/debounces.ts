@@ -228,7 +228,36 @@ export const debounces: Capability = {
         }),
     },
     {
-      id: 'debounce/concurrent-starts-have-one-run',
+      id: 'inspect/shows-a-debounced-run',
+      title: 'inspectTurn() returns when a debounced run starts and how often it was moved',
+      run: (store) =>
+        forBothKinds(async (runs) => {
+          const { id, start } = starter(store, runs);
+          const debounce = async () => (await store.provider.inspectTurn(id('a')))?.debounce;
+          await start('a', 'first');
+          const startsAt = store.clock.now() + 1_000;
+          assert.deepEqual(await debounce(), { key: 'key', startsAt, moves: 0 });
+          await store.clock.advance(500);
+          await start('b', 'second');
+          await start('c', 'third');
+          const movedTo = startsAt + 500;
+          assert.deepEqual(await debounce(), { key: 'key', startsAt: movedTo, moves: 2 });
+          assert.equal((await store.record(id('a'))).runAt, movedTo);
+          const listed = await store.provider.inspectInstances({
+            instanceIds: [id('a')],
+            maxPending: 1,
+            maxEvents: 1,
+          });
+          assert.equal(listed[0]?.turn.debounce?.moves, 2);
+          await store.clock.advance(1_000);
+          const run = await claimOnly(store, runs);
+          assert.equal(await debounce(), null);
+          await run.complete();
+          assert.equal(await debounce(), null);
+        }),
+    },
+    {
+      id: 'shared/one-debounce-key-has-one-run',
       title:
         'concurrent starts of two processes with one key have one run with one of their inputs',
       async run(store) {
@@ -280,7 +309,7 @@ export const debounces: Capability = {
       },
     },
     {
-      id: 'debounce/a-claim-and-a-move-exclude-each-other',
+      id: 'shared/a-claim-and-a-move-exclude-each-other',
       title: 'a start that races with the claim of its run moves it or creates another run',
       async run(store) {
         const other = await store.reopen();

@@ -89,7 +89,7 @@ export const dedupeWindows: Capability = {
         }),
     },
     {
-      id: 'window/concurrent-starts-have-one-winner',
+      id: 'shared/one-window-has-one-run',
       title: 'concurrent starts of two processes after the end of a run have one winner',
       async run(store) {
         const other = await store.reopen();
