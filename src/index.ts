@@ -61,6 +61,7 @@ export type {
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
+  HandlerSession,
   ActivityContext,
   AttemptContext,
   TransactionContext,
@@ -255,6 +256,8 @@ export type { Failure } from './model/failures/failure.ts';
 
 // Durations, logs, time
 export type { Duration } from './model/values/duration.ts';
+export { serialized } from './model/values/serialized.ts';
+export type { Serialized } from './model/values/serialized.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Telemetry } from './model/telemetry.ts';
 

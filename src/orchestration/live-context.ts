@@ -20,7 +20,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../model/start-settings.ts';
-import { mergeHeaders, noHeaders, type Headers } from '../model/values/headers.ts';
+import { mergeHeaders, noHeaders, visibleHeaders, type Headers } from '../model/values/headers.ts';
 import { checkTagChanges, type TagChanges } from '../model/values/tags.ts';
 import { validateEvent } from '../model/values/validate-input.ts';
 import { runOutsideScope } from '../replay/cancellation/scope.ts';
@@ -101,7 +101,7 @@ export class LiveContext implements OrchestrationContext {
   }
 
   get headers(): Headers {
-    return this.#started.headers ?? noHeaders;
+    return visibleHeaders(this.#started.headers ?? noHeaders);
   }
 
   get isReplaying(): boolean {

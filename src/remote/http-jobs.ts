@@ -223,7 +223,7 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
-  const { key, kind, name, version, payload, disposable, task, trace } = request;
+  const { key, kind, name, version, payload, disposable, task, trace, hasVariables } = request;
   return {
     id: key.instanceId,
     incarnation: key.incarnation,
@@ -232,6 +232,7 @@ function toWireJob(request: JobRequest): NewJob {
     ...(version !== null && { version }),
     ...(payload !== null && { input: decodePayload(payload) }),
     disposable,
+    ...(hasVariables === true && { hasVariables }),
     ...(task !== null && { task: toTask(task) }),
     ...toWireSettings(request),
     ...(trace !== undefined && {

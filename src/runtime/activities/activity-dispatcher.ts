@@ -16,6 +16,7 @@ import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
+import { SessionReader } from './session-reader.ts';
 import { ActivityRun, type RunEnvironment } from './activity-run.ts';
 import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
@@ -81,6 +82,7 @@ export class ActivityDispatcher {
       markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
       cancelRun: (item, reason) => this.#cancelRun(item, reason),
       newEmitter: (item, context) => this.#newEmitter(item, context),
+      sessions: new SessionReader(params.provider, clock, options),
       onBlocked: (item, blockedMs) => this.#onBlocked(item, blockedMs),
     };
     this.#fetcher = new WorkFetcher({
@@ -357,7 +359,9 @@ export class ActivityDispatcher {
     try {
       const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
       // The run was canceled meanwhile, so it ended instead.
-      if (typeof result === 'string') reportTaskEnd(this.#params, item, result);
+      if (typeof result === 'string') {
+        reportTaskEnd(this.#params, { item, status: result, nowMs: this.#params.clock.now() });
+      }
     } catch (error) {
       options.logger.error({ error }, 'releasing work failed, its lease will expire');
     }
