@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { flow } from '../../src/flows.ts';
 import {
-  flow,
   orchestration,
   task,
   type AdmissionOptions,
@@ -16,7 +16,8 @@ const echo = task('echo', (ctx, text: string) => `${text} ${ctx.headers['by'] ??
 const hello = orchestration('hello', async (_ctx, text: string) => text);
 const greeting = flow('greeting')
   .input<string>()
-  .output(({ input }) => input);
+  .step('greet', (_ctx, { input }) => input)
+  .output();
 
 describeEngine(
   'debounced starts and windows of dedupe keys',
@@ -61,7 +62,7 @@ describeEngine(
       for (const input of ['a', 'b'])
         flows.push(await client.runFlow(greeting, input, { debounce }));
       expect(new Set(flows.map(({ id }) => id)).size).toBe(1);
-      expect(await flows[0]?.result()).toBe('b');
+      expect(await flows[0]?.result()).toEqual({ greet: 'b' });
     });
 
     it('a repeated requestKey changes nothing', async () => {

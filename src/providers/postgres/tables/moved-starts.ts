@@ -87,8 +87,9 @@ function statements(schema: string) {
       { instanceKey, nextAt: time, priority: one<number>('smallint'), expiresAt: time },
       ({ instanceKey, nextAt, priority, expiresAt }) => `WITH moved AS (
           DELETE FROM ${items} AS item
-          WHERE item.instance_key = ${instanceKey} AND item.execution_id = 1 AND item.operation = ${taskOperation}
-            AND item.lock_token IS NULL AND item.started_at IS NULL AND NOT item.cancel_requested
+          WHERE item.item_key = (SELECT one.item_key FROM ${items} AS one WHERE one.instance_key = ${instanceKey}
+              AND one.execution_id = 1 AND one.operation = ${taskOperation} LIMIT 1)
+            AND item.lock_token IS NULL AND item.started_at IS NULL AND item.cancel_requested IS NOT TRUE
             AND (SELECT 1 FROM ${runs} AS run WHERE run.instance_key = ${instanceKey} AND run.status = 'pending'
               AND run.execution_id = 1) IS NOT NULL
           RETURNING definition_key, claims, failures, created_at
