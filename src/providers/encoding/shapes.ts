@@ -487,6 +487,15 @@ const transactionAcks: {
     ack: workItemAck,
     unlessCanceled: keep,
   }),
+  workItems: fields<TransactionAckOf<'workItems'>>({
+    kind: keep,
+    acks: list(
+      fields<TransactionAckOf<'workItems'>['acks'][number]>({
+        ack: workItemAck,
+        unlessCanceled: keep,
+      }),
+    ),
+  }),
   turn: fields<TransactionAckOf<'turn'>>({ kind: keep, ack: turnAck }),
   orchestration: fields<TransactionAckOf<'orchestration'>>({ kind: keep, ack: orchestrationAck }),
   message: fields<TransactionAckOf<'message'>>({

@@ -10,9 +10,10 @@ interface MovedItem {
   readonly nextAt: number;
   readonly priority: number;
   readonly expiresAt: number | null;
+  readonly lane: string | null;
 }
 
-interface MovedRun extends Omit<MovedItem, 'nextAt'> {
+interface MovedRun extends Omit<MovedItem, 'nextAt' | 'lane'> {
   readonly runAt: number | null;
   readonly inputHash: string;
   readonly input: string | null;
@@ -46,7 +47,7 @@ export class MovedStarts {
     const isPending = `EXISTS (SELECT 1 FROM instances
       WHERE instance_key = :instanceKey AND status = 'pending' AND execution_id = 1)`;
     this.#moveItem = db.prepare<[MovedItem]>(
-      `UPDATE worker_queue SET next_at = :nextAt, priority = :priority, expires_at = :expiresAt
+      `UPDATE worker_queue SET next_at = :nextAt, priority = :priority, expires_at = :expiresAt, lane = :lane
        WHERE instance_key = :instanceKey AND execution_id = 1 AND operation = ${taskOperation}
          AND lock_token IS NULL AND cancel_requested = 0 AND ${isPending}`,
     );
@@ -78,11 +79,16 @@ export class MovedStarts {
   moveTask(
     instanceKey: number,
     task: NewTask,
-    { runAt, expiresAt, nextAt }: TaskTimes & { readonly nextAt: number },
+    {
+      runAt,
+      expiresAt,
+      nextAt,
+      lane,
+    }: TaskTimes & { readonly nextAt: number; readonly lane: string | null },
   ): boolean {
     const { priority, inputHash, payload: input, options, onFail } = task;
     const item = { instanceKey, priority, expiresAt };
-    if (this.#moveItem.run({ ...item, nextAt }).changes === 0) return false;
+    if (this.#moveItem.run({ ...item, nextAt, lane }).changes === 0) return false;
     const handler = { onFail: onFail && ('ready' as const), onFailOptions: onFail?.options };
     mustChangeOne(
       this.#moveRun.run({

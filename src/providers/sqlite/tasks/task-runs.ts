@@ -14,6 +14,8 @@ import type {
   FailedRun,
   TaskRows,
 } from '../tables/task-rows.ts';
+import type { LaneRows } from '../limits/lane-rows.ts';
+import type { Lanes } from '../limits/lanes.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
@@ -60,6 +62,8 @@ export class TaskRuns {
   readonly #deadlines: InstanceDeadlines;
   readonly #startKeys: StartKeys;
   readonly #movedStarts: MovedStarts;
+  readonly #lanes: Lanes;
+  readonly #laneRows: LaneRows;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -75,6 +79,8 @@ export class TaskRuns {
     readonly deadlines: InstanceDeadlines;
     readonly startKeys: StartKeys;
     readonly movedStarts: MovedStarts;
+    readonly lanes: Lanes;
+    readonly laneRows: LaneRows;
   }) {
     this.#definitions = parts.definitions;
     this.#instances = parts.instances;
@@ -89,6 +95,8 @@ export class TaskRuns {
     this.#deadlines = parts.deadlines;
     this.#startKeys = parts.startKeys;
     this.#movedStarts = parts.movedStarts;
+    this.#lanes = parts.lanes;
+    this.#laneRows = parts.laneRows;
   }
 
   create(scope: Scope, task: NewTask): CreateTaskResult {
@@ -120,7 +128,9 @@ export class TaskRuns {
     const operation = taskOperation;
     const { priority } = task;
     const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
-    this.#items.insert({ ...item, options: null, now });
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
+    this.#items.insert({ ...item, lane, options: null, now });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
     if (debounce !== undefined) {
       const run = { instanceKey, startsAt: nextAt, now };
@@ -131,10 +141,11 @@ export class TaskRuns {
 
   /** Moves the run of a debounce key that has not started. Returns its id, or `undefined` if there is none. */
   #move(
-    { now, effects }: Scope,
+    scope: Scope,
     definitionKey: number,
     task: NewTask & Required<Pick<NewTask, 'debounce'>>,
   ): string | undefined {
+    const { now, effects } = scope;
     const { debounce } = task;
     const run = this.#startKeys.debounced(definitionKey, debounce.key);
     if (run === undefined || run.requestKey === debounce.requestKey) return run?.instanceId;
@@ -142,7 +153,11 @@ export class TaskRuns {
     const delayMs = movedDelay(task, { createdAt, now });
     const times = taskTimes({ ...task, delayMs }, now);
     const nextAt = now + delayMs;
-    if (!this.#movedStarts.moveTask(instanceKey, task, { ...times, nextAt })) return undefined;
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    const moved = { ...times, nextAt, lane };
+    if (!this.#movedStarts.moveTask(instanceKey, task, moved)) return undefined;
+    this.#laneRows.deleteRuns(JSON.stringify([instanceKey]));
+    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
     this.#deadlines.replace(instanceKey, { ...task, delayMs }, now);
     this.#tags.replace(instanceKey, task.tags);
     this.#startKeys.moved(definitionKey, debounce, nextAt);
@@ -286,8 +301,15 @@ export class TaskRuns {
     return ended;
   }
 
+  /** The lane of another item of a run: its `onFail` handler, or a rerun. */
+  laneOf(scope: Scope, { instanceKey, definitionKey }: Run): string | null {
+    if (!this.#lanes.isLimited(scope, definitionKey)) return null;
+    const lane = this.#laneRows.runOf(instanceKey);
+    return this.#lanes.enqueue(scope, { definitionKey, lane, nextAt: scope.now });
+  }
+
   #enqueueOnFail(
-    { now, effects }: Scope,
+    scope: Scope,
     { instanceKey, definitionKey }: Run,
     {
       failed,
@@ -296,10 +318,12 @@ export class TaskRuns {
   ): void {
     const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
     if (onFail === undefined) return;
+    const { now, effects } = scope;
+    const lane = this.laneOf(scope, { instanceKey, definitionKey });
     const { options } = onFail;
     const priority = onFailPriority;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
-    this.#items.insert({ ...item, nextAt: now, expiresAt: null, now });
+    this.#items.insert({ ...item, lane, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
     effects.due('work', now);
   }
