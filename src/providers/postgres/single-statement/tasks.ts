@@ -64,13 +64,10 @@ export class SingleStatementTaskCreation {
   }
 }
 
-interface EligibleAck extends WorkItemAck {
-  readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
-}
-
-interface TokenAck extends EligibleAck {
+interface TokenAck {
   readonly key: number;
   readonly secret: string;
+  readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
 }
 
 interface EndedRun {
@@ -97,8 +94,8 @@ export class SingleStatementTaskAcks {
     workAcks: readonly WorkItemAck[],
     now: number | null,
   ): Promise<BatchResult<CommitResult> | undefined> {
-    if (!areEligible(workAcks)) return undefined;
-    const acks = workAcks.map((ack) => ({ ...ack, ...parseToken(ack.lockToken) }));
+    const acks = toEligible(workAcks);
+    if (acks === undefined) return undefined;
     const runs = await undefinedIfRefused(
       this.#connections.statement<EndedRun>('ackWorkItems', ...this.#end({ now, acks })),
     );
@@ -106,15 +103,18 @@ export class SingleStatementTaskAcks {
   }
 }
 
-/** Whether all acks complete or skip task runs, each a different one. */
-function areEligible(acks: readonly WorkItemAck[]): acks is readonly EligibleAck[] {
+/** Returns the acks with their tokens, or `undefined` unless all complete or skip task runs, each a different one. */
+function toEligible(acks: readonly WorkItemAck[]): readonly TokenAck[] | undefined {
   const tokens = new Set<string>();
-  return acks.every(({ lockToken, outcome }) => {
-    const isNew = !tokens.has(lockToken);
+  const eligible: TokenAck[] = [];
+  for (const { lockToken, outcome } of acks) {
+    if (outcome.kind !== 'completed' && outcome.kind !== 'skipped') return undefined;
+    const { key, secret } = parseToken(lockToken);
+    if (tokens.has(lockToken) || !isTaskSecret(secret)) return undefined;
     tokens.add(lockToken);
-    const endedWell = outcome.kind === 'completed' || outcome.kind === 'skipped';
-    return isNew && endedWell && isTaskSecret(parseToken(lockToken).secret);
-  });
+    eligible.push({ key, secret, outcome });
+  }
+  return eligible;
 }
 
 function toResult(acks: readonly TokenAck[], runs: readonly EndedRun[]): BatchResult<CommitResult> {
