@@ -62,7 +62,7 @@ describeEngine(
       for (const input of ['a', 'b'])
         flows.push(await client.runFlow(greeting, input, { debounce }));
       expect(new Set(flows.map(({ id }) => id)).size).toBe(1);
-      expect(await flows[0]?.result()).toEqual({ greet: 'b' });
+      expect(await flows[0]?.result()).toBe('b');
     });
 
     it('a repeated requestKey changes nothing', async () => {
@@ -114,7 +114,7 @@ describeEngine(
 
     const wait = 1_000;
     const key = 'k';
-    it.each<[string, object, ErrorCode]>([
+    const wrong: readonly [what: string, options: object, code: ErrorCode][] = [
       ['a wait of 0', { debounce: { key, wait: 0 } }, 'INVALID_OPTION'],
       ['a negative wait', { debounce: { key, wait: -1 } }, 'INVALID_DURATION'],
       ['a wait that is NaN', { debounce: { key, wait: Number.NaN } }, 'INVALID_DURATION'],
@@ -140,11 +140,16 @@ describeEngine(
       ['dedupe for a negative time', { dedupe: { key, for: '-1h' } }, 'INVALID_DURATION'],
       ['dedupe for 1,000 years', { dedupe: { key, for: '300000d' } }, 'INVALID_OPTION'],
       ['dedupe with a key of 10 KB', { dedupe: { key: 'k'.repeat(10_240), for: 1 } }, 'INVALID_ID'],
-    ])('runTask() and start() reject %s', async (_what, options, code) => {
+    ];
+
+    it('runTask() and start() reject invalid and contradictory options', async () => {
       const { client } = await open();
-      const given = options as AdmissionOptions;
-      await expect(client.runTask(echo, 'x', given)).rejects.toMatchObject({ code });
-      await expect(client.start(hello, 'x', given)).rejects.toMatchObject({ code });
+      for (const [what, options, code] of wrong) {
+        const given = options as AdmissionOptions;
+        const expected = expect.objectContaining({ code }) as unknown;
+        await expect(client.runTask(echo, 'x', given), what).rejects.toEqual(expected);
+        await expect(client.start(hello, 'x', given), what).rejects.toEqual(expected);
+      }
       expect((await client.list({})).items).toEqual([]);
     });
 
