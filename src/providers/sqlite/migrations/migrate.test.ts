@@ -118,6 +118,7 @@ describe('migrate', () => {
       ['updates', '3fe4bc82a236b987'],
       ['state', '2cdbf5e5481cb754'],
       ['limits', '26133bf3a2defde8'],
+      ['start-keys', '3727f02fe01ca8e2'],
       ['beginning', '165be2f48243f868'],
     ]);
   });

@@ -5,7 +5,7 @@ import type { Migration } from '../../shared/migrations.ts';
  * Triggers free its place, so that no statement can omit it.
  */
 export const beginning: Migration = {
-  number: 12,
+  number: 13,
   name: 'beginning',
   sql: `
 CREATE TABLE instance_places (
