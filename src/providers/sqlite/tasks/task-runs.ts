@@ -153,11 +153,10 @@ export class TaskRuns {
     const delayMs = movedDelay(task, { createdAt, now });
     const times = taskTimes({ ...task, delayMs }, now);
     const nextAt = now + delayMs;
-    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    const own = this.#laneRows.runOf(instanceKey);
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: own });
     const moved = { ...times, nextAt, lane };
     if (!this.#movedStarts.moveTask(instanceKey, task, moved)) return undefined;
-    this.#laneRows.deleteRuns(JSON.stringify([instanceKey]));
-    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
     this.#deadlines.replace(instanceKey, { ...task, delayMs }, now);
     this.#tags.replace(instanceKey, task.tags);
     this.#startKeys.moved(definitionKey, debounce, nextAt);
