@@ -29,6 +29,8 @@ import { LimitedDefinitions } from './limits/limited-definitions.ts';
 import { LimitRows } from './limits/limit-rows.ts';
 import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
+import { MovedStarts } from './tables/moved-starts.ts';
+import { StartKeys } from './tables/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -99,6 +101,8 @@ export class Store implements QueueAccess {
   readonly instanceHeaders: InstanceHeaders;
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
+  readonly startKeys: StartKeys;
+  readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
@@ -177,6 +181,8 @@ export class Store implements QueueAccess {
     this.instanceHeaders = new InstanceHeaders(schema);
     this.deadlines = new InstanceDeadlines(schema);
     this.eventKeys = new EventKeys(schema);
+    this.startKeys = new StartKeys(schema);
+    this.movedStarts = new MovedStarts(schema);
     this.replacedRows = new ReplacedRows(schema);
     this.instanceState = new InstanceState(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);

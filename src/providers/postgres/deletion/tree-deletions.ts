@@ -51,6 +51,7 @@ interface Row {
   readonly hasEventKeys: boolean;
   readonly hasState: boolean;
   readonly hasLane: boolean;
+  readonly hasStartKeys: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -147,6 +148,7 @@ export class TreeDeletions {
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const laned = rows.filter(({ hasLane }) => hasLane);
     const later = new Set(leftForLater);
+    const startKeyed = keysOf(rows.filter(({ hasStartKeys }) => hasStartKeys));
     const jobs = keysOf(rows.filter(({ isJob }) => isJob));
     const [tokens] = await Promise.all([
       tombstones.bury(
@@ -191,6 +193,9 @@ export class TreeDeletions {
       laned.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteLanes({ keys: keysOf(laned) })),
+      startKeyed.length === 0
+        ? undefined
+        : tx.execute(...this.#statements.deleteStartKeys({ keys: startKeyed })),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
       audit.forget(
@@ -235,6 +240,7 @@ function statements(schema: string) {
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           ${hasAny('instance_deadlines')} AS "hasDeadline", ${hasAny('event_keys')} AS "hasEventKeys",
+          ${hasAny('start_keys')} AS "hasStartKeys",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           ${hasAny('run_lanes')} AS "hasLane",
@@ -250,6 +256,7 @@ function statements(schema: string) {
     ),
     deleteExecutions: deleteFrom('perdure_delete_executions_of_trees', 'executions'),
     deleteLanes: deleteFrom('perdure_delete_run_lanes', 'run_lanes'),
+    deleteStartKeys: deleteFrom('perdure_delete_start_keys', 'start_keys'),
     deleteInstances: deleteFrom('perdure_delete_trees', 'instances'),
   };
 }
