@@ -62,6 +62,8 @@ export class LimitedFetches {
     const maxAgeMs = limited.isEmpty ? maxUnknownMs : maxQueryAgeMs;
     if (this.#store.monotonic() - limited.queriedAt > maxAgeMs) return [];
     const keys = this.#dueKeys(params);
+    // What became due by time, such as an expired lease, may concern flagged items too: the due query finds both.
+    if (keys.some((key) => !limited.wasLeft(key))) return [];
     return keys.length === 0 ? plain(params, true) : this.#claimBoth(params, keys, plain);
   }
 
@@ -165,8 +167,9 @@ export class LimitedFetches {
       return [claimedRows, nextRow];
     });
     const nextAt = left?.nextAt ?? Infinity;
-    limited.claimed({ definitionKey, nextAt, hasPlaces: left?.hasPlaces ?? false });
     const isDue = left !== undefined && nextAt <= left.now;
+    const hasPlaces = left?.hasPlaces ?? false;
+    limited.claimed({ definitionKey, nextAt, hasPlaces, wasLeft: isDue });
     const [first] = rows;
     if (first === undefined) return { claimed: [], isDue };
     const effects = new Effects();
