@@ -155,10 +155,10 @@ it('four stores keep the limits of keys under acks, cancels, deletions, pauses a
   await first.createTasks(ids.map((id, n) => laneTask(id, `key ${n % 12}`)));
   const admin = new pg.Client({ connectionString: url });
   await admin.connect();
-  let isDone = false;
+  const stop = new AbortController();
   const breaches: unknown[] = [];
   const watch = async () => {
-    while (!isDone) {
+    while (!stop.signal.aborted) {
       const { rows } = await admin.query<{ places: number; most: number }>(
         `SELECT coalesce(sum(n), 0)::int AS places, coalesce(max(n), 0)::int AS most FROM (
            SELECT count(*) AS n FROM perdure.worker_queue
@@ -170,7 +170,7 @@ it('four stores keep the limits of keys under acks, cancels, deletions, pauses a
     }
   };
   const cut = async () => {
-    while (!isDone) {
+    while (!stop.signal.aborted) {
       await new Promise((resolve) => setTimeout(resolve, 150));
       await admin.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -181,7 +181,7 @@ it('four stores keep the limits of keys under acks, cancels, deletions, pauses a
   const random = Math.random;
   const errors: unknown[] = [];
   const run = async (store: Provider) => {
-    while (!isDone) {
+    while (!stop.signal.aborted) {
       try {
         await work(store, random);
         if (random() < 0.3) await disturb(store, ids, random);
@@ -192,7 +192,7 @@ it('four stores keep the limits of keys under acks, cancels, deletions, pauses a
   };
   const running = [watch(), cut(), ...stores.map(run)];
   await new Promise((resolve) => setTimeout(resolve, 2_500));
-  isDone = true;
+  stop.abort();
   await Promise.all(running);
   expect(breaches).toEqual([]);
   expect(errors.filter((error) => /deadlock/.test(String(error)))).toEqual([]);

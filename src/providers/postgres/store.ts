@@ -26,6 +26,7 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { LimitedDefinitions } from './limits/limited-definitions.ts';
+import { BeginLimits } from './limits/begin-limits.ts';
 import { LimitRows } from './limits/limit-rows.ts';
 import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
@@ -93,6 +94,7 @@ export class Store implements QueueAccess {
   readonly schema: string;
   readonly definitions: Definitions;
   readonly limited = new LimitedDefinitions();
+  readonly beginLimits: BeginLimits;
   readonly limitRows: LimitRows;
   readonly limitViews: LimitViews;
   readonly history: History;
@@ -173,6 +175,7 @@ export class Store implements QueueAccess {
     this.#storeClock = storeClock;
     this.#dueQuery = new DueQuery(schema);
     this.definitions = new Definitions(schema);
+    this.beginLimits = new BeginLimits(schema);
     this.limitRows = new LimitRows(this);
     this.limitViews = new LimitViews(schema);
     this.history = new History(schema);
@@ -260,7 +263,7 @@ export class Store implements QueueAccess {
   batching<Item, Result>(
     work: BatchWork<Item, Result>,
   ): (items: readonly Item[]) => Promise<readonly Result[]> {
-    const announce = this.wakeUps.announce.bind(this.wakeUps);
+    const announce = this.#announce.bind(this);
     const { connections, clock } = this;
     const batching = new Batching({ connections, clock, announce }, work);
     this.#batchings.push(batching);
@@ -320,7 +323,7 @@ export class Store implements QueueAccess {
     readonly effects: Effects;
   }): void {
     this.#observe(now, sentAt);
-    this.wakeUps.announce(effects);
+    this.#announce(effects);
   }
 
   /** The store's time as this process estimates it. */
@@ -335,7 +338,12 @@ export class Store implements QueueAccess {
   /** Sends the notifications of a transaction that the caller has committed. */
   committed(scope: Scope): void {
     scope.committed();
-    this.wakeUps.announce(scope.effects);
+    this.#announce(scope.effects);
+  }
+
+  #announce(effects: Effects): void {
+    this.beginLimits.wake({ effects });
+    this.wakeUps.announce(effects);
   }
 
   async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
@@ -346,7 +354,7 @@ export class Store implements QueueAccess {
     });
     scope.committed();
     if (scope.readAt !== undefined) this.#observe(scope.readAt, sentAt);
-    this.wakeUps.announce(scope.effects);
+    this.#announce(scope.effects);
     return value;
   }
 

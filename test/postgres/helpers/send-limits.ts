@@ -38,6 +38,17 @@ export async function sendLimits(provider: Provider): Promise<void> {
     { lockToken: item?.lockToken ?? '', outcome: { kind: 'failed', failure } },
   ]);
   await provider.fetchWorkItems(fetch);
+  await provider.createInstances([
+    newInstance('begun', { name: 'gated', firstTurn: newTurn({ events: [event('x')] }) }),
+  ]);
+  const gated = { kind: 'orchestration', name: 'gated' } as const;
+  await provider.declareLimits({
+    buildId: 'build',
+    definitions: [{ ...gated, limits: { global: 2, perKey: 1 } }],
+  });
+  for (const id of ['gated 1', 'gated 2'])
+    await provider.createInstances([newInstance(id, { name: 'gated', lane: lane('a') })]);
+  await provider.fetchOrchestrationItems(fetch);
   await provider.listLimits({ limit: 10 });
   await provider.listLanes({ kind: 'task', name: 'limited', limit: 10, order: 'key' });
   await provider.deleteInstancesAtomic([{ instanceIds: ['limited 4'], force: true }]);

@@ -30,6 +30,7 @@ import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { LimitRows } from '../limits/limit-rows.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
@@ -64,6 +65,7 @@ interface Parts {
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
   readonly instanceState: InstanceState;
+  readonly beginLimits: BeginLimits;
   readonly limitRows: LimitRows;
 }
 
@@ -231,7 +233,7 @@ export class Turns {
         instanceKey === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
-    await this.#addHeadersAndTimeouts(batch, children, inserted);
+    await this.#addSettings(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
     const treePauses = new Map(
       (
@@ -267,13 +269,13 @@ export class Turns {
     return late;
   }
 
-  async #addHeadersAndTimeouts(
+  async #addSettings(
     { scope }: Batch,
     children: readonly { readonly child: NewChild }[],
     inserted: ReadonlyMap<string, Pick<InstanceRow, 'instanceKey'>>,
   ): Promise<void> {
     const isPlain = ({ child }: { readonly child: NewChild }) =>
-      child.headers === undefined && child.timeoutMs === undefined;
+      child.headers === undefined && child.timeoutMs === undefined && child.lane === undefined;
     if (children.every(isPlain)) return;
     // Reversed: the first child with an id takes it.
     const byKey = new Map(
@@ -282,9 +284,19 @@ export class Turns {
         .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child]),
     );
     const rows = [...byKey].flatMap(([instanceKey, child]) =>
-      instanceKey === undefined ? [] : [{ instanceKey, headers: child.headers, times: child }],
+      instanceKey === undefined
+        ? []
+        : [
+            {
+              instanceKey,
+              headers: child.headers,
+              lane: child.lane,
+              times: child,
+            },
+          ],
     );
     await this.#parts.instanceHeaders.add(scope.tx, rows);
+    await this.#parts.beginLimits.addLanes(scope.tx, rows);
     await this.#parts.deadlines.add(scope.tx, rows, scope.now);
   }
 

@@ -19,6 +19,8 @@ export interface LockedLimits {
   readonly declaredBy: string | null;
   readonly override: LimitOverride | null;
   readonly effective: Limits;
+  /** Whether the definition was not limited before this transaction. */
+  readonly isNew: boolean;
 }
 
 /** The limits of a definition after a declaration. */
@@ -69,8 +71,13 @@ export class LimitRows {
     added = definitionKeys,
   ): Promise<readonly LockedLimits[]> {
     const missing = [...new Set(added)];
-    if (missing.length > 0)
-      await scope.tx.execute(...this.#sql.insert({ definitionKeys: missing }));
+    const inserted =
+      missing.length === 0
+        ? []
+        : await scope.tx.query<{ definitionKey: number }>(
+            ...this.#sql.insert({ definitionKeys: missing }),
+          );
+    const newKeys = new Set(inserted.map(({ definitionKey }) => definitionKey));
     const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys }));
     scope.afterCommit(() => this.#limited.add(rows.map(({ definitionKey }) => definitionKey)));
     return rows.map((row) => ({
@@ -79,6 +86,7 @@ export class LimitRows {
       declaredBy: row.declaredBy,
       override: row.override === null ? null : (JSON.parse(row.override) as LimitOverride),
       effective: JSON.parse(row.effective) as Limits,
+      isNew: newKeys.has(row.definitionKey),
     }));
   }
 
@@ -124,7 +132,7 @@ export class LimitRows {
   async #write(
     { tx, now, effects }: Pick<Scope, 'tx' | 'now' | 'effects'>,
     before: LockedLimits,
-    row: Omit<LockedLimits, 'definitionKey'>,
+    row: Omit<LockedLimits, 'definitionKey' | 'isNew'>,
   ): Promise<void> {
     const { definitionKey } = before;
     const { global, perKey, rate } = row.effective;
@@ -146,6 +154,7 @@ export class LimitRows {
     if (limitsText(before.effective) === limitsText(row.effective)) return;
     await tx.execute(...this.#sql.updateLanes({ now, definitionKey }));
     effects.due('work', 0);
+    effects.due('orchestrations', 0);
   }
 }
 
@@ -163,7 +172,7 @@ function statements(schema: string) {
       { definitionKeys: keys('int') },
       ({ definitionKeys }) => `INSERT INTO ${limits} (definition_key, declared, effective)
         SELECT key, '{}', '{}' FROM unnest(${definitionKeys}) AS new (key) ORDER BY key
-        ON CONFLICT (definition_key) DO NOTHING`,
+        ON CONFLICT (definition_key) DO NOTHING RETURNING definition_key AS "definitionKey"`,
     ),
     lock: prepare(
       'perdure_lock_limits_to_set',

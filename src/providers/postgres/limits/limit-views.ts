@@ -172,6 +172,11 @@ function statements(schema: string) {
   ];
   const counted = (which: string, definition: string) => `SELECT 1 FROM ${items} AS one
             WHERE one.definition_key = ${definition} AND ${which} LIMIT ${maxCountedItems}`;
+  const beginnings = (
+    definition: string,
+    which = '',
+  ) => `SELECT 1 FROM ${schema}.instance_places AS place
+            WHERE place.definition_key = ${definition} ${which} AND NOT has_begun LIMIT ${maxCountedItems}`;
   const delayedInLane =
     'lane IS NOT NULL AND delayed AND NOT cancel_requested AND lock_token IS NULL';
   const straggler = 'lane IS NULL AND NOT cancel_requested AND lock_token IS NULL';
@@ -203,7 +208,9 @@ function statements(schema: string) {
             straggler,
           ]
             .map((which) => `(${counted(which, 'lim.definition_key')})`)
-            .join(' UNION ALL ')}) AS waiting)) AS waiting
+            .join(
+              ' UNION ALL ',
+            )} UNION ALL (${beginnings('lim.definition_key')})) AS waiting)) AS waiting
         FROM ${limits} AS lim CROSS JOIN LATERAL (
           SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
         WHERE (${afterKind} IS NULL OR (kind, name) > (${afterKind}, ${afterName}))
@@ -265,7 +272,9 @@ function statements(schema: string) {
         FROM lim CROSS JOIN joined AS listed LEFT JOIN LATERAL (
           SELECT weight, running, tat FROM ${lanes} AS one
           WHERE one.definition_key = lim.definition_key AND one.lane = listed.lane LIMIT 1) AS known ON TRUE
-        CROSS JOIN LATERAL (SELECT count(*) AS number FROM (${counted(`one.lane = listed.lane AND ${inLane}`, 'lim.definition_key')}) AS one) AS counted
+        CROSS JOIN LATERAL (SELECT count(*) AS number FROM (
+            (${counted(`one.lane = listed.lane AND ${inLane}`, 'lim.definition_key')})
+            UNION ALL (${beginnings('lim.definition_key', 'AND place.lane = listed.lane')})) AS one) AS counted
         WHERE listed.lane IS NOT NULL AND (counted.number + suspects + delayed > 0 OR coalesce(known.running, 0) - freed > 0
           OR lim.rate_per_key AND known.tat > ${nowSql} * 1000)
         ORDER BY listed.lane`;

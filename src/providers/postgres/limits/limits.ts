@@ -11,12 +11,14 @@ import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { LimitRows } from './limit-rows.ts';
+import type { BeginLimits } from './begin-limits.ts';
+import type { LimitRows, LockedLimits } from './limit-rows.ts';
 import type { LimitViews } from './limit-views.ts';
 
 interface LimitParts extends StoreAccess {
   readonly audit: Audit;
   readonly definitions: Definitions;
+  readonly beginLimits: BeginLimits;
   readonly limitRows: LimitRows;
   readonly limitViews: LimitViews;
 }
@@ -59,6 +61,27 @@ async function keysOf(
   return wanted.map(({ kind, name }) => keyOf(kind, name, null));
 }
 
+/** Locks the limits of definitions. The instances of an orchestration that have begun before count from now on. */
+async function lockRows(
+  { beginLimits, limitRows }: LimitParts,
+  scope: Scope,
+  definitions: readonly { readonly key: number; readonly kind: LimitedKind }[],
+  added = definitions.map(({ key }) => key),
+): Promise<readonly LockedLimits[]> {
+  const rows = await limitRows.lock(
+    scope,
+    definitions.map(({ key }) => key),
+    added,
+  );
+  const newKeys = new Set(rows.flatMap((row) => (row.isNew ? [row.definitionKey] : [])));
+  const gates = definitions.filter(({ key, kind }) => kind === 'orchestration' && newKeys.has(key));
+  await beginLimits.countBegun(
+    scope.tx,
+    gates.map(({ key }) => key),
+  );
+  return rows;
+}
+
 async function declare(
   store: LimitParts,
   scope: Scope,
@@ -69,7 +92,12 @@ async function declare(
   const keys = await keysOf(store, scope, declarations);
   // A definition that never had limits stays unlimited.
   const added = keys.filter((_, index) => limitsText(declarations[index]?.limits ?? {}) !== '{}');
-  const rows = await store.limitRows.lock(scope, keys, added);
+  const rows = await lockRows(
+    store,
+    scope,
+    declarations.map(({ kind }, index) => ({ kind, key: keys[index] ?? 0 })),
+    added,
+  );
   const byKey = new Map(rows.map((row) => [row.definitionKey, row]));
   const results: DeclaredLimits[] = [];
   for (const [index, { kind, name, limits }] of declarations.entries()) {
@@ -101,7 +129,8 @@ async function set(
   { kind, name, override, audit }: SetLimits,
 ): Promise<LimitsRecord> {
   await scope.begin();
-  const [row] = await store.limitRows.lock(scope, await keysOf(store, scope, [{ kind, name }]));
+  const [key = 0] = await keysOf(store, scope, [{ kind, name }]);
+  const [row] = await lockRows(store, scope, [{ kind, key }]);
   if (row === undefined) throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
   const merged = mergeOverride(row.override, override);
   if (JSON.stringify(merged) !== JSON.stringify(row.override)) {

@@ -42,6 +42,7 @@ CREATE TABLE instances (
   custom_status_version integer NOT NULL DEFAULT 0, -- incremented each time it is set
   has_children boolean NOT NULL DEFAULT false,
   cleanup_skipped boolean NOT NULL DEFAULT false,
+  limited boolean NOT NULL DEFAULT false, -- of an orchestration: whether it has or had a row in instance_places
   status text COLLATE "C" NOT NULL,
   instance_id text COLLATE "C" NOT NULL UNIQUE,
   incarnation text NOT NULL,

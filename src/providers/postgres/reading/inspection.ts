@@ -200,6 +200,7 @@ const turnColumns = `${nowSql} AS now, history_length AS "historyLength",
           cleanup_at AS "cleanupAt", claims, locked_until AS "lockedUntil", claimed_by AS "claimedBy",
           claimed_at AS "claimedAt", debounce.start_key AS "debounceKey", debounce.moves, run_at AS "runAt",
           session_id AS "sessionId", state AS "sessionState",
+          CASE WHEN NOT has_begun THEN place.lane END AS "waitingKey",
           session.expires_at AS "sessionExpiresAt", abandoned_at AS "abandonedAt"`;
 
 /** One index probe per table. */
@@ -216,6 +217,8 @@ function turnSource(schema: string): string {
           LIMIT 1) AS debounce ON TRUE
         LEFT JOIN LATERAL (SELECT session_key, abandoned_at FROM ${schema}.jobs AS one
           WHERE one.instance_key = instances.instance_key LIMIT 1) AS job ON TRUE
+        LEFT JOIN LATERAL (SELECT lane, has_begun FROM ${schema}.instance_places AS one
+          WHERE one.instance_key = instances.instance_key LIMIT 1) AS place ON TRUE
         LEFT JOIN LATERAL (SELECT session_id, state, expires_at FROM ${schema}.sessions AS one
           WHERE one.session_key = job.session_key LIMIT 1) AS session ON TRUE`;
 }

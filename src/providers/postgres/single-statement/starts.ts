@@ -9,6 +9,7 @@ import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
+import { hasBeginLimits, isAnyBeginLimited } from '../limits/begin-limits.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import {
   limitedAmong,
@@ -93,8 +94,8 @@ export class SingleStatementStarts {
     const starts: Start[] = [];
     for (const instance of instances) {
       const { firstTurn: turn, instanceId, name, tags, timeoutMs } = instance;
-      const { dedupeKey, debounce, event, onConflict } = instance;
-      const extras = [tags, timeoutMs, dedupeKey, debounce, event, onConflict];
+      const { dedupeKey, debounce, event, onConflict, lane } = instance;
+      const extras = [tags, timeoutMs, dedupeKey, debounce, event, onConflict, lane];
       if (extras.some((extra) => extra !== undefined)) return undefined;
       if (turn === undefined || turn.firstEventId !== 1 || !isEligible(turn)) return undefined;
       if (turn.outcome.status !== 'running' || ids.has(instanceId)) return undefined;
@@ -194,7 +195,7 @@ function startStatement(schema: string, check: PauseCheck, withExtras = false) {
   const now = '(SELECT now FROM drawn)';
   const ifOk = 'WHERE (SELECT ok FROM drawn)';
   const instanceKey = '(SELECT instance_keys FROM drawn)[instance]';
-  const hasPaused = hasPausedDefinitions(schema);
+  const hasPaused = `(${hasPausedDefinitions(schema)} OR ${hasBeginLimits(schema)})`;
   const drawKeys = (sequence: string, column: string) =>
     `ARRAY(SELECT nextval('${schema}.${sequence}') FROM generate_series(1, cardinality(${column})))`;
   return prepare(
@@ -209,10 +210,10 @@ function startStatement(schema: string, check: PauseCheck, withExtras = false) {
           SELECT ${nowSql} AS now, NOT ${
             check === 'any'
               ? hasPaused
-              : isAnyPaused(
+              : `(${isAnyPaused(
                   schema,
                   `${starts.column('definition_key')} || ${items.column('definition_key')}`,
-                )
+                )} OR ${isAnyBeginLimited(schema, starts.column('definition_key'))})`
           } AS ok,
             ${drawKeys('instances_instance_key_seq', starts.column('instance_id'))} AS instance_keys,
             ${drawKeys('worker_queue_item_key_seq', items.column('instance'))} AS item_keys,

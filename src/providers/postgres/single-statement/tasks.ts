@@ -16,10 +16,10 @@ import {
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { isKeyed } from '../tasks/keyed-tasks.ts';
 import { insertTasks, type InsertedTask } from '../tables/task-rows.ts';
 import { isValidLane } from '../../rules/limits.ts';
 import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
+import { isKeyed } from '../tasks/keyed-tasks.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
 
 /**

@@ -4,6 +4,7 @@ import type { Topic } from '../../shared/effects.ts';
 import { one, optional, prepare, rowsOf, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
+import { beginDueText } from '../limits/begin-limits.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
@@ -146,6 +147,7 @@ function selectDueTimes(schema: string, check: PauseCheck) {
           (SELECT ${cleanupDue} FROM ${schema}.instance_locks WHERE cleanup_at IS NOT NULL
            ORDER BY ${cleanupDue} LIMIT 1),
           ${check === 'any' ? 'NULL' : `(SELECT min(next_at) FROM ${cancelingOfPaused(schema, runnable)})`},
+          ${beginDueText(schema, runnable)},
           CASE WHEN ${buildId} IS NOT NULL
             AND (${isBlocked('<', runnable, buildId)} OR ${isBlocked('>', runnable, buildId)}) THEN ${nowSql} END
         ) AS "orchestrations",
@@ -191,7 +193,7 @@ export const runnableRows = optional(
     version: ['text', ({ version }) => version ?? ''],
   }),
 );
-type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
+export type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
 
 /** The SQL text of the activity names and the task names that a worker can run. */
 export interface WorkNames {

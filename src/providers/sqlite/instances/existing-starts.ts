@@ -11,6 +11,7 @@ import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
@@ -26,6 +27,7 @@ export interface ExistingStartParts extends EnqueueParts {
   readonly deadlines: InstanceDeadlines;
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
+  readonly beginLimits: BeginLimits;
   readonly instanceHeaders: InstanceHeaders;
   readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
@@ -158,6 +160,7 @@ function replace(store: ExistingStartParts, scope: Scope, instance: NewInstance)
   store.deadlines.add(instanceKey, instance, now);
   store.instanceTags.add(instanceKey, instance.tags);
   store.instanceHeaders.add(instanceKey, instance.headers);
+  store.beginLimits.addLane(instanceKey, instance.lane);
   const start = withTakenChildIds(instance.start, instanceId, replacedRows.childIds(instanceId));
   const visibleAt = startsAt(instance, now);
   store.messages.insert(instanceKey, start, visibleAt);
