@@ -2,12 +2,12 @@ import type { FetchWorkItemsParams, WorkItem } from '../../contract/work-queue.t
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Connections } from '../driver/connection.ts';
-import { definitionKeys, toItem, type ClaimedItem } from '../queues/item-claims.ts';
+import { definitionKeys, toItem, type ClaimedItem } from './item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { newPlaceSecret, type WorkItems } from '../tables/work-items.ts';
 import type { QueueAccess } from '../wakeups/fetching.ts';
 import { claimStatements } from './limited-claims.ts';
-import type { LimitedDefinitions } from './limited-definitions.ts';
+import type { LimitedDefinitions } from '../batches/limited-definitions.ts';
 
 /** The store parts that claims of limited definitions need. */
 export type LimitedFetchParts = QueueAccess & {

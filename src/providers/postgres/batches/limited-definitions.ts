@@ -1,4 +1,8 @@
-import type { DueTimes, LimitedDue } from '../wakeups/due-query.ts';
+/** When a claim of a limited definition can find something. */
+export interface LimitedDue {
+  readonly definitionKey: number;
+  readonly nextAt: number;
+}
 
 /** A limited definition, as this process knows it. */
 interface Known {
@@ -44,7 +48,7 @@ export class LimitedDefinitions {
   }
 
   /** Stores the result of a due query that was sent at a monotonic time. */
-  record({ limited }: Pick<DueTimes, 'limited'>, sentAt: number): void {
+  record(limited: readonly LimitedDue[], sentAt: number): void {
     this.#queriedAt = sentAt;
     for (const { definitionKey, nextAt } of limited)
       Object.assign(this.#of(definitionKey), { nextAt, wasLeft: false });
