@@ -188,7 +188,7 @@ export const runnableRows = optional(
     version: ['text', ({ version }) => version ?? ''],
   }),
 );
-export type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
+type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
 
 /** The SQL text of the activity names and the task names that a worker can run. */
 export interface WorkNames {
