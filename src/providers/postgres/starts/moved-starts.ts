@@ -5,7 +5,7 @@ import type { TaskTimes } from '../../rules/starts.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import { keys, one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { mustChange } from './instance-rows.ts';
+import { mustChange } from '../tables/instance-rows.ts';
 
 /** Replaces the start of a run that has not started. Tags and timeouts are replaced by the caller. */
 export class MovedStarts {
