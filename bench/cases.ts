@@ -10,6 +10,7 @@ import { flowMap, flowOverhead } from './cases/flows.ts';
 import { helloAcross } from './cases/hello-across.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
+import { limitedClaims, limitedTasks } from './cases/limits.ts';
 import { listPages } from './cases/lists.ts';
 import { massCancel } from './cases/mass-cancel.ts';
 import { rawPostgresHello, rawPostgresSteps } from './cases/raw-postgres.ts';
@@ -37,6 +38,8 @@ export interface Case {
   readonly only?: ProviderName;
   /** Another system, measured with `--peers` on PostgreSQL. */
   readonly peer?: boolean;
+  /** The name of a case: `--only` with that name also runs this one. A peer needs `--peers`, too. */
+  readonly group?: string;
 }
 
 const rawStepsOf = (count: number): Benchmark =>
@@ -119,6 +122,30 @@ export const cases = {
     peer: true,
   },
   claims: { title: '10 tasks claimed from a backlog', run: claimsFromBacklog },
+  limits: { title: 'tasks with limits', run: limitedTasks },
+  dbosLimits: {
+    title: 'workflows in a queue with limits, DBOS',
+    run: onPeer('dbos-queues', 'limits'),
+    peer: true,
+    group: 'limits',
+  },
+  pgBossLimits: {
+    title: 'empty jobs of groups, pg-boss',
+    run: onPeer('pg-boss', 'limits'),
+    peer: true,
+    group: 'limits',
+  },
+  graphileLimits: {
+    title: 'empty jobs of named queues, graphile-worker',
+    run: onPeer('graphile-worker', 'limits'),
+    peer: true,
+    group: 'limits',
+  },
+  limitedClaims: {
+    title: '10 limited tasks claimed from a backlog',
+    run: limitedClaims,
+    group: 'limits',
+  },
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
   idle: { title: 'idle worker', run: idleCost },
   memory: { title: 'warm instances', run: warmMemory },
@@ -179,9 +206,10 @@ export interface CaseChoice {
 export function chooseCases({ provider, quick, peers, only }: CaseChoice): readonly CaseName[] {
   return caseNames.filter((name) => {
     const chosen: Case = cases[name];
-    const { slow = false, peer = false } = chosen;
+    const { slow = false, peer = false, group = name } = chosen;
     if ((chosen.only ?? provider) !== provider || (peer && provider !== 'postgres')) return false;
-    if (only !== undefined) return only.includes(name);
+    if (only?.includes(name) === true) return true;
+    if (only !== undefined) return only.includes(group) && (peers || !peer);
     return !(quick && slow) && (peers || !peer);
   });
 }

@@ -13,7 +13,7 @@ export function installPeers(): void {
   execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'inherit' });
 }
 
-type Peer = 'dbos' | 'pg-boss' | 'graphile-worker';
+type Peer = 'dbos' | 'dbos-queues' | 'pg-boss' | 'graphile-worker';
 
 /** The same work on another system, in a separate process. */
 export function onPeer(peer: Peer, what: string, more: Readonly<Record<string, number>> = {}) {

@@ -1,9 +1,10 @@
 /**
- * `node graphile-worker.mjs tasks <setup as JSON>`: empty jobs, added in bulk and then run with the settings of its
- * performance page: a local queue, and completions in batches.
+ * `node graphile-worker.mjs tasks|limits <setup as JSON>`: empty jobs, added in bulk and then run with the settings of its
+ * performance page: a local queue, and completions in batches. `limits` has 1,000 named queues, which run one job at a time.
  */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 
+const what = process.argv[2];
 const { store, quick } = JSON.parse(process.argv[3] ?? '{}');
 const count = quick ? 2_000 : 10_000;
 const silent = new Logger(() => () => undefined);
@@ -22,7 +23,11 @@ async function enqueueAndRun() {
   const begun = performance.now();
   for (let done = 0; done < count; done += 1_000) {
     await utils.addJobs(
-      Array.from({ length: 1_000 }, () => ({ identifier: 'nothing', payload: {} })),
+      Array.from({ length: 1_000 }, (_, number) => ({
+        identifier: 'nothing',
+        payload: {},
+        ...(what === 'limits' && { queueName: `key ${number}` }),
+      })),
     );
   }
   const enqueued = performance.now();

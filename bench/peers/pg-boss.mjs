@@ -1,9 +1,14 @@
-/** `node pg-boss.mjs tasks <setup as JSON>`: empty jobs, inserted in bulk and then run in batches. */
+/**
+ * `node pg-boss.mjs tasks|limits <setup as JSON>`: empty jobs, inserted in bulk and then run in batches. `limits` runs at most
+ * one job of each of 1,000 groups, in all processes together.
+ */
 import { PgBoss } from 'pg-boss';
 
+const what = process.argv[2];
 const { store, quick } = JSON.parse(process.argv[3] ?? '{}');
 const count = quick ? 2_000 : 10_000;
 const queue = 'nothing';
+const groups = 1_000;
 
 const boss = new PgBoss({ connectionString: store, max: 16, schedule: false, supervise: false });
 boss.on('error', (error) => {
@@ -24,7 +29,10 @@ async function enqueueAndRun() {
   for (let done = 0; done < count; done += 1_000) {
     await boss.insert(
       queue,
-      Array.from({ length: 1_000 }, () => ({ data: {} })),
+      Array.from({ length: 1_000 }, (_, number) => ({
+        data: {},
+        ...(what === 'limits' && { group: { id: `key ${number % groups}` } }),
+      })),
     );
   }
   const enqueued = performance.now();
@@ -36,6 +44,7 @@ async function enqueueAndRun() {
     localConcurrency: 4,
     burstWhenBatchFull: true,
     pollingIntervalSeconds: 0.5,
+    ...(what === 'limits' && { groupConcurrency: 1 }),
   };
   await boss.work(queue, options, (jobs) => {
     ended += jobs.length;
