@@ -9,6 +9,7 @@ const STORE_FOLDERS: readonly string[] = [
   'migrations',
   'tables',
   'batches',
+  'limits',
   'tasks',
   'stopping',
   'instances',
