@@ -85,7 +85,7 @@ class LimitModel {
   async step(): Promise<void> {
     const operation = this.#random.pick(operationsByWeight);
     await this.#traced(async () => {
-      await operation.call(this);
+      await this[operation]();
       await this.#store.checkInvariants();
     });
   }
@@ -348,22 +348,21 @@ class LimitModel {
   }
 }
 
-const { prototype } = LimitModel;
 const operationsByWeight = (
   [
-    [6, prototype.create],
-    [8, prototype.claim],
-    [6, prototype.ack],
-    [1, prototype.ackFormer],
-    [2, prototype.handBack],
-    [1, prototype.renew],
-    [4, prototype.advance],
-    [1, prototype.cancel],
-    [1, prototype.terminate],
-    [1, prototype.delete],
-    [1, prototype.pause],
-    [1, prototype.changeLimits],
-    [1, prototype.declare],
-    [0.3, prototype.setBack],
+    [6, 'create'],
+    [8, 'claim'],
+    [6, 'ack'],
+    [1, 'ackFormer'],
+    [2, 'handBack'],
+    [1, 'renew'],
+    [4, 'advance'],
+    [1, 'cancel'],
+    [1, 'terminate'],
+    [1, 'delete'],
+    [1, 'pause'],
+    [1, 'changeLimits'],
+    [1, 'declare'],
+    [0.3, 'setBack'],
   ] as const
 ).flatMap(([weight, operation]) => Array.from({ length: Math.round(weight * 3) }, () => operation));
