@@ -53,7 +53,7 @@ describeEngine('limits of instances', (open) => {
     const nightly = flow('nightly', { concurrency: { global: 1 } })
       .input<number>()
       .step('copy', (_ctx, { input }) => input)
-      .output(({ copy }) => copy);
+      .output('copy');
     const { client } = await open({ flows: [nightly] });
     const runs = await Promise.all([1, 2, 3].map((input) => client.runFlow(nightly, input)));
     await Promise.all(runs.map((run) => run.result()));
