@@ -5,6 +5,7 @@ import type {
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   DelayWait,
   DetachedWait,
   EndedWait,
@@ -68,6 +69,7 @@ const wait: Check = variants<Wait['kind']>('kind', {
     lockedUntil: number,
   }),
   delay: fields<DelayWait>({ kind: text, until: number }),
+  debounced: fields<DebouncedWait>({ kind: text, key: text, startsAt: number, moves: number }),
   activity: work,
   onFail: work,
   task: fields<TaskWait>({

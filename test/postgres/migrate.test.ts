@@ -137,6 +137,7 @@ describe('migrate()', () => {
       ['updates', '92b0c913d3f6f1e4'],
       ['state', '90eb8d544b7e2407'],
       ['limits', 'f930b846b2e8301e'],
+      ['start-keys', 'f42caa2c8042642f'],
     ]);
   });
 });

@@ -147,6 +147,9 @@ async function stateWaits(
   const { cancel, blocked, status } = record;
   const { held, heldUntil, dueAt, nowMs } = turn;
   const waits: Wait[] = [];
+  if (turn.debounce !== null && turn.debounce.startsAt > nowMs) {
+    waits.push({ kind: 'debounced', ...turn.debounce });
+  }
   if (status === 'canceling' && cancel !== null) {
     const cleanup = turn.cleanupAt === null ? {} : { cleanupUntil: turn.cleanupAt };
     const phase = turn.isClosing || record.kind === 'task' ? 'handlers' : 'cleanup';

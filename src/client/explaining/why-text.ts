@@ -3,6 +3,7 @@ import type {
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   EndedWait,
   EventWait,
   JobWait,
@@ -59,6 +60,9 @@ export function explainWaits(
           `A worker released it: the next claim is possible ${inTime(wait.until, nowMs)}.`,
         );
         break;
+      case 'debounced':
+        sentences.push(debouncedText(wait, nowMs));
+        break;
       case 'job':
         notes.push(jobText(wait, nowMs));
         break;
@@ -93,7 +97,18 @@ function join(clauses: readonly Clause[]): string {
 function clauseOf(
   wait: Exclude<
     Wait,
-    { kind: 'ended' | 'paused' | 'cancel' | 'blocked' | 'turn' | 'worker' | 'delay' | 'job' }
+    {
+      kind:
+        | 'ended'
+        | 'paused'
+        | 'cancel'
+        | 'blocked'
+        | 'turn'
+        | 'worker'
+        | 'delay'
+        | 'debounced'
+        | 'job';
+    }
   >,
   nowMs: number,
 ): Clause {
@@ -214,6 +229,18 @@ function childClause({ id, name, status, isStopping, text }: ChildWait): Clause 
 function turnText({ worker, claimedAt, lockedUntil }: TurnWait, nowMs: number): string {
   const since = claimedAt === undefined ? '' : ` for ${formatMs(nowMs - claimedAt)}`;
   return `A turn has been running on ${workerName(worker)}${since}; its lease ends ${inTime(lockedUntil, nowMs)}.`;
+}
+
+function debouncedText(wait: DebouncedWait, nowMs: number): string {
+  const { key, startsAt } = wait;
+  const at = new Date(startsAt).toISOString();
+  return `Debounced by key ${code(key)}: starts ${inTime(startsAt, nowMs)}, at ${at} (${movedText(wait)}).`;
+}
+
+/** How often a debounced run was moved. */
+export function movedText({ moves }: DebouncedWait): string {
+  if (moves === 0) return 'not moved';
+  return `moved ${moves} ${moves === 1 ? 'time' : 'times'}`;
 }
 
 function workerText(wait: WorkerWait, nowMs: number): string {

@@ -28,6 +28,7 @@ export type Wait =
   | WorkerWait
   | TurnWait
   | DelayWait
+  | DebouncedWait
   | ActivityWait
   | TaskWait
   | TimerWait
@@ -89,6 +90,15 @@ export interface TurnWait {
 export interface DelayWait {
   readonly kind: 'delay';
   readonly until: number;
+}
+
+/** A debounced run has not started: a further start with its key moves it. */
+export interface DebouncedWait {
+  readonly kind: 'debounced';
+  readonly key: string;
+  readonly startsAt: number;
+  /** How often a later start has moved it. */
+  readonly moves: number;
 }
 
 /** An activity, or the failure handler of a task, without an outcome. */

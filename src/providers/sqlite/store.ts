@@ -22,6 +22,8 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
+import { MovedStarts } from './tables/moved-starts.ts';
+import { StartKeys } from './tables/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -85,6 +87,8 @@ export class Store implements StoreAccess {
   readonly instanceHeaders: InstanceHeaders;
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
+  readonly startKeys: StartKeys;
+  readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
@@ -164,6 +168,8 @@ export class Store implements StoreAccess {
     this.instanceHeaders = new InstanceHeaders(db);
     this.deadlines = new InstanceDeadlines(db);
     this.eventKeys = new EventKeys(db);
+    this.startKeys = new StartKeys(db);
+    this.movedStarts = new MovedStarts(db);
     this.replacedRows = new ReplacedRows(db);
     this.instanceState = new InstanceState(db);
     this.instanceList = new InstanceList(db, this);

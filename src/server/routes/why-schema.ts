@@ -41,6 +41,12 @@ const wait: z.ZodType<Wait> = z
     }),
     z.strictObject({ kind: z.literal('delay'), until: time }),
     z.strictObject({
+      kind: z.literal('debounced'),
+      key: z.string(),
+      startsAt: time,
+      moves: z.number(),
+    }),
+    z.strictObject({
       ...pendingWorkFields,
       kind: z.enum(['activity', 'onFail']),
       unclaimed,

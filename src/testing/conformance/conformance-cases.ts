@@ -13,7 +13,9 @@ import { claimAtInsert } from './cases/queues/claim-at-insert.ts';
 import { claims } from './cases/queues/claims.ts';
 import { cleanupLimits } from './cases/cancellation/cleanup-limits.ts';
 import { close } from './cases/queues/close.ts';
+import { debounces } from './cases/tasks/debounces.ts';
 import { dedupeKeys } from './cases/tasks/dedupe-keys.ts';
+import { dedupeWindows } from './cases/tasks/dedupe-windows.ts';
 import { continueAsNewCases } from './cases/instances/continue-as-new.ts';
 import { creation } from './cases/instances/creation.ts';
 import { deletionFencing } from './cases/deletion/deletion-fencing.ts';
@@ -129,6 +131,8 @@ export const capabilities: readonly Capability[] = [
   taskAcks,
   taskStops,
   dedupeKeys,
+  dedupeWindows,
+  debounces,
   expiries,
   onFail,
   limitDeclarations,

@@ -16,6 +16,7 @@ import {
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { isKeyed } from '../tasks/keyed-tasks.ts';
 import { insertTasks, type InsertedTask, type InsertTasks } from '../tables/task-rows.ts';
 import { isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
@@ -40,7 +41,8 @@ export class SingleStatementTaskCreation {
     tasks: readonly NewTask[],
     now: number | null,
   ): Promise<BatchResult<CreateTaskResult> | undefined> {
-    const isPlain = ({ tags, timeoutMs }: NewTask) => tags === undefined && timeoutMs === undefined;
+    const isPlain = (task: NewTask) =>
+      task.tags === undefined && task.timeoutMs === undefined && !isKeyed(task);
     if (!tasks.every(isPlain)) return undefined;
     const rows = tasks.flatMap((task) => {
       const wanted = { kind: 'task', name: task.name, version: null } as const;

@@ -118,6 +118,7 @@ describe('migrate', () => {
       ['updates', '3fe4bc82a236b987'],
       ['state', '2cdbf5e5481cb754'],
       ['limits', '21b8626549b7d3fb'],
+      ['start-keys', '3727f02fe01ca8e2'],
     ]);
   });
 });
