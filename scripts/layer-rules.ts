@@ -8,6 +8,7 @@ const STORE_FOLDERS: readonly string[] = [
   'driver',
   'migrations',
   'tables',
+  'starts',
   'batches',
   'tasks',
   'stopping',
