@@ -10,6 +10,7 @@ const STORE_FOLDERS: readonly string[] = [
   'tables',
   'starts',
   'batches',
+  'limits',
   'tasks',
   'stopping',
   'instances',

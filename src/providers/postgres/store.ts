@@ -25,7 +25,7 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
-import { LimitedDefinitions } from './limits/limited-definitions.ts';
+import { LimitedDefinitions } from './batches/limited-definitions.ts';
 import { BeginLimits } from './limits/begin-limits.ts';
 import { LimitRows } from './limits/limit-rows.ts';
 import { LimitViews } from './limits/limit-views.ts';
@@ -397,7 +397,7 @@ export class Store implements QueueAccess {
     this.#observe(due.now, sentAt);
     this.nextSchedule.record(schedules, due.nextScheduleAt, due.now);
     this.nextSession.record(sessions, due.nextSessionAt, due.now);
-    this.limited.record(due, sentAt);
+    this.limited.record(due.limited, sentAt);
     return due;
   }
 }
