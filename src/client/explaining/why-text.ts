@@ -204,7 +204,7 @@ function workState(work: ActivityWait | TaskWait, nowMs: number): string {
   if (nextTryAt > nowMs) return `${attempts} starts ${inTime(nextTryAt, nowMs)}${noWorker}`;
   const due = `${attempts} has been due for ${formatMs(nowMs - nextTryAt)}`;
   if (unclaimed === 'limited' && work.limit !== undefined) {
-    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit)}`;
+    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit, work.key)}`;
   }
   if (unclaimed === 'busy') return `${due}, and all live workers that have its code are busy`;
   return `${due}${noWorker === '' ? ', and no worker has claimed it' : noWorker}`;
@@ -234,11 +234,11 @@ function limitText(
   return `${what} allows ${max} at a time${scope}, ${used}`;
 }
 
-function aheadText({ ahead, by }: LimitWait): string {
+function aheadText({ ahead, by }: LimitWait, key: string | undefined): string {
   if (ahead === 0) return '';
   const count =
     ahead >= maxCountedItems ? `${maxCountedItems.toLocaleString('en')} or more` : ahead;
-  return `, with ${count} ahead of it${by === 'global' ? ' of the same key' : ''}`;
+  return `, with ${count} ahead of it${by !== 'perKey' && key !== undefined ? ' of the same key' : ''}`;
 }
 
 function capitalized(text: string): string {
