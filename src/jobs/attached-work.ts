@@ -70,7 +70,7 @@ export class AttachedWork implements Submitter {
     const { name, key } = request;
     const span = beginCall(telemetry, { kind: 'start', name, instanceId: key.instanceId });
     const run = live.add({ ...request, trace: span.trace }, checked);
-    void run.stored().then(() => span.end());
+    if (span.end !== undefined) void run.stored().then(() => span.end?.());
     return new Job(run, live);
   }
 

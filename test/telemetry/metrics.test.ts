@@ -196,6 +196,40 @@ describe('OpenTelemetry metrics', () => {
     expect(started?.dataPoints.map(({ value }) => value)).toEqual([5]);
   });
 
+  it('histograms have every duration, also those that are buffered and those of a client alone', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    cleanups.push(() => meterProvider.shutdown());
+    const sink = otel({ meterProvider, tracerProvider: false }).metrics;
+    const metrics = new RunMetrics(sink);
+    const countOf = async () => {
+      await meterProvider.forceFlush();
+      const all = exporter
+        .getMetrics()
+        .at(-1)
+        ?.scopeMetrics.flatMap((scope) => scope.metrics);
+      // A counter without values is not exported.
+      expect(all?.map(({ descriptor }) => descriptor.name)).toEqual([
+        'perdure.store.operation.duration',
+      ]);
+      return all?.[0]?.dataPoints.map(({ value, attributes }) => [attributes, value]);
+    };
+    for (const [recorded, expected] of [
+      [1, 1],
+      [1_300, 1_301],
+    ] as const) {
+      for (let n = 0; n < recorded; n += 1) metrics.storeCalled('createTasks', 20);
+      const sum = expect.closeTo(expected * 0.02, 6) as number;
+      expect(await countOf()).toEqual([
+        [
+          { 'perdure.operation': 'createTasks' },
+          expect.objectContaining({ count: expected, sum, min: 0.02, max: 0.02 }),
+        ],
+      ]);
+    }
+  });
+
   it('gauges of several workers are added up, as in the text', () => {
     const reads: (() => unknown)[] = [];
     const metrics = new RunMetrics({
