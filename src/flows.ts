@@ -3,7 +3,7 @@ import './require-node.ts';
 // Defining flows
 export { flow } from './flows/definition/flow.ts';
 export type { Flow } from './flows/definition/flow.ts';
-export type { FlowDefinition } from './flows/definition/flow-definition.ts';
+export type { FlowDefinition, FlowOptions } from './flows/definition/flow-definition.ts';
 export type { StepContext } from './flows/interpreter/step-context.ts';
 export type { GeneratorContext } from './flows/interpreter/generator-activity.ts';
 export type { FlowGraph, StepKind, StepNode } from './flows/definition/graph.ts';

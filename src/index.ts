@@ -3,7 +3,16 @@ import './require-node.ts';
 // Definitions
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
-export type { CallOptions } from './orchestration/call-options.ts';
+export type { ActivityDefaults, CallOptions } from './orchestration/call-options.ts';
+export type {
+  ConcurrencyOptions,
+  InstanceConcurrencyOptions,
+  LaneOptions,
+  LimitOptions,
+  RateOptions,
+  ResolvedLimits,
+  ResolvedRate,
+} from './model/limit-options.ts';
 export type { StepContext, StepOptions, TransactionStepWork } from './orchestration/steps.ts';
 export { isolatedActivity } from './orchestration/activity.ts';
 export type { IsolatedHandler } from './orchestration/activity.ts';
@@ -16,7 +25,23 @@ export { event, update } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
-export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
+export type {
+  BatchTaskOptions,
+  FailedRun,
+  OnFailOptions,
+  TaskDefinition,
+  TaskOptions,
+} from './tasks/task.ts';
+export type {
+  BatchContext,
+  BatchDefinition,
+  BatchHandler,
+  BatchOptions,
+  BatchOutput,
+  BatchResults,
+  BatchRun,
+  BatchTransactionWork,
+} from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
   ActivityRef,
@@ -52,6 +77,7 @@ export type {
 export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
+  HandlerSession,
   ActivityContext,
   AttemptContext,
   TransactionContext,
@@ -241,6 +267,8 @@ export type { Failure } from './model/failures/failure.ts';
 
 // Durations, logs, time
 export type { Duration } from './model/values/duration.ts';
+export { serialized } from './model/values/serialized.ts';
+export type { Serialized } from './model/values/serialized.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Telemetry } from './model/telemetry.ts';
 

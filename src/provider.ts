@@ -33,6 +33,7 @@ export type * from './providers/contract/updates.ts';
 export type * from './providers/contract/unclaimed-work.ts';
 export type * from './providers/contract/workers.ts';
 export type * from './providers/contract/views.ts';
+export type * from './providers/contract/limits.ts';
 export type * from './providers/contract/series.ts';
 export type * from './providers/contract/transactional.ts';
 export type {

@@ -21,3 +21,5 @@ export {
   ProviderError,
 } from './model/failures/errors.ts';
 export type { ErrorCode } from './model/failures/errors.ts';
+export { serialized } from './model/values/serialized.ts';
+export type { Serialized } from './model/values/serialized.ts';

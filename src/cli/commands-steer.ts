@@ -78,6 +78,16 @@ export const steerCommands: readonly Command[] = [
         summary: 'At most one active run of the task or orchestration has this key',
       },
       {
+        name: 'key',
+        value: 'text',
+        summary: 'Key that limits per key count, such as a tenant. Keys are served in turn',
+      },
+      {
+        name: 'weight',
+        value: 'number',
+        summary: 'Share of the key among the keys that wait, 1 (default) to 100',
+      },
+      {
         name: 'on-conflict',
         value: ['reject', 'useExisting', 'terminateExisting'],
         summary: 'What to do if the id has another input (default: reject)',

@@ -43,11 +43,12 @@ export class LocalClient extends Client {
     /** The jobs and sessions that this client holds itself. */
     readonly attached: AttachedWork;
     readonly payloadLimitBytes: number;
+    readonly middleware: MiddlewareChain | undefined;
     readonly metrics: () => string;
   } {
     const { attached, payloadLimitBytes } = client;
-    const metrics = client.#options.metrics ?? (() => '');
-    return { backend: client.#backend, attached, payloadLimitBytes, metrics };
+    const { middleware, metrics = () => '' } = client.#options;
+    return { backend: client.#backend, attached, payloadLimitBytes, middleware, metrics };
   }
 
   /** Returns a client for the call of a server's caller, who has made the span of the call. */

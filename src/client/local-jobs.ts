@@ -23,6 +23,7 @@ import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
+import { withSession, type Headers } from '../model/values/headers.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewTask } from '../providers/contract/tasks.ts';
@@ -299,14 +300,17 @@ function theOnly(result: StopResult | undefined): StopResult {
 }
 
 function toNewJob(request: JobRequest, nowMs: number): NewJob {
-  const { key, name, payload, disposable, task, trace } = request;
+  const { key, name, payload, disposable, task, trace, hasVariables } = request;
   const { sessionId, instanceId, incarnation } = key;
   const job = { sessionId, disposable };
+  const headersOf = (headers: Headers | undefined) =>
+    hasVariables === true && { headers: withSession(headers, sessionId) };
   if (task !== null) {
-    const run = { ...task, id: instanceId, incarnation, name, payload, trace };
-    return { ...job, kind: 'task', task: toNewTask(run, nowMs) };
+    const run = { ...task, ...headersOf(task.headers), id: instanceId, incarnation, name };
+    return { ...job, kind: 'task', task: toNewTask({ ...run, payload, trace }, nowMs) };
   }
-  const instance = toNewInstance(request, { instanceId, incarnation });
+  const start = { ...request, ...headersOf(request.headers) };
+  const instance = toNewInstance(start, { instanceId, incarnation });
   return { ...job, kind: 'orchestration', instance };
 }
 

@@ -265,12 +265,13 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
   const { name, payload, tags } = work;
   const tagged = tags !== undefined && { tags };
   if (work.kind === 'orchestration') {
-    const { kind, version, timeoutMs } = work;
+    const { kind, version, timeoutMs, lane } = work;
     const target = { kind, name, version, payload, inputHash: inputHash(payload), ...tagged };
     const timed = timeoutMs !== undefined && { timeoutMs };
-    return { ...request, target: { ...target, ...carriedSettings(work), ...timed } };
+    const keyed = lane !== undefined && { lane };
+    return { ...request, target: { ...target, ...carriedSettings(work), ...timed, ...keyed } };
   }
-  const { kind, priority, expiresInMs, dedupeKey, headers, onFail, timeoutMs } = work;
+  const { kind, priority, expiresInMs, dedupeKey, headers, onFail, timeoutMs, lane } = work;
   const target = {
     kind,
     name,
@@ -283,7 +284,9 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     onFail,
     ...tagged,
   };
-  return { ...request, target: timeoutMs === undefined ? target : { ...target, timeoutMs } };
+  const timed = timeoutMs !== undefined && { timeoutMs };
+  const keyed = lane !== undefined && { lane };
+  return { ...request, target: { ...target, ...timed, ...keyed } };
 }
 
 /**

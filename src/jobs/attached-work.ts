@@ -1,8 +1,10 @@
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
-import { beginCall, type CallTelemetry } from '../client/starting/traced-call.ts';
-import type { JobBackend } from './backend.ts';
+import type { MiddlewareChain } from '../model/middleware.ts';
+import { beginCall, sendJob, type CallTelemetry } from '../client/starting/traced-call.ts';
+import type { JobBackend, JobRequest } from './backend.ts';
 import { Job } from './job.ts';
-import { readJob, type Submitter } from './job-request.ts';
+import { readJob, type ReadJob, type Submitter } from './job-request.ts';
+import type { JobRun } from './job-run.ts';
 import { LiveSession } from './live-session.ts';
 import { Session, Sessions } from './sessions.ts';
 import { readSessionOptions, type ChosenSession, type OpenSessionOptions } from './session-info.ts';
@@ -13,6 +15,7 @@ export interface AttachedWorkParams {
   /** Throws if the client must not be used. */
   readonly assertOpen: () => void;
   readonly telemetry?: CallTelemetry | undefined;
+  readonly middleware?: MiddlewareChain | undefined;
 }
 
 /** The jobs and sessions of a client. */
@@ -66,12 +69,36 @@ export class AttachedWork implements Submitter {
     const context = { sessionId: live.id, nowMs: backend.clock.now(), payloadLimitBytes };
     const { request, checked } = readJob(definition, args, context);
     const { telemetry } = this.#params;
-    if (telemetry === undefined) return new Job(live.add(request, checked), live);
-    const { name, key } = request;
-    const span = beginCall(telemetry, { kind: 'start', name, instanceId: key.instanceId });
-    const run = live.add({ ...request, trace: span.trace }, checked);
+    if (telemetry === undefined) return new Job(this.#add(live, { request, checked }), live);
+    const span = beginCall(telemetry, toCall(request));
+    const traced = { ...request, trace: span.trace };
+    const run = this.#add(live, { request: traced, checked });
     if (span.end !== undefined) void run.stored().then(() => span.end?.());
     return new Job(run, live);
+  }
+
+  /** Adds a job to its session. With middleware, it is sent once the middleware calls `next()`. */
+  #add(live: LiveSession, { request, checked }: ReadJob): JobRun {
+    const { middleware } = this.#params;
+    if (middleware === undefined || middleware.isEmpty('client')) return live.add(request, checked);
+    const ready = Promise.withResolvers<void>();
+    ready.promise.catch(() => undefined);
+    const run = live.add(request, ready.promise);
+    const send = async (): Promise<void> => {
+      ready.resolve();
+      await run.submitted();
+    };
+    const around = async (): Promise<void> => {
+      try {
+        await checked;
+        if (!run.isOver) await sendJob(middleware, toCall(request), send);
+      } catch (error) {
+        ready.reject(error);
+        run.fail(error as Error);
+      }
+    };
+    void around();
+    return run;
   }
 
   #ownSession(): LiveSession {
@@ -96,4 +123,8 @@ export class AttachedWork implements Submitter {
     this.#live.add(live);
     return live;
   }
+}
+
+function toCall({ name, key }: JobRequest) {
+  return { kind: 'start', name, instanceId: key.instanceId } as const;
 }

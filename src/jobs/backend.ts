@@ -29,6 +29,8 @@ export interface JobRequest extends StartSettings {
   readonly payload: Payload | null;
   /** Whether its definition has an `onAbandoned` hook for a success after the job was abandoned. */
   readonly disposable: boolean;
+  /** Whether the session has variables, which the handlers read. */
+  readonly hasVariables?: boolean | undefined;
   /** `null` for an orchestration. */
   readonly task: TaskSettings | null;
   /** The context of the caller's span. */

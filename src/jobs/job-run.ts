@@ -111,6 +111,12 @@ export class JobRun {
     return this.#isStored;
   }
 
+  /** Resolves once the store has the run. Rejects with the error of the submission. */
+  async submitted(): Promise<void> {
+    const isStored = await this.stored();
+    if (!isStored && this.#reply?.kind === 'error') throw this.#reply.error;
+  }
+
   /** Submits the job; resolves once it has ended or was given up. */
   async send(): Promise<void> {
     if (this.#phase !== 'unsent') return;
@@ -134,6 +140,19 @@ export class JobRun {
   refuse(error: Error): void {
     if (this.#phase !== 'unsent') return;
     this.#end({ kind: 'error', error });
+  }
+
+  /** The middleware of its submission failed: rejects the reply, and abandons a stored run that has not ended. */
+  fail(error: Error): void {
+    this.refuse(error);
+    if (this.#phase !== 'sent' || this.#fate !== 'wanted') return;
+    this.#fate = 'givenUp';
+    this.#host.settled();
+    this.#reply = { kind: 'error', error };
+    for (const waiter of this.#waiters) this.#deliver(waiter, this.#reply);
+    this.#waiters.clear();
+    this.#unwanted.abort(replyGivenUp);
+    void this.#abandon();
   }
 
   /** Marks that its session stops it. */

@@ -52,6 +52,8 @@ export class LiveSession implements JobHost {
   #state: 'open' | 'draining' | 'closing' | 'ended' = 'open';
   #leaving: Promise<void> | undefined;
   #gone: Error | undefined;
+  /** Whether the session has variables, as far as this client knows. */
+  #hasVariables: boolean;
 
   constructor(params: LiveSessionParams) {
     const { backend, request, maxInFlight } = params;
@@ -61,6 +63,7 @@ export class LiveSession implements JobHost {
     this.label = request.label ?? undefined;
     this.backend = backend;
     this.#request = request;
+    this.#hasVariables = Object.keys(request.variables).length > 0;
     this.#queue = new SendQueue(maxInFlight);
   }
 
@@ -84,7 +87,8 @@ export class LiveSession implements JobHost {
   }
 
   add(request: JobRequest, ready: Promise<void> | undefined): JobRun {
-    const run = new JobRun(request, this);
+    const job = this.#hasVariables ? { ...request, hasVariables: true } : request;
+    const run = new JobRun(job, this);
     this.wanted();
     if (this.isClosed) run.refuse(sessionClosed(this.id, this.#state));
     else if (ready === undefined) this.#queue.add(run);
@@ -141,14 +145,21 @@ export class LiveSession implements JobHost {
     return session;
   }
 
-  setVariables(set: Readonly<Record<string, string | null>>): Promise<SessionInfo> {
-    return this.retry(() => this.backend.setVariables(this.id, set));
+  async setVariables(set: Readonly<Record<string, string | null>>): Promise<SessionInfo> {
+    const session = await this.retry(() => this.backend.setVariables(this.id, set));
+    this.#onVariables(session);
+    return session;
+  }
+
+  #onVariables({ variables, variablesHidden }: SessionInfo): void {
+    this.#hasVariables = variablesHidden === true || Object.keys(variables).length > 0;
   }
 
   async #open(): Promise<SessionInfo> {
     const { backend } = this;
     try {
       const session = await this.retry(() => backend.openSession(this.#request));
+      this.#onVariables(session);
       if (this.#gone === undefined) this.#begin();
       return session;
     } catch (error) {
@@ -161,6 +172,7 @@ export class LiveSession implements JobHost {
     const { backend, id: sessionId } = this;
     const { idleTimeoutMs } = this.#request;
     const onRenewed = (session: SessionInfo | undefined): void => {
+      if (session !== undefined) this.#onVariables(session);
       if (session?.state !== 'open') this.#onState(session?.state ?? 'ended');
       else if (this.#leavesWhenIdle && this.#isIdle) this.#retire();
     };

@@ -27,6 +27,7 @@ import {
   keyField,
   nameField,
   operationField,
+  laneField,
   optionsField,
   parentField,
   priorityField,
@@ -425,7 +426,13 @@ export type TerminalEvent =
 export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
 
 /** The fields of `StartSettings`. */
-const settingFields: FieldChecks = [tagsField, headersField, priorityField, ...timingFields];
+const settingFields: FieldChecks = [
+  tagsField,
+  headersField,
+  priorityField,
+  laneField,
+  ...timingFields,
+];
 
 const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   activityScheduled: [operationField, nameField, optionsField, cancellationField],

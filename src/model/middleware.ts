@@ -8,7 +8,7 @@ export type Next = () => Promise<unknown>;
 
 /** A call of a client that changes an instance or a schedule. */
 export interface ClientCall {
-  /** `schedule`: `schedules.put`. `trigger`: `schedules.trigger` and `schedules.backfill`. */
+  /** `start`: also `submit` of a job. `schedule`: `schedules.put`. `trigger`: `schedules.trigger` and `schedules.backfill`. */
   readonly kind: TracedCall['kind'];
   /** The orchestration, task, event or schedule. Absent for a cancel. */
   readonly name?: string | undefined;
@@ -60,7 +60,10 @@ export interface TaskCall {
  * throws is the error of the call.
  */
 export interface Middleware {
-  /** Around calls of `client`: starts, events, cancels and changes of schedules. */
+  /**
+   * Around calls of `client`: starts, jobs, events, cancels and changes of schedules. `next()` of a job resolves once the
+   * job is stored. An error rejects its `result()`, and cancels its run if it was stored and has not ended.
+   */
   readonly client?: (call: ClientCall, next: Next) => unknown;
   /**
    * Around the code of orchestrations. It runs again with every replay, so it follows the rules of orchestration code: it

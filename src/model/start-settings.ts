@@ -2,6 +2,7 @@
  * The options that every start has: of clients, jobs, schedules, children and detached instances. One reader, so that all
  * of them accept and reject the same values.
  */
+import { laneOptionNames, readLane, type Lane, type LaneOptions } from './limit-options.ts';
 import { checkPriority, invalid, invalidOption } from './option-fields.ts';
 import { PerdureError } from './failures/errors.ts';
 import { toMs, type Duration } from './values/duration.ts';
@@ -9,7 +10,7 @@ import { checkHeaders, type Headers } from './values/headers.ts';
 import { checkTags, type Tags } from './values/tags.ts';
 
 /** Options that every start has. */
-export interface CommonStartOptions {
+export interface CommonStartOptions extends LaneOptions {
   /** Time before the run may start. */
   readonly delay?: Duration | undefined;
   /** When the run may start; excludes `delay`. */
@@ -38,6 +39,7 @@ export const startSettingNames = [
   'headers',
   'tags',
   'priority',
+  ...laneOptionNames,
 ] as const;
 
 /** Options that every start has, checked. Durations count from the time the store gets the call. */
@@ -48,6 +50,7 @@ export interface StartSettings {
   readonly headers?: Headers;
   readonly tags?: Tags;
   readonly priority?: number;
+  readonly lane?: Lane;
 }
 
 /** Checks the options that every start has. */
@@ -60,6 +63,7 @@ export function readStartSettings(
   const timeoutMs = readTimeout(given.timeout);
   const headers = checkHeaders(given.headers);
   const tags = checkTags(given.tags);
+  const lane = readLane(given);
   return {
     ...(delay !== undefined && { delayMs: toMs(delay as Duration, 'delay') }),
     ...(runAt !== undefined && { runAt: Math.ceil(runAt) }),
@@ -67,6 +71,7 @@ export function readStartSettings(
     ...(headers !== undefined && { headers }),
     ...(tags !== undefined && { tags }),
     ...(priority !== undefined && { priority: checkPriority(priority) }),
+    ...(lane !== undefined && { lane }),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { CancellationType } from './cancel.ts';
 import { PerdureError } from './failures/errors.ts';
+import { isLane, type Lane } from './limit-options.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import type { TraceContext } from './trace-context.ts';
 import { isHeaders, noHeaders, type Headers } from './values/headers.ts';
@@ -11,6 +12,8 @@ export interface ActivityOptions {
   readonly attemptTimeoutMs?: number;
   /** Absent: 0. */
   readonly priority?: number;
+  /** Absent: the call has no key. */
+  readonly lane?: Lane;
   /** Options of the definition, for a call by name. A replay reads them here, not from the definition. */
   readonly byName?: {
     readonly timeoutMs?: number;
@@ -27,6 +30,7 @@ export function decodeActivityOptions(stored: string | null): ActivityOptions {
     isRetry(options['retry']) &&
     isOptionalNumber(options['attemptTimeoutMs']) &&
     isOptionalNumber(options['priority']) &&
+    isLaneOrAbsent(options['lane']) &&
     (options['byName'] === undefined || isObject(options['byName']))
   ) {
     return options;
@@ -59,6 +63,10 @@ function isRetry(value: unknown): boolean {
 
 function isErrorName(value: unknown): boolean {
   return typeof value === 'string' || (isObject(value) && typeof value['class'] === 'string');
+}
+
+function isLaneOrAbsent(value: unknown): boolean {
+  return value === undefined || isLane(value);
 }
 
 function isOptionalNumber(value: unknown): boolean {

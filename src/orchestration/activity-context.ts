@@ -14,10 +14,22 @@ export interface CancelInfo {
 /** The client of a handler: everything that an application's client can do, except closing it. */
 export type ActivityClient = Omit<ClientSurface, 'close'>;
 
+/** The session of a job, as its handlers read it. */
+export interface HandlerSession {
+  readonly id: string;
+  /** The variables of the session when the attempt began. */
+  readonly variables: Readonly<Record<string, string>>;
+}
+
 /** The context that the handlers of activities, tasks and flow steps have in common. */
 export interface AttemptContext {
   /** The headers of the run. */
   readonly headers: Headers;
+  /**
+   * The session of the job that this handler belongs to. `undefined` if no job started the run, or if the session had no
+   * variables when the job was submitted.
+   */
+  readonly session?: HandlerSession | undefined;
   /** 1 for the first attempt. */
   readonly attempt: number;
   /** Unique per call, and stable across its attempts. Pass it to services that can deduplicate. */

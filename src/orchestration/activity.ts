@@ -1,16 +1,14 @@
 import type { ActivityRef, StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { readLimits, type LimitOptions, type ResolvedLimits } from '../model/limit-options.ts';
 import { checkName } from '../model/values/names.ts';
 import type { AbandonedContext, ActivityContext, OnAbandoned } from './activity-context.ts';
-import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';
+import { activityDefaultNames, checkCallOptions, type ActivityDefaults } from './call-options.ts';
 import { checkDefinition, checkSchema, readOnAbandoned } from './definition-checks.ts';
 
 /** Options of an activity definition, including the defaults of its calls. */
-export interface ActivityDefinitionOptions<
-  Parsed,
-  Output = unknown,
-  Input = Parsed,
-> extends CallOptions {
+export interface ActivityDefinitionOptions<Parsed, Output = unknown, Input = Parsed>
+  extends ActivityDefaults, LimitOptions {
   /** A Standard Schema that validates the input. The handler receives its output. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Disposes of a result that the handler returned after its call was canceled. */
@@ -18,12 +16,9 @@ export interface ActivityDefinitionOptions<
 }
 
 /** A named function with side effects. A worker runs it at least once. */
-export interface ActivityDefinition<
-  Input = unknown,
-  Output = unknown,
-  Parsed = Input,
-> extends ActivityRef<Input, Output> {
-  readonly defaults: CallOptions;
+export interface ActivityDefinition<Input = unknown, Output = unknown, Parsed = Input>
+  extends ActivityRef<Input, Output>, ResolvedLimits {
+  readonly defaults: ActivityDefaults;
   /** The location of the handler of an isolated activity. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
   // A method, so that definitions with different input types are assignable to one array type.
@@ -31,7 +26,7 @@ export interface ActivityDefinition<
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
-const knownOptions = ['input', 'onAbandoned', ...callOptionNames];
+const knownOptions = ['input', 'onAbandoned', ...activityDefaultNames, 'concurrency', 'rate'];
 
 /** Defines an activity: a function that may do I/O. Its input and output are stored as JSON. */
 export function activity<Parsed = void, Output = unknown, Input = Parsed>(
@@ -41,13 +36,14 @@ export function activity<Parsed = void, Output = unknown, Input = Parsed>(
 ): ActivityDefinition<Input, Output, Parsed> {
   const what = `activity ${JSON.stringify(checkName(name, 'Activity name'))}`;
   checkDefinition({ what, handler, options, known: knownOptions });
-  const { input, onAbandoned, ...defaults } = options;
+  const { input, onAbandoned, concurrency, rate, ...defaults } = options;
   checkCallOptions(defaults);
   return Object.freeze({
     kind: 'activity',
     name,
     inputSchema: checkSchema(input, what),
     defaults: Object.freeze(defaults),
+    ...readLimits(what, { concurrency, rate }),
     ...readOnAbandoned(what, onAbandoned),
     handler,
   });

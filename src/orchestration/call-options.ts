@@ -2,12 +2,13 @@ import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { laneOptionNames, readLane, type LaneOptions } from '../model/limit-options.ts';
 import { checkPriority } from '../model/option-fields.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 
-/** Options of activity calls: defaults of the definition, or options of one call. */
-export interface CallOptions {
+/** Options of activity calls that a definition may set as defaults. */
+export interface ActivityDefaults {
   /** Default: one attempt. */
   readonly retry?: RetryPolicy | undefined;
   /** Timeout of one attempt. */
@@ -23,7 +24,10 @@ export interface CallOptions {
   readonly cancellation?: CancellationType | undefined;
 }
 
-export const callOptionNames = [
+/** Options of one activity call. */
+export interface CallOptions extends ActivityDefaults, LaneOptions {}
+
+export const activityDefaultNames = [
   'retry',
   'attemptTimeout',
   'timeout',
@@ -31,9 +35,19 @@ export const callOptionNames = [
   'cancellation',
 ] as const;
 
+export const callOptionNames = [...activityDefaultNames, ...laneOptionNames] as const;
+
+/** The options of a call that `ctx.runTask` has, too. */
+export const taskCallOptionNames = [
+  'timeout',
+  'priority',
+  'cancellation',
+  ...laneOptionNames,
+] as const;
+
 const cancellationTypes: readonly unknown[] = ['request', 'wait', 'abandon'];
 
-/** Throws for an invalid retry policy, timeout, priority or cancellation mode. */
+/** Throws for an invalid retry policy, timeout, priority, cancellation mode, key or weight. */
 export function checkCallOptions(options: CallOptions): void {
   const { retry, attemptTimeout, timeout, priority, cancellation } = options;
   if (retry !== undefined) resolveRetryPolicy(retry);
@@ -41,6 +55,7 @@ export function checkCallOptions(options: CallOptions): void {
   if (timeout !== undefined) toMs(timeout, 'timeout');
   if (priority !== undefined) checkPriority(priority);
   checkCancellation(cancellation);
+  readLane(options);
 }
 
 /** Returns the cancellation mode. Throws `INVALID_OPTION` if it is unknown. */
@@ -66,7 +81,7 @@ export function toScheduleDefaults({
   timeout,
   priority,
   cancellation,
-}: CallOptions): ScheduleDefaults | undefined {
+}: ActivityDefaults): ScheduleDefaults | undefined {
   if (timeout === undefined && priority === undefined && cancellation === undefined)
     return undefined;
   return {
@@ -77,7 +92,7 @@ export function toScheduleDefaults({
 }
 
 /** Returns the defaults that the worker applies to attempts. */
-export function toAttemptDefaults({ retry, attemptTimeout }: CallOptions): ActivityOptions {
+export function toAttemptDefaults({ retry, attemptTimeout }: ActivityDefaults): ActivityOptions {
   return {
     ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
     ...(attemptTimeout !== undefined && {
@@ -105,7 +120,7 @@ export function chooseCallOptions(
   const defaults =
     typeof activity === 'string'
       ? undefined
-      : (activity as { readonly defaults?: CallOptions }).defaults;
+      : (activity as { readonly defaults?: ActivityDefaults }).defaults;
   const registered = defaults === undefined ? findByName() : undefined;
   if (options === undefined && defaults === undefined && registered === undefined) return undefined;
   const retry = options?.retry ?? defaults?.retry;
@@ -113,6 +128,7 @@ export function chooseCallOptions(
   const timeout = options?.timeout ?? defaults?.timeout;
   const priority = options?.priority ?? defaults?.priority ?? registered?.priority;
   const cancellation = options?.cancellation ?? defaults?.cancellation;
+  const lane = options && readLane(options);
   const byName = {
     ...(timeout === undefined &&
       registered?.timeoutMs !== undefined && {
@@ -126,6 +142,7 @@ export function chooseCallOptions(
   const activityOptions: ActivityOptions = {
     ...toAttemptDefaults({ retry, attemptTimeout }),
     ...(priority !== undefined && { priority: checkPriority(priority) }),
+    ...(lane !== undefined && { lane }),
     ...(Object.keys(byName).length > 0 && { byName }),
   };
   return {

@@ -52,7 +52,7 @@ describe('a definition', () => {
 
   it('rejects unknown options, names the closest one and lists the valid ones', () => {
     expect(() => activity('a', handler, { retries: 3 } as never)).toThrow(
-      'Unknown option `retries` in activity "a". Valid options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation.',
+      'Unknown option `retries` in activity "a". Valid options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation, concurrency, rate.',
     );
     expect(() => orchestration('o', handler, { verison: '2' } as never)).toThrow(
       expect.objectContaining({

@@ -20,7 +20,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../model/start-settings.ts';
-import { mergeHeaders, noHeaders, type Headers } from '../model/values/headers.ts';
+import { mergeHeaders, noHeaders, visibleHeaders, type Headers } from '../model/values/headers.ts';
 import { checkTagChanges, type TagChanges } from '../model/values/tags.ts';
 import { validateEvent } from '../model/values/validate-input.ts';
 import { runOutsideScope } from '../replay/cancellation/scope.ts';
@@ -31,6 +31,7 @@ import {
   checkCancellation,
   chooseCallOptions,
   type CallOptions,
+  taskCallOptionNames,
   type ScheduleDefaults,
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
@@ -100,7 +101,7 @@ export class LiveContext implements OrchestrationContext {
   }
 
   get headers(): Headers {
-    return this.#started.headers ?? noHeaders;
+    return visibleHeaders(this.#started.headers ?? noHeaders);
   }
 
   get isReplaying(): boolean {
@@ -212,7 +213,7 @@ export class LiveContext implements OrchestrationContext {
     options: TaskCallOptions = {},
   ): DurablePromise<Out> {
     const name = nameOf(task, 'task');
-    checkOptions('ctx.runTask()', options, ['timeout', 'priority', 'cancellation']);
+    checkOptions('ctx.runTask()', options, taskCallOptionNames);
     const defaults = typeof task === 'string' ? undefined : task.runDefaults;
     const priority = options.priority ?? defaults?.priority;
     const activity = taskActivityName(name);

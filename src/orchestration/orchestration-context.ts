@@ -13,7 +13,7 @@ import type { Headers } from '../model/values/headers.ts';
 import type { TagChanges } from '../model/values/tags.ts';
 import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
-import type { CallOptions, InputArguments } from './call-options.ts';
+import type { CallOptions, InputArguments, taskCallOptionNames } from './call-options.ts';
 import type { StepContext, StepOptions, TransactionStepWork } from './steps.ts';
 import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
@@ -31,7 +31,7 @@ export interface ChildOptions extends CommonStartOptions {
 }
 
 /** Options of `ctx.runTask`. */
-export type TaskCallOptions = Pick<CallOptions, 'timeout' | 'priority' | 'cancellation'>;
+export type TaskCallOptions = Pick<CallOptions, (typeof taskCallOptionNames)[number]>;
 
 /** Options of `ctx.startDetached`. Its headers are added to those of the starting instance. */
 export interface DetachedOptions extends CommonStartOptions {

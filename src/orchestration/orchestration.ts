@@ -4,6 +4,11 @@ import type {
   StandardSchema,
   UpdateToken,
 } from '../model/definition.ts';
+import {
+  readInstanceConcurrency,
+  type InstanceConcurrencyOptions,
+  type ResolvedLimits,
+} from '../model/limit-options.ts';
 import { checkName } from '../model/values/names.ts';
 import type { AbandonedContext, OnAbandoned } from './activity-context.ts';
 import {
@@ -22,20 +27,19 @@ export interface OrchestrationDefinitionOptions<Parsed, Output = unknown, Input 
   readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Disposes of the result of a job whose caller disappeared. It is retried until it succeeds. */
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
+  /** Maximum instances that have begun and not ended, over all workers: `global`, and `perKey` for one `key`. */
+  readonly concurrency?: InstanceConcurrencyOptions | undefined;
 }
 
 /** A named, versioned, deterministic async function whose progress is durable. */
-export interface OrchestrationDefinition<
-  Input = unknown,
-  Output = unknown,
-  Parsed = Input,
-> extends OrchestrationRef<Input, Output> {
+export interface OrchestrationDefinition<Input = unknown, Output = unknown, Parsed = Input>
+  extends OrchestrationRef<Input, Output>, Pick<ResolvedLimits, 'concurrency'> {
   // A method, so that definitions with different input types are assignable to one array type.
   handler(context: OrchestrationContext<Input>, input: Parsed): Output | Promise<Output>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
-const known = ['input', 'version', 'onAbandoned'];
+const known = ['input', 'version', 'onAbandoned', 'concurrency'];
 
 /** Defines an orchestration: a deterministic async function that awaits only promises of its context. */
 export function orchestration<Parsed = void, Output = unknown, Input = Parsed>(
@@ -51,6 +55,7 @@ export function orchestration<Parsed = void, Output = unknown, Input = Parsed>(
     version: checkName(options.version ?? '1', 'Orchestration version'),
     inputSchema: checkSchema(options.input, what),
     ...readOnAbandoned(what, options.onAbandoned),
+    ...readInstanceConcurrency(what, options.concurrency),
     handler,
   });
 }

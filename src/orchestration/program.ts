@@ -22,18 +22,18 @@ export function createProgram(
 ): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {
   return async (code, started) => {
     const input = decodePayload(started.payload);
-    const context = new LiveContext({ code, started, ...environment });
+    const { log, logFields, scheduleDefaults, middleware } = environment;
+    const context = new LiveContext({ code, started, log, logFields, scheduleDefaults });
     const { inputSchema } = definition;
-    const { middleware } = environment;
-    const run = (value: unknown): unknown =>
-      middleware === undefined || middleware.isEmpty('orchestration')
-        ? definition.handler(context, value)
-        : middleware.run('orchestration', toCall(context, started, value), () =>
-            definition.handler(context, value),
-          );
-    if (inputSchema === undefined) return run(input);
-    const what = `Orchestration '${definition.name}'`;
-    return run(await validateInput(inputSchema, input, what));
+    const value =
+      inputSchema === undefined
+        ? input
+        : await validateInput(inputSchema, input, `Orchestration '${definition.name}'`);
+    if (middleware === undefined || middleware.isEmpty('orchestration'))
+      return definition.handler(context, value);
+    return middleware.run('orchestration', toCall(context, started, value), () =>
+      definition.handler(context, value),
+    );
   };
 }
 

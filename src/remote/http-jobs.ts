@@ -1,5 +1,5 @@
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
-import { toWireSettings } from '../client/starting/wire-settings.ts';
+import { toWireLane, toWireSettings } from '../client/starting/wire-settings.ts';
 import type {
   ChunkPageRequest,
   JobBackend,
@@ -223,7 +223,7 @@ async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undef
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
-  const { key, kind, name, version, payload, disposable, task, trace } = request;
+  const { key, kind, name, version, payload, disposable, task, trace, hasVariables } = request;
   return {
     id: key.instanceId,
     incarnation: key.incarnation,
@@ -232,6 +232,7 @@ function toWireJob(request: JobRequest): NewJob {
     ...(version !== null && { version }),
     ...(payload !== null && { input: decodePayload(payload) }),
     disposable,
+    ...(hasVariables === true && { hasVariables }),
     ...(task !== null && { task: toTask(task) }),
     ...toWireSettings(request),
     ...(trace !== undefined && {
@@ -244,11 +245,13 @@ function toWireJob(request: JobRequest): NewJob {
 function toTask({
   headers,
   tags,
+  lane,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {
   return {
     ...task,
     ...(headers !== undefined && { headers: { ...headers } }),
     ...(tags !== undefined && { tags: { ...tags } }),
+    ...(lane !== undefined && toWireLane(lane)),
   };
 }

@@ -1,4 +1,5 @@
 import { PerdureError } from '../model/failures/errors.ts';
+import type { Lane } from '../model/limit-options.ts';
 import type { TraceContext } from '../model/trace-context.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
 import type { StartSettings } from '../model/start-settings.ts';
@@ -26,6 +27,7 @@ export interface ScheduledTask {
   readonly onFail: boolean;
   readonly tags?: Tags;
   readonly timeoutMs?: number;
+  readonly lane?: Lane;
 }
 
 /** The orchestration that each tick starts. */

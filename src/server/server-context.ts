@@ -11,10 +11,12 @@ import { openHistoryExport, type HistoryExport } from '../client/reading/history
 import type { Why } from '../client/explaining/why.ts';
 import type { LocalBulk } from '../client/local-backend.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
+import { sendJob } from '../client/starting/traced-call.ts';
 import type { LocalUpdates } from '../client/updating/local-updates.ts';
 import type { LocalStates } from '../client/local-states.ts';
 import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
+import type { JobRequest } from '../jobs/backend.ts';
 import type { Clock } from '../model/clock.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { allows } from './access/allowed-definitions.ts';
@@ -36,6 +38,8 @@ export interface ServerContext {
   readonly completions: CompletionWaiter;
   readonly states: LocalStates;
   readonly jobs: LocalJobs;
+  /** Submits a job inside the middleware of the server's client. Resolves with whether it created the run. */
+  readonly createJob: (request: JobRequest) => Promise<boolean>;
   readonly updates: LocalUpdates;
   readonly bulk: LocalBulk;
   readonly owners: SessionOwners;
@@ -115,7 +119,7 @@ export function createServerContext(
   options: CheckedOptions,
   metrics: ServerMetrics,
 ): ServerContext {
-  const { backend, payloadLimitBytes } = LocalClient.internals(client);
+  const { backend, payloadLimitBytes, middleware } = LocalClient.internals(client);
   const { provider, clock, completions, states, jobs, bulk, updates } = backend;
   const explanations = new SharedReads<ExplainedInstance>({
     maxAgeMs: explainedMs,
@@ -132,6 +136,11 @@ export function createServerContext(
     completions,
     states,
     jobs,
+    createJob: (request) => {
+      const { name, key } = request;
+      const call = { kind: 'start', name, instanceId: key.instanceId } as const;
+      return sendJob(middleware, call, () => jobs.create(request));
+    },
     bulk,
     updates,
     owners: new SessionOwners(jobs),

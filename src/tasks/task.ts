@@ -2,7 +2,8 @@ import type { StandardSchema, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import { checkName } from '../model/values/names.ts';
-import { checkPriority, invalidOption } from '../model/option-fields.ts';
+import { readLimits, type LimitOptions, type ResolvedLimits } from '../model/limit-options.ts';
+import { checkPriority } from '../model/option-fields.ts';
 import {
   resolveRetryPolicy,
   type ResolvedRetryPolicy,
@@ -23,6 +24,13 @@ import {
   readOnAbandoned,
 } from '../orchestration/definition-checks.ts';
 import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
+import {
+  readBatch,
+  type BatchDefinition,
+  type BatchHandler,
+  type BatchOutput,
+  type BatchOptions,
+} from './batch.ts';
 import {
   resolveBreaker,
   type CircuitBreakerOptions,
@@ -75,7 +83,7 @@ export interface OnFailOptions<Input> {
 }
 
 /** Options of `task()`. */
-export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
+export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> extends LimitOptions {
   /** Standard Schema of the input. Callers pass its input type; the handler gets its output type. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Absent: one attempt. */
@@ -86,8 +94,6 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
   readonly priority?: number | undefined;
   /** Default time after which a run that has not started ends as `expired`. */
   readonly expiresIn?: Duration | undefined;
-  /** Maximum concurrent runs in one worker, within its `activityConcurrency`. */
-  readonly concurrency?: number | undefined;
   /** Checked before the first attempt. If it returns `false`, the run ends as `skipped`. */
   readonly condition?:
     ((input: Parsed, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
@@ -99,16 +105,25 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
-/** A durable background job: one handler, no orchestration code. */
-export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input> extends TaskRef<
-  Input,
-  Output
+/** Options of `task()` with a handler that gets several runs at a time. */
+export interface BatchTaskOptions<Parsed, Output = unknown, Input = Parsed> extends TaskOptions<
+  Parsed,
+  Output,
+  Input
 > {
+  /** Groups runs: the handler gets up to `max` of them, and settles each. */
+  readonly batch: BatchOptions;
+}
+
+/** A durable background job: one handler, no orchestration code. */
+export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input>
+  extends TaskRef<Input, Output>, ResolvedLimits {
   readonly retry?: ResolvedRetryPolicy | undefined;
   readonly attemptTimeoutMs?: number | undefined;
-  readonly concurrency?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
   readonly onFail?: OnFailDefinition<Input> | undefined;
+  /** The handler gets several runs at a time. */
+  readonly batch?: BatchDefinition<Parsed, Output> | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
   // Methods are bivariant, so that definitions with different inputs fit into one list.
@@ -131,22 +146,37 @@ const known = [
   'priority',
   'expiresIn',
   'concurrency',
+  'rate',
   'condition',
   'circuitBreaker',
   'onFail',
   'onAbandoned',
+  'batch',
 ];
 
+/**
+ * Defines a task whose handler gets several runs at a time. Each run keeps its own attempts, lease, signal and outcome.
+ */
+export function task<Parsed = void, Output = unknown, Input = Parsed, Returned = never>(
+  name: string,
+  handler: BatchHandler<Parsed, Output, Returned>,
+  options: BatchTaskOptions<Parsed, NoInfer<BatchOutput<Output, Returned>>, Input>,
+): TaskDefinition<Input, BatchOutput<Output, Returned>, Parsed>;
 /** Defines a task: a background job that runs at least once. Input and result are stored as JSON. */
 export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: TaskContext, input: Parsed) => Output | Promise<Output>,
-  options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
+  options?: TaskOptions<Parsed, NoInfer<Output>, Input>,
+): TaskDefinition<Input, Output, Parsed>;
+export function task<Parsed, Output, Input>(
+  name: string,
+  handler:
+    TaskDefinition<Input, Output, Parsed>['handler'] | BatchDefinition<Parsed, Output>['handler'],
+  options: TaskOptions<Parsed, Output, Input> & { readonly batch?: BatchOptions } = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;
   checkDefinition({ what, handler, options, known });
-  const { input, priority, expiresIn, concurrency, condition, circuitBreaker, onFail } = options;
-  checkConcurrency(what, concurrency);
+  const { input, priority, expiresIn, condition, circuitBreaker, onFail, batch } = options;
   if (condition !== undefined) checkFunction(`The condition of ${what}`, condition);
   return Object.freeze({
     kind: 'task',
@@ -158,13 +188,28 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
       onFail: onFail !== undefined,
     }),
     ...resolveAttempts(options),
-    ...(concurrency !== undefined && { concurrency }),
+    ...readLimits(what, options),
     ...(condition !== undefined && { condition }),
     ...(circuitBreaker !== undefined && { circuitBreaker: readBreaker(what, circuitBreaker) }),
     ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
     ...readOnAbandoned(what, options.onAbandoned),
-    handler,
+    ...(batch === undefined
+      ? { handler: handler as TaskDefinition<Input, Output, Parsed>['handler'] }
+      : toBatchHandler(what, handler as BatchDefinition<Parsed, Output>['handler'], batch)),
   });
+}
+
+function toBatchHandler<Parsed, Output>(
+  what: string,
+  handler: BatchDefinition<Parsed, Output>['handler'],
+  options: BatchOptions,
+) {
+  return {
+    batch: Object.freeze({ ...readBatch(what, options), handler }),
+    handler: (): never => {
+      throw new Error(`The handler of ${what} gets batches of runs.`);
+    },
+  };
 }
 
 /**
@@ -178,11 +223,19 @@ export function isolatedTask<Parsed = void, Output = unknown, Input = Parsed>(
   options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const isolated = locateHandler(handler);
+  if ('batch' in options && options.batch !== undefined) throw isolatedBatch(name);
   const runsElsewhere = (): never => {
     throw new Error(`Task ${JSON.stringify(name)} runs in its own thread.`);
   };
   const definition = task<Parsed, Output, Input>(name, runsElsewhere, options);
   return Object.freeze({ ...definition, isolated });
+}
+
+function isolatedBatch(name: string): PerdureError {
+  return new PerdureError(
+    'INVALID_OPTION',
+    `Invalid \`batch\` of isolated task ${JSON.stringify(name)}: a thread runs one handler for one run. Use task(), or omit \`batch\`.`,
+  );
 }
 
 function readExpiry(what: string, expiresIn: Duration): number {
@@ -220,11 +273,6 @@ function readBreaker(what: string, options: CircuitBreakerOptions): ResolvedBrea
 function checkFunction(what: string, value: unknown): void {
   if (typeof value === 'function') return;
   throw new PerdureError('INVALID_OPTION', `${what} must be a function.`);
-}
-
-function checkConcurrency(what: string, concurrency: number | undefined): void {
-  if (concurrency === undefined || (Number.isSafeInteger(concurrency) && concurrency >= 1)) return;
-  throw invalidOption(`concurrency of ${what}`, concurrency, 'an integer of at least 1');
 }
 
 /** The tasks of a worker, by name. */

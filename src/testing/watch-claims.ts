@@ -56,6 +56,7 @@ export function watchClaims(store: Provider): WatchedProvider {
       const one = await request.write(tx);
       // The claim of an instance that gets a message is kept.
       if (one.kind === 'turn') tokens.push(...one.ack.lockTokens);
+      else if (one.kind === 'workItems') tokens.push(...one.acks.map(({ ack }) => ack.lockToken));
       else if (one.kind !== 'message') tokens.push(one.ack.lockToken);
       return one;
     };
@@ -128,6 +129,10 @@ export function watchClaims(store: Provider): WatchedProvider {
     listInstances: (params) => follow(store.listInstances(params)),
     countInstances: (params) => follow(store.countInstances(params)),
     listDefinitions: (params) => follow(store.listDefinitions(params)),
+    declareLimits: (request) => follow(store.declareLimits(request)),
+    setLimits: (request) => follow(store.setLimits(request)),
+    listLimits: (params) => follow(store.listLimits(params)),
+    listLanes: (params) => follow(store.listLanes(params)),
     readStates: (requests) => follow(store.readStates(requests)),
     listExecutions: (params) => follow(store.listExecutions(params)),
     inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),

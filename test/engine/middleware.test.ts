@@ -9,6 +9,7 @@ import {
   task,
   type Middleware,
 } from '../../src/index.ts';
+import { serve } from '../../src/server.ts';
 import { testOptions } from '../../src/testing.ts';
 import { createEncodedStore, storeKinds } from '../encoding/encoded-store.ts';
 
@@ -142,6 +143,72 @@ describe.each(storeKinds)('middleware on %s', (kind) => {
     });
     await expect(perdure.client.start('any', 1, { id: 'x' })).rejects.toThrow('not allowed');
     expect(await perdure.client.get('x')).toBeUndefined();
+  });
+
+  it('client middleware runs around jobs, and next() resolves once the job is stored', async () => {
+    const log: unknown[] = [];
+    const perdure = await open({
+      client: async ({ kind, name, instanceId }, next) => {
+        log.push([kind, name, instanceId]);
+        await next();
+        log.push((await perdure.client.get('j'))?.name);
+      },
+    });
+    const work = task('work', async (_ctx, n: number) => n + 1);
+    await perdure.startWorker({ tasks: [work] });
+    const job = perdure.client.submit(work, 1, { id: 'j' });
+    expect(await job.result()).toBe(2);
+    expect(log.slice(0, 1)).toEqual([['start', 'work', 'j']]);
+    await expect.poll(() => log).toEqual([['start', 'work', 'j'], 'work']);
+  });
+
+  it('an error of client middleware rejects a job: unsent before next(), canceled after it', async () => {
+    let isLate = false;
+    const perdure = await open({
+      client: async (_call, next) => {
+        if (isLate) await next();
+        throw new Error('not allowed');
+      },
+    });
+    const endless = task('endless', (ctx) => ctx.canceled());
+    await perdure.startWorker({ tasks: [endless] });
+    const early = perdure.client.submit(endless, undefined, { id: 'early' });
+    await expect(early.result()).rejects.toThrow('not allowed');
+    expect(await perdure.client.get('early')).toBeUndefined();
+    isLate = true;
+    const late = perdure.client.submit(endless, undefined, { id: 'late' });
+    await expect(late.result()).rejects.toThrow('not allowed');
+    await expect(late.result()).rejects.toThrow('not allowed');
+    await expect.poll(async () => (await perdure.client.get('late'))?.status).toBe('canceled');
+  });
+
+  it('client middleware that does not call next() rejects the job', async () => {
+    const perdure = await open({ client: () => undefined });
+    await using session = await perdure.client.openSession();
+    const job = session.submit('work', 1, { kind: 'task', id: 'j' });
+    await expect(job.result()).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    await session.shutdown('graceful');
+    expect(await perdure.client.get('j')).toBeUndefined();
+  });
+
+  it('the middleware of a server runs around jobs of remote clients', async () => {
+    const names: unknown[] = [];
+    const perdure = await open({
+      client: (call, next) => {
+        names.push(call.name);
+        if (call.name === 'forbidden') throw new Error('not allowed');
+        return next();
+      },
+    });
+    const work = task('work', async (_ctx, n: number) => n + 1);
+    await perdure.startWorker({ tasks: [work] });
+    await using server = await serve(perdure, { port: 0 });
+    await using remote = await Perdure.connect(server.url);
+    expect(await remote.client.submit(work, 1).result()).toBe(2);
+    const refused = remote.client.submit('forbidden', 1, { kind: 'task', id: 'f' });
+    await expect(refused.result()).rejects.toMatchObject({ code: expect.any(String) as string });
+    expect(await perdure.client.get('f')).toBeUndefined();
+    expect(names).toEqual(['work', 'forbidden']);
   });
 
   it('orchestration middleware runs with every replay and leaves the history as it is', async () => {

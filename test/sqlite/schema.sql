@@ -3,13 +3,17 @@ CREATE TABLE audit (
   audit_id TEXT NOT NULL UNIQUE,
   action TEXT NOT NULL,
   actor TEXT,
+  reason TEXT,
   filter TEXT NOT NULL,
+  instance_id TEXT, -- NULL after the instance is deleted
   at INTEGER NOT NULL,
+  instances INTEGER NOT NULL DEFAULT 0,
+  progress_key INTEGER, -- of a bulk event: the smallest instance_key that it has visited
   instances_deleted INTEGER NOT NULL DEFAULT 0,
   executions_deleted INTEGER NOT NULL DEFAULT 0,
   events_deleted INTEGER NOT NULL DEFAULT 0,
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
-, reason TEXT, instance_id TEXT, instances INTEGER NOT NULL DEFAULT 0, progress_key INTEGER) STRICT;
+) STRICT;
 
 CREATE INDEX audit_by_instance ON audit (instance_id) WHERE instance_id IS NOT NULL;
 
@@ -39,6 +43,15 @@ CREATE TABLE chunks (
   PRIMARY KEY (instance_key, seq)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE declared_limits (
+  declaration_key INTEGER PRIMARY KEY, -- grows with the first declaration of a build
+  definition_key INTEGER NOT NULL,
+  build_id TEXT NOT NULL,
+  limits TEXT NOT NULL,
+  first_at INTEGER NOT NULL,
+  UNIQUE (definition_key, build_id)
+) STRICT;
+
 CREATE TABLE dedupe_keys (
   definition_key INTEGER NOT NULL,
   dedupe_key TEXT NOT NULL,
@@ -60,7 +73,7 @@ CREATE TABLE event_keys (
   PRIMARY KEY (instance_key, event_key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE "executions" (
+CREATE TABLE executions (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   definition_key INTEGER NOT NULL,
@@ -104,7 +117,10 @@ CREATE TABLE instance_locks (
   claims INTEGER NOT NULL,
   blocked_reason TEXT,
   blocked_build TEXT,
-  blocked_at INTEGER, blocked_details TEXT, claimed_by TEXT, claimed_at INTEGER,
+  blocked_at INTEGER,
+  blocked_details TEXT, -- JSON: code, worker, event and commands
+  claimed_by TEXT, -- name of the last worker that claimed it, if known
+  claimed_at INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL))
 ) STRICT;
 
@@ -163,6 +179,7 @@ CREATE TABLE instances (
   cancel_requested_at INTEGER,
   cancel_reason TEXT,
   cancel_actor TEXT,
+  cancel_cause TEXT, -- NULL: a request
   terminate_reason TEXT,
   terminate_actor TEXT,
   closing_reason TEXT, -- the code has ended as canceled; the status follows when its last work has stopped
@@ -172,6 +189,13 @@ CREATE TABLE instances (
   custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
   output TEXT,
   failure TEXT,
+  paused_at INTEGER,
+  paused_reason TEXT,
+  paused_actor TEXT,
+  paused_tree INTEGER, -- 1: children that a turn under way starts are paused too
+  forked_from TEXT,
+  headers TEXT, -- trace context and headers of the start, as JSON
+  tags TEXT, -- a JSON object of strings, sorted by name
   -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,
@@ -182,7 +206,7 @@ CREATE TABLE instances (
   failures INTEGER,
   on_fail TEXT, -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options TEXT,
-  on_fail_failure TEXT, tags TEXT, forked_from TEXT, paused_at INTEGER, paused_reason TEXT, paused_actor TEXT, paused_tree INTEGER, headers TEXT, cancel_cause TEXT,
+  on_fail_failure TEXT,
   -- Exactly one end time beside ended_at, and the one of the status. CASE, because IN lists
   -- cost 4 µs per insert and update.
   CHECK (CASE status
@@ -242,11 +266,44 @@ CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
 
 CREATE INDEX jobs_to_dispose ON jobs (is_task, name, dispose_at) WHERE dispose_at IS NOT NULL;
 
+CREATE TABLE lanes (
+  definition_key INTEGER NOT NULL,
+  lane TEXT NOT NULL,
+  weight INTEGER NOT NULL DEFAULT 1,
+  running INTEGER NOT NULL DEFAULT 0,
+  tat INTEGER NOT NULL DEFAULT 0,
+  vtime INTEGER NOT NULL DEFAULT 0,
+  more INTEGER NOT NULL DEFAULT 0 CHECK (more IN (0, 1)), -- 1: may have items that are due
+  ready INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)), -- 1: more, and may have a place and a token
+  wake_at INTEGER, -- when a delayed item or a token makes it ready
+  PRIMARY KEY (definition_key, lane)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX lanes_idle ON lanes (definition_key, tat) WHERE running = 0 AND more = 0 AND wake_at IS NULL;
+
+CREATE INDEX lanes_ready ON lanes (definition_key, vtime, lane) WHERE ready = 1;
+
+CREATE INDEX lanes_wake ON lanes (definition_key, wake_at) WHERE wake_at IS NOT NULL;
+
 CREATE TABLE leases (
   name TEXT PRIMARY KEY,
   owner TEXT NOT NULL,
   expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limits (
+  definition_key INTEGER PRIMARY KEY,
+  declared TEXT NOT NULL, -- by the newest build
+  declared_by TEXT,
+  override TEXT, -- by an operator
+  effective TEXT NOT NULL,
+  running INTEGER NOT NULL DEFAULT 0,
+  tat INTEGER NOT NULL DEFAULT 0, -- theoretical arrival time of the rate, in microseconds
+  vclock INTEGER NOT NULL DEFAULT 0, -- virtual time of the last claim
+  freed INTEGER NOT NULL DEFAULT 0, -- counts freed places, so that a commit wakes workers
+  convert_from INTEGER, -- items from this key on may have no lane yet; NULL: all have one
+  convert_to INTEGER
+) STRICT;
 
 CREATE TABLE orchestrator_queue (
   message_key INTEGER PRIMARY KEY, -- above all queued messages; keys of deleted ones are reused
@@ -300,6 +357,12 @@ CREATE INDEX processes_by_age ON processes (registered_at);
 
 CREATE INDEX processes_by_host ON processes (host_id);
 
+CREATE TABLE run_lanes (
+  instance_key INTEGER PRIMARY KEY,
+  lane TEXT NOT NULL,
+  weight INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE schedules (
   name TEXT PRIMARY KEY,
   definition TEXT NOT NULL,
@@ -309,9 +372,12 @@ CREATE TABLE schedules (
   last_tick_at INTEGER,
   last_instance_id TEXT,
   last_error TEXT,
+  run_ids TEXT, -- JSON list of ids, oldest first
+  buffered_ticks TEXT, -- JSON list of times, earliest first
+  skipped_ticks INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
-, run_ids TEXT, buffered_ticks TEXT, skipped_ticks INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 CREATE INDEX schedules_buffered ON schedules (name) WHERE paused = 0 AND buffered_ticks IS NOT NULL;
 
@@ -405,6 +471,31 @@ CREATE UNIQUE INDEX updates_by_seq ON updates (instance_key, seq);
 
 CREATE INDEX updates_open ON updates (instance_key) WHERE outcome IS NULL;
 
+CREATE TRIGGER worker_queue_deleted AFTER DELETE ON worker_queue
+WHEN OLD.place = 1
+BEGIN
+  UPDATE lanes SET running = running - 1, ready = more
+  WHERE definition_key = abs(OLD.definition_key) AND lane = OLD.lane;
+  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = abs(OLD.definition_key);
+END;
+
+CREATE TRIGGER worker_queue_handed_back AFTER UPDATE OF lock_token ON worker_queue
+WHEN OLD.place = 1 AND NEW.lock_token IS NOT OLD.lock_token
+BEGIN
+  UPDATE worker_queue SET place = 0 WHERE item_key = NEW.item_key;
+  UPDATE lanes SET running = running - 1, more = 1, ready = 1
+  WHERE definition_key = abs(NEW.definition_key) AND lane = NEW.lane;
+  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = abs(NEW.definition_key);
+END;
+
+CREATE TRIGGER worker_queue_resumed AFTER UPDATE OF definition_key ON worker_queue
+WHEN NEW.lane IS NOT NULL AND NEW.definition_key > 0
+BEGIN
+  INSERT INTO lanes (definition_key, lane, vtime, more, ready)
+  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.definition_key
+  ON CONFLICT (definition_key, lane) DO UPDATE SET more = 1, ready = 1;
+END;
+
 CREATE TABLE worker_queue (
   item_key INTEGER PRIMARY KEY, -- reused; lock tokens never are
   instance_key INTEGER NOT NULL,
@@ -420,6 +511,9 @@ CREATE TABLE worker_queue (
   claimed_at INTEGER, -- NULL: not claimed, or claimed by the insert
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
+  lane TEXT, -- NULL: its definition was not limited at the insert
+  place INTEGER NOT NULL DEFAULT 0 CHECK (place IN (0, 1)), -- 1: counted as running in its lane
+  max_attempts INTEGER, -- limit of the worker that failed last; NULL: none or unknown
   cancellation TEXT NOT NULL DEFAULT 'request',
   shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
@@ -431,7 +525,8 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
-  payload TEXT, heartbeat_at INTEGER, max_attempts INTEGER,
+  heartbeat_at INTEGER,
+  payload TEXT,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;
@@ -441,6 +536,11 @@ CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), pri
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
+
+CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
+  WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;
+
+CREATE INDEX worker_queue_places ON worker_queue (locked_until) WHERE place = 1;
 
 CREATE TABLE workers (
   worker_id TEXT NOT NULL PRIMARY KEY,

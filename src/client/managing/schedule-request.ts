@@ -1,5 +1,6 @@
 import type { FlowRef, OrchestrationRef, TaskRef } from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
+import { laneOptionNames } from '../../model/limit-options.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import type { Payload } from '../../model/values/payload.ts';
@@ -54,7 +55,10 @@ export type ScheduledInput<Input> = undefined extends Input
 export type TaskSchedule<Input = unknown> = ScheduleTiming & {
   readonly task: TaskRef<Input> | string;
   readonly options?:
-    | Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags' | 'timeout'>
+    | Pick<
+        RunTaskOptions,
+        'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags' | 'timeout' | 'key' | 'weight'
+      >
     | undefined;
 } & ScheduledInput<Input>;
 
@@ -62,13 +66,15 @@ export type TaskSchedule<Input = unknown> = ScheduleTiming & {
 export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
   readonly orchestration: OrchestrationRef<Input> | string;
   readonly options?:
-    Pick<StartOptions, 'version' | 'priority' | 'headers' | 'tags' | 'timeout'> | undefined;
+    | Pick<StartOptions, 'version' | 'priority' | 'headers' | 'tags' | 'timeout' | 'key' | 'weight'>
+    | undefined;
 } & ScheduledInput<Input>;
 
 /** A schedule that starts a flow at each tick, with its definition at the time of `put`. */
 export type FlowSchedule<Input = unknown> = ScheduleTiming & {
   readonly flow: FlowRef<Input>;
-  readonly options?: Pick<StartOptions, 'priority' | 'headers' | 'tags' | 'timeout'> | undefined;
+  readonly options?:
+    Pick<StartOptions, 'priority' | 'headers' | 'tags' | 'timeout' | 'key' | 'weight'> | undefined;
 } & ScheduledInput<Input>;
 
 const fieldNames = [
@@ -91,7 +97,7 @@ const fieldNames = [
 type Fields = Readonly<Partial<Record<(typeof fieldNames)[number], unknown>>>;
 
 /** The settings of a start that a tick may have: it starts at its own time. */
-const scheduledSettings = ['priority', 'headers', 'tags', 'timeout'] as const;
+const scheduledSettings = ['priority', 'headers', 'tags', 'timeout', ...laneOptionNames] as const;
 const minEveryMs = 1_000;
 const optionsOf = 'the options of schedules.put()';
 
@@ -235,6 +241,7 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
     'priority',
     'expiresIn',
     'dedupeKey',
+    ...laneOptionNames,
     'headers',
     'tags',
     'timeout',

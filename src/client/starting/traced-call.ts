@@ -1,3 +1,4 @@
+import { PerdureError } from '../../model/failures/errors.ts';
 import type { MiddlewareChain } from '../../model/middleware.ts';
 import type { CallSpan, Telemetry, TracedCall } from '../../model/telemetry.ts';
 import { toTrace, type TraceContext } from '../../model/trace-context.ts';
@@ -24,6 +25,23 @@ export function traced<Result>(
     telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
   const { kind, name, instanceId } = call;
   return middleware.run('client', { kind, name, instanceId }, inSpan) as Promise<Result>;
+}
+
+/** Sends a job inside the middleware. Rejects if the middleware returns without `next()`: a job needs a run. */
+export async function sendJob<Result>(
+  middleware: MiddlewareChain | undefined,
+  call: TracedCall,
+  send: () => Promise<Result>,
+): Promise<Result> {
+  if (middleware === undefined || middleware.isEmpty('client')) return send();
+  const { kind, name, instanceId } = call;
+  let sent: Promise<Result> | undefined;
+  await middleware.run('client', { kind, name, instanceId }, () => (sent = send()));
+  if (sent !== undefined) return sent;
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `The client middleware did not call next(), so job ${JSON.stringify(instanceId)} was not submitted.`,
+  );
 }
 
 function sendInSpan<Result>(

@@ -1,6 +1,6 @@
 import {
   type ActivityDefinition,
-  type CallOptions,
+  type ActivityDefaults,
   type EventToken,
   type OnAbandoned,
   type StandardSchema,
@@ -8,7 +8,8 @@ import {
 import { onFailActivity, stepActivities, type StepCode } from '../interpreter/step-activities.ts';
 import type { StepContext } from '../interpreter/step-context.ts';
 import { requireCondition } from './condition.ts';
-import { defineFlow } from './flow-definition.ts';
+import { defineFlow, type FlowOptions } from './flow-definition.ts';
+import { toLane } from './step-lane.ts';
 import { invalidFlow, quote, type FlowFailure } from './flow-errors.ts';
 import { checkGraph, checkReachable, checkStepName } from './graph-check.ts';
 import {
@@ -24,7 +25,9 @@ import {
 import { pathOf, referencesTo, referenceTo, type Path } from './reference.ts';
 
 /** The options of all kinds of steps, untyped. */
-interface UntypedStepOptions extends CallOptions {
+interface UntypedStepOptions extends ActivityDefaults {
+  readonly key?: unknown;
+  readonly weight?: unknown;
   readonly needs?: readonly string[] | undefined;
   readonly optional?: readonly string[] | undefined;
   readonly after?: readonly string[] | undefined;
@@ -39,6 +42,7 @@ interface UntypedStepOptions extends CallOptions {
 
 interface Parts {
   readonly name: string;
+  readonly options: FlowOptions;
   readonly nodes: readonly StepNode[];
   readonly activities: readonly ActivityDefinition[];
   /** The schemas of signals, by name. */
@@ -50,7 +54,16 @@ interface Parts {
 
 const maxEventBytes = 256;
 
-const shared = ['needs', 'optional', 'after', 'when', 'signal', ...callOptionNames];
+const shared = [
+  'needs',
+  'optional',
+  'after',
+  'when',
+  'signal',
+  'key',
+  'weight',
+  ...callOptionNames,
+];
 const known: Readonly<Record<StepNode['kind'], readonly string[]>> = {
   step: shared,
   map: [...shared, 'over', 'concurrency'],
@@ -94,7 +107,7 @@ export class FlowBuilder {
 
   onFail(
     handler: (ctx: StepContext, failure: FlowFailure) => unknown,
-    options: CallOptions = {},
+    options: ActivityDefaults = {},
   ): FlowBuilder {
     const { name, activities, onFail } = this.#parts;
     if (onFail !== undefined) {
@@ -120,6 +133,7 @@ export class FlowBuilder {
   output(...names: readonly string[]) {
     const {
       name,
+      options,
       nodes,
       activities,
       signals = new Map(),
@@ -136,7 +150,7 @@ export class FlowBuilder {
     });
     checkGraph(graph);
     if (names.length > 0) checkReachable(graph);
-    return defineFlow({ graph, schema, activities, signals, onAbandoned });
+    return defineFlow({ graph, options, schema, activities, signals, onAbandoned });
   }
 
   #add(givenName: unknown, givenOptions: unknown, code: StepCode): FlowBuilder {
@@ -180,7 +194,9 @@ function toNode(parts: {
     [inputName, ...lists.needs, ...lists.optional],
     `The condition of ${what}`,
   );
-  const call = freezeCall(pickCall(options));
+  const lane = toLane(what, options, [inputName, ...lists.needs, ...lists.optional]);
+  const frozen = freezeCall(pickCall(options));
+  const call = lane.call === undefined ? frozen : { ...frozen, ...lane.call };
   return {
     name,
     kind,
@@ -192,6 +208,7 @@ function toNode(parts: {
     ...(batch !== undefined && { batch: count(what, 'batch', batch) }),
     ...(initial !== undefined && { initial }),
     ...(call !== undefined && { call }),
+    ...(lane.key !== undefined && { key: lane.key }),
   };
 }
 

@@ -7,12 +7,14 @@ import {
   type Handle,
   type OnAbandoned,
   type OrchestrationDefinition,
+  type OrchestrationDefinitionOptions,
   type RunFlowOptions,
   type StandardSchema,
   type StartOptions,
 } from '../../index.ts';
 import { interpret } from '../interpreter/interpret.ts';
 import { isSameJson } from './condition.ts';
+import { invalidFlow, quote } from './flow-errors.ts';
 import type { FlowGraph, RunInput } from './graph.ts';
 import { readRunInput } from './run-format.ts';
 
@@ -32,16 +34,32 @@ export interface FlowDefinition<Input = unknown, Output = unknown> {
   start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
 
+/** Options of a flow. */
+export type FlowOptions = Pick<OrchestrationDefinitionOptions<unknown>, 'concurrency'>;
+
+/** Returns valid options of a flow. Throws `INVALID_FLOW` for unknown ones; `output()` checks their values. */
+export function checkFlowOptions(name: string, options: FlowOptions): FlowOptions {
+  if (typeof options !== 'object' || options === null) {
+    throw invalidFlow(`The options of flow ${quote(name)} must be an object.`);
+  }
+  const unknown = Object.keys(options).find((key) => key !== 'concurrency');
+  if (unknown === undefined) return { ...options };
+  throw invalidFlow(
+    `Unknown option ${quote(unknown)} of flow ${quote(name)}. Valid options: concurrency.`,
+  );
+}
+
 /** Creates a flow definition from its graph and its handlers. */
 export function defineFlow(parts: {
   readonly graph: FlowGraph;
+  readonly options: FlowOptions;
   readonly schema: StandardSchema | undefined;
   readonly activities: readonly ActivityDefinition[];
   /** The schemas of signals, by name. */
   readonly signals: ReadonlyMap<string, StandardSchema>;
   readonly onAbandoned?: OnAbandoned<unknown> | undefined;
 }): FlowDefinition {
-  const { graph, schema, activities, signals, onAbandoned } = parts;
+  const { graph, options: flowOptions, schema, activities, signals, onAbandoned } = parts;
   const names: ReadonlySet<string> = new Set(activities.map(({ name }) => name));
   const code: OrchestrationDefinition<RunInput>['handler'] = (ctx, run) =>
     interpret(ctx, run, { activities: names, signals });
@@ -52,6 +70,7 @@ export function defineFlow(parts: {
     version: flowVersion,
     ...(schema !== undefined && { input: runSchema(schema) }),
     ...(onAbandoned !== undefined && { onAbandoned }),
+    ...flowOptions,
   });
   return Object.freeze({
     kind: 'flow',

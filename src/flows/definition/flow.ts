@@ -1,9 +1,15 @@
-import type { CallOptions, EventToken, OnAbandoned, StandardSchema } from '../../index.ts';
+import type {
+  ActivityDefaults,
+  CallOptions,
+  EventToken,
+  OnAbandoned,
+  StandardSchema,
+} from '../../index.ts';
 import type { GeneratorContext } from '../interpreter/generator-activity.ts';
 import type { StepContext } from '../interpreter/step-context.ts';
 import type { Condition } from './condition.ts';
 import { FlowBuilder } from './flow-builder.ts';
-import type { FlowDefinition } from './flow-definition.ts';
+import { checkFlowOptions, type FlowDefinition, type FlowOptions } from './flow-definition.ts';
 import type { FlowFailure } from './flow-errors.ts';
 import { checkFlowName } from './graph-check.ts';
 import type { Ref, Reference } from './reference.ts';
@@ -63,7 +69,13 @@ interface StepOptions<
   After extends string,
   Signal,
   Skips extends boolean,
-> extends CallOptions {
+> extends Omit<CallOptions, 'key'> {
+  /**
+   * The key of its calls, for limits per key: a text, or a reference to one, such as `({ input }) => input.tenant`.
+   * It is stored with the run as data.
+   */
+  readonly key?:
+    string | ((given: Visible<S, Needs, Optional>) => Reference<string | undefined>) | undefined;
   /** Steps whose output the handler receives. */
   readonly needs?: readonly Needs[] | undefined;
   /** Steps that may be skipped. The handler receives their output or `undefined`. */
@@ -249,7 +261,7 @@ export interface Flow<S extends Shape> {
   /** Adds a handler that runs when the flow fails, but not when it is canceled. The flow stays failed. */
   onFail(
     handler: (ctx: StepContext, failure: FlowFailure<S['input'], S['steps']>) => unknown,
-    options?: CallOptions,
+    options?: ActivityDefaults,
   ): Flow<S>;
 
   /** Adds a handler for the output of a job whose caller disappeared. It is retried until it succeeds. */
@@ -276,9 +288,10 @@ export interface EmptyShape {
 }
 
 /** Starts the definition of a flow: a graph of steps, each of which runs once its dependencies have settled. */
-export function flow(name: string): Flow<EmptyShape> {
+export function flow(name: string, options: FlowOptions = {}): Flow<EmptyShape> {
   return new FlowBuilder({
     name: checkFlowName(name),
+    options: checkFlowOptions(name, options),
     nodes: [],
     activities: [],
   }) as unknown as Flow<EmptyShape>;

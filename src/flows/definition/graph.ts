@@ -1,4 +1,4 @@
-import type { CallOptions, RetryPolicy } from '../../index.ts';
+import type { ActivityDefaults, CallOptions, RetryPolicy } from '../../index.ts';
 import { pathsOf, type Expression } from './condition.ts';
 import type { Path } from './reference.ts';
 
@@ -27,6 +27,8 @@ export interface StepNode {
   /** The initial accumulator of a reduce. */
   readonly initial?: unknown;
   readonly call?: FrozenCall;
+  /** The path to the key of its calls. A constant key is part of `call`. */
+  readonly key?: Path;
 }
 
 /** Call options in a form that JSON can represent. */
@@ -149,8 +151,8 @@ export const callOptionNames: readonly string[] = [
   'cancellation',
 ];
 
-/** Returns the call options among the options of a step. */
-export function pickCall(options: object): CallOptions {
+/** Returns the call options among the options of a step, without its key. */
+export function pickCall(options: object): ActivityDefaults {
   const chosen = Object.entries(options).filter(
     ([key, value]) => value !== undefined && callOptionNames.includes(key),
   );
@@ -158,7 +160,7 @@ export function pickCall(options: object): CallOptions {
 }
 
 /** Converts call options to a form that JSON can represent. */
-export function freezeCall(options: CallOptions): FrozenCall | undefined {
+export function freezeCall(options: ActivityDefaults): FrozenCall | undefined {
   const { retry, ...rest } = pickCall(options);
   if (retry === undefined) return Object.keys(rest).length === 0 ? undefined : rest;
   const { nonRetryable, ...policy } = retry;

@@ -2,6 +2,7 @@ import {
   isPerdureError,
   NondeterminismError,
   PerdureError,
+  type CallOptions,
   type OrchestrationContext,
   type StandardSchema,
 } from '../../index.ts';
@@ -14,10 +15,10 @@ import {
   thawCall,
   wholeOutputs,
   type FlowGraph,
-  type FrozenCall,
   type RunInput,
   type StepNode,
 } from '../definition/graph.ts';
+import { keyAt } from '../definition/step-lane.ts';
 import type { FlowStatus, StepResult } from '../definition/run-format.ts';
 import { ItemError, OutputStream } from './items.ts';
 import { Signals } from './signals.ts';
@@ -128,7 +129,11 @@ export class LiveFlow implements FlowValues {
   }
 
   /** Calls an activity of a step. Resolves with its output, or rejects with `EarlyEnd`. */
-  async call(activity: string, input: unknown, options: FrozenCall | undefined): Promise<unknown> {
+  async call(
+    activity: string,
+    input: unknown,
+    { call: options, key }: Pick<StepNode, 'call' | 'key'>,
+  ): Promise<unknown> {
     const missing = this.missingHandler(activity);
     if (missing !== undefined) {
       this.#missing.reject(missing);
@@ -137,10 +142,17 @@ export class LiveFlow implements FlowValues {
     const result = (await this.ctx.call(
       activity,
       input,
-      thawCall(options, this.priority),
+      this.#withKey(thawCall(options, this.priority), key),
     )) as StepResult;
     if ('early' in result) throw new EarlyEnd(result.output, result.reason);
     return result.output;
+  }
+
+  #withKey(options: CallOptions, path: StepNode['key']): CallOptions {
+    if (path === undefined) return options;
+    const { weight: _, ...rest } = options;
+    const key = keyAt(path, this);
+    return key === undefined ? rest : { ...options, key };
   }
 
   /**

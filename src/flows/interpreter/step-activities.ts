@@ -2,7 +2,7 @@ import {
   activity,
   type ActivityContext,
   type ActivityDefinition,
-  type CallOptions,
+  type ActivityDefaults,
 } from '../../index.ts';
 import type { FlowFailure } from '../definition/flow-errors.ts';
 import { activityNames } from '../definition/graph.ts';
@@ -41,7 +41,7 @@ type ItemHandler = (ctx: StepContext<unknown>, item: unknown, inputs: Inputs) =>
 interface Place {
   readonly flow: string;
   readonly step: string;
-  readonly call: CallOptions;
+  readonly call: ActivityDefaults;
 }
 
 /** Creates the activities of a step. Their options are only validated here: calls use those of the run's graph. */
@@ -88,7 +88,7 @@ export function stepActivities(place: Place, code: StepCode): readonly ActivityD
 export function onFailActivity(
   flow: string,
   handler: (ctx: StepContext, failure: FlowFailure) => unknown,
-  call: CallOptions,
+  call: ActivityDefaults,
 ): ActivityDefinition {
   const place = { flow, step: '$onFail' };
   return activity(

@@ -72,6 +72,10 @@ export class LiveStepContext implements StepContext<unknown> {
     return this.#activity.headers;
   }
 
+  get session(): AttemptContext['session'] {
+    return this.#activity.session;
+  }
+
   get attempt(): number {
     return this.#activity.attempt;
   }

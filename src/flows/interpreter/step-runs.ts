@@ -15,7 +15,7 @@ export async function runStep(flow: LiveFlow, step: LiveStep): Promise<unknown> 
   step.given = given;
   switch (step.node.kind) {
     case 'step':
-      return flow.call(name(flow, step.node), { input: flow.input, ...given }, step.node.call);
+      return flow.call(name(flow, step.node), { input: flow.input, ...given }, step.node);
     case 'map':
       return runMap(flow, step, given);
     case 'generator':
@@ -69,7 +69,7 @@ async function runGenerator(flow: LiveFlow, step: LiveStep, given: Given): Promi
     finishOrListen();
   };
   const generate = activityNames.generate(flow.graph.name, node.name);
-  const generated = flow.call(generate, { input: flow.input, ...given }, node.call);
+  const generated = flow.call(generate, { input: flow.input, ...given }, node);
   generated.then(finish).catch(all.reject);
   listen();
   // Rejects as soon as an item fails, even while the generator runs.
@@ -101,7 +101,7 @@ async function runReduce(flow: LiveFlow, step: LiveStep, given: Given): Promise<
 async function fold(flow: LiveFlow, node: StepNode, batch: ReduceInput): Promise<unknown> {
   const { items, offset } = batch;
   try {
-    return await flow.call(name(flow, node), batch, node.call);
+    return await flow.call(name(flow, node), batch, node);
   } catch (error) {
     if (!isPerdureError(error, 'PAYLOAD_TOO_LARGE') || items.length === 1) throw error;
     const middle = Math.ceil(items.length / 2);
@@ -133,7 +133,7 @@ function itemRuns(flow: LiveFlow, { node, stream }: LiveStep, given: Given): Ite
   const inputs = toInputs(given);
   return new ItemRuns({
     concurrency: node.concurrency ?? defaultConcurrency,
-    run: (item, index) => flow.call(activity, { item, index, ...inputs }, node.call),
+    run: (item, index) => flow.call(activity, { item, index, ...inputs }, node),
     onOutput: (index, output) => stream?.set(index, output),
   });
 }

@@ -1,11 +1,12 @@
-const maxDepth = 500;
+/** Maximum levels of a payload. */
+export const maxPayloadDepth = 500;
 const maxPathLength = 200;
 
 /** Returns why JSON cannot represent a value unchanged, with the path; `undefined` if it can. */
 export function findUnserializable(value: unknown): string | undefined {
   const found = find(value, []);
   if (found === undefined) return undefined;
-  return `${shownPath(found.path)} ${found.problem}`;
+  return `${showPath(found.path.toReversed())} ${found.problem}`;
 }
 
 interface Found {
@@ -33,7 +34,8 @@ function find(value: unknown, ancestors: object[]): Found | undefined {
 
 function findInObject(value: object, ancestors: object[]): Found | undefined {
   if (ancestors.includes(value)) return found('refers back to itself');
-  if (ancestors.length >= maxDepth) return found(`is nested more than ${maxDepth} deep`);
+  if (ancestors.length >= maxPayloadDepth)
+    return found(`is nested more than ${maxPayloadDepth} deep`);
   const foreign = foreignKind(value);
   if (foreign !== undefined) return found(`is ${foreign}`);
   // JSON would write its result instead of the value. A non-enumerable method is not among the properties.
@@ -69,9 +71,9 @@ function findInProperties(
   return undefined;
 }
 
-// JSON would write these as text, or as empty or plain objects.
-const foreignKinds: ReadonlyMap<string, string> = new Map([
-  ['Date', 'a Date (pass its toISOString() or getTime())'],
+/** Built-in classes that JSON would write as text, or as empty or plain objects. */
+export const foreignKinds: ReadonlyMap<string, string> = new Map([
+  ['Date', 'a Date (pass its toISOString() or getTime(), or serialized(value))'],
   ['Promise', 'a promise (is an await missing?)'],
   ['Map', 'a Map'],
   ['Set', 'a Set'],
@@ -123,10 +125,10 @@ function within(inner: Found, key: string | number): Found {
   return inner;
 }
 
-function shownPath(path: readonly (string | number)[]): string {
+/** Formats a path for a message, from the outside in. */
+export function showPath(path: readonly (string | number)[]): string {
   if (path.length === 0) return 'the value';
   const text = path
-    .toReversed()
     .map((key, index) => (typeof key === 'number' ? `[${key}]` : index === 0 ? key : `.${key}`))
     .join('');
   return text.length <= maxPathLength ? text : `${text.slice(0, maxPathLength)}…`;

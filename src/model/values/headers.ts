@@ -15,8 +15,37 @@ const maxHeadersBytes = 8_192;
 /** The headers of a run without any. */
 export const noHeaders: Headers = Object.freeze({});
 
+/** Carries the id of the session of a job to its handlers. Hidden from `ctx.headers`. */
+const sessionHeader = 'perdure-session';
+
 /** Checks headers, and copies them. Throws `INVALID_OPTION`. `undefined` if there are none. */
 export function checkHeaders(headers: unknown, what = 'headers'): Headers | undefined {
+  const checked = checkAll(headers, what);
+  if (checked?.[sessionHeader] === undefined) return checked;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `Invalid name "${sessionHeader}" of a header in \`${what}\`: the name is reserved.`,
+  );
+}
+
+/** Adds the session of a job to its headers. */
+export function withSession(headers: Headers | undefined, sessionId: string): Headers {
+  return { ...headers, [sessionHeader]: sessionId };
+}
+
+/** Returns the id of the session in headers, if they have one. */
+export function sessionOf(headers: Headers): string | undefined {
+  return headers[sessionHeader];
+}
+
+/** Returns headers without those that are not the caller's. */
+export function visibleHeaders(headers: Headers): Headers {
+  if (headers[sessionHeader] === undefined) return headers;
+  const { [sessionHeader]: _, ...visible } = headers;
+  return visible;
+}
+
+function checkAll(headers: unknown, what: string): Headers | undefined {
   if (headers === undefined) return undefined;
   const entries = entriesOf(headers);
   if (entries === undefined) {
@@ -39,7 +68,9 @@ export function mergeHeaders(
   own: Headers | undefined,
 ): Headers | undefined {
   if (inherited === undefined || own === undefined) return own ?? inherited;
-  return checkHeaders({ ...inherited, ...own });
+  const { [sessionHeader]: session, ...given } = inherited;
+  const merged = checkAll({ ...given, ...own }, 'headers');
+  return session === undefined ? merged : withSession(merged, session);
 }
 
 /** Whether a stored value is an object of strings. */

@@ -48,7 +48,7 @@ function checkText(
   maxBytes: number,
   code: 'INVALID_NAME' | 'INVALID_ID',
 ): string {
-  const problem = findProblem(text, maxBytes);
+  const problem = findTextProblem(text, maxBytes);
   if (problem !== undefined) {
     throw new PerdureError(
       code,
@@ -58,7 +58,8 @@ function checkText(
   return text as string;
 }
 
-function findProblem(text: unknown, maxBytes: number): string | undefined {
+/** Returns what is wrong with a name, an id or a key; `undefined` if it is valid. */
+export function findTextProblem(text: unknown, maxBytes = Infinity): string | undefined {
   if (typeof text !== 'string')
     return `must be a string, not ${text === null ? 'null' : typeof text}`;
   if (text === '') return 'is empty';

@@ -1,5 +1,6 @@
 import type { CancelTrigger } from '../failures/errors.ts';
 import { isFailure } from '../failures/failure.ts';
+import { isLane } from '../limit-options.ts';
 import { isHeaders } from './headers.ts';
 import { parseJson } from './payload.ts';
 import { isTagChanges, isTags } from './tags.ts';
@@ -101,6 +102,7 @@ export const carriedField = [
 ] as const;
 export const headersField = ['headers', optional(isHeaders)] as const;
 export const priorityField = ['priority', isTimeOrAbsent] as const;
+export const laneField = ['lane', optional(isLane)] as const;
 export const timingFields: FieldChecks = [
   ['timeoutMs', isTimeOrAbsent],
   ['delayMs', isTimeOrAbsent],

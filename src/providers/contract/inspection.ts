@@ -2,6 +2,7 @@ import type { StoredEvent } from '../../model/event.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { InstanceRecord } from './instances.ts';
+import type { LimitHold } from './limits.ts';
 import type { SessionState } from './sessions.ts';
 
 /** Maximum length of heartbeats and failures that are read for pending work. */
@@ -35,6 +36,10 @@ export interface PendingItem {
   } | null;
   /** The last claim, if its lease expired before an outcome. */
   readonly expired: { readonly worker: string | null; readonly at: number } | null;
+  /** The key of its lane, empty for none. `null`: its definition is not limited. */
+  readonly lane: string | null;
+  /** Why an item of a lane that is due is not held. `null`: it is held, delayed or has no lane. */
+  readonly limitHold: LimitHold | null;
   /** Whether it is past its point of no return: a cancel does not stop it. */
   readonly pointOfNoReturn: boolean;
   readonly cancel: { readonly reason: string; readonly trigger: CancelTrigger } | null;

@@ -34,6 +34,7 @@ import type { Payload } from '../../model/values/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InspectionStore } from './inspection.ts';
 import type { InstanceStore } from './instances.ts';
+import type { LimitStore } from './limits.ts';
 import type { ManagementStore } from './management.ts';
 import type { PauseStore } from './pausing.ts';
 import type { ProcessStore } from './processes.ts';
@@ -125,6 +126,7 @@ export interface Provider
     InspectionStore,
     ViewStore,
     SeriesStore,
+    LimitStore,
     Partial<TransactionStore> {
   /** For logs and errors. Contains no secrets. */
   readonly name: string;

@@ -1,5 +1,6 @@
 import type { Payload } from '../../model/values/payload.ts';
 import type { Tags } from '../../model/values/tags.ts';
+import type { Lane } from './limits.ts';
 
 /** A task run to create: an instance with one work item and no orchestration. */
 export interface NewTask {
@@ -28,6 +29,8 @@ export interface NewTask {
   readonly tags?: Tags;
   /** How long the run may take from its earliest start, over all attempts. Then it is canceled. */
   readonly timeoutMs?: number;
+  /** Its key and weight. The definition becomes limited, if only for fairness. Absent: no key. */
+  readonly lane?: Lane;
 }
 
 /** The result of one task. None is created partially. */

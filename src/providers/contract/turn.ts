@@ -6,6 +6,7 @@ import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
+import type { Lane } from './limits.ts';
 import type { AwakeableChanges, UpdateReply } from './updates.ts';
 
 /** An activity to run after this turn has committed. */
@@ -22,7 +23,12 @@ export interface NewWorkItem {
   readonly shielded: boolean;
   /** Higher first, then first in. An integer from -100 to 100. Default: 0. */
   readonly priority?: number;
-  /** Insert it already claimed with this lease, for the process that acks. Saves the fetch (fast path). */
+  /** Its key and weight. See `NewTask.lane`. */
+  readonly lane?: Lane;
+  /**
+   * Insert it already claimed with this lease, for the process that acks. Saves the fetch (fast path). Ignored for an
+   * activity that is limited or paused: the ack does not list it as claimed.
+   */
   readonly claimMs?: number;
   /** With `claimMs`: the name of the worker, for operators. */
   readonly claimedBy?: string;
@@ -174,5 +180,12 @@ export type CommitResult =
       readonly paused?: true;
       /** The status of a task run that this ack ended. `canceled` if its outcome came too late. */
       readonly ended?: TerminalStatus;
+      /** Of a transaction with several acks: the result of each. */
+      readonly items?: readonly CommitResult[];
     }
-  | { readonly ok: false; readonly error: Error };
+  | {
+      readonly ok: false;
+      readonly error: Error;
+      /** Of a transaction with several acks: the result that each would have had. */
+      readonly items?: readonly CommitResult[];
+    };

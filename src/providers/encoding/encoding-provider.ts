@@ -336,6 +336,10 @@ export function encodingProvider(
     },
     readTree: (params) => inner.readTree(params),
     readVersions: (instanceIds) => inner.readVersions(instanceIds),
+    declareLimits: (request) => inner.declareLimits(request),
+    setLimits: (request) => inner.setLimits(request),
+    listLimits: (params) => inner.listLimits(params),
+    listLanes: (params) => inner.listLanes(params),
     readStates: async (requests) =>
       decode(await inner.readStates(requests), list(optional(shapes.stateView))),
   };

@@ -28,6 +28,7 @@ const targets: {
     expiresInMs: keep,
     timeoutMs: keep,
     dedupeKey: keep,
+    lane: keep,
     onFail: keep,
     tags: keep,
   }),
@@ -41,6 +42,7 @@ const targets: {
     headers: keep,
     priority: keep,
     timeoutMs: keep,
+    lane: keep,
   }),
 };
 

@@ -185,6 +185,7 @@ const newWorkItem = fields<NewWorkItem>({
   cancellation: keep,
   shielded: keep,
   priority: keep,
+  lane: keep,
   claimMs: keep,
   claimedBy: keep,
   untraced: keep,
@@ -478,6 +479,15 @@ const transactionAcks: {
     ack: workItemAck,
     unlessCanceled: keep,
   }),
+  workItems: fields<TransactionAckOf<'workItems'>>({
+    kind: keep,
+    acks: list(
+      fields<TransactionAckOf<'workItems'>['acks'][number]>({
+        ack: workItemAck,
+        unlessCanceled: keep,
+      }),
+    ),
+  }),
   turn: fields<TransactionAckOf<'turn'>>({ kind: keep, ack: turnAck }),
   orchestration: fields<TransactionAckOf<'orchestration'>>({ kind: keep, ack: orchestrationAck }),
   message: fields<TransactionAckOf<'message'>>({
@@ -522,6 +532,7 @@ export const newTask = fields<NewTask>(
     payload,
     options: keep,
     priority: keep,
+    lane: keep,
     runAt: keep,
     delayMs: keep,
     expiresAt: keep,
@@ -673,6 +684,8 @@ const pendingItem = fields<PendingItem>({
   dueAt: keep,
   held: keep,
   expired: keep,
+  lane: keep,
+  limitHold: keep,
   pointOfNoReturn: keep,
   cancel: keep,
 });

@@ -33,6 +33,7 @@ const settings = {
   headers: keep,
   tags: keep,
   priority: keep,
+  lane: keep,
 };
 const name = keep;
 

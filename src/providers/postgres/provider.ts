@@ -10,6 +10,7 @@ import { Scope } from './driver/scope.ts';
 import { StoreClock } from './driver/store-clock.ts';
 import { enqueue } from './instances/enqueue.ts';
 import { createInstanceStore, create } from './instances/instances.ts';
+import { createLimitStore } from './queues/limits.ts';
 import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';
@@ -85,6 +86,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createInspectionStore(store),
     ...createViewStore(store),
     ...createSeriesStore(store),
+    ...createLimitStore(store),
     ...createTransactionStore(store),
     hints(listener) {
       store.assertOpen('hints');

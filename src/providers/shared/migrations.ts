@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { isPerdureError, ProviderError } from '../../model/failures/errors.ts';
 
-/** One step of a schema. A released migration never changes: every store records its checksum. */
+/**
+ * One step of a schema. A released migration never changes: every store records its checksum. Before the first release
+ * tables are changed in place, because SQLite parses the whole schema for each ALTER TABLE, which takes a millisecond.
+ */
 export interface Migration {
   readonly number: number;
   readonly name: string;

@@ -32,6 +32,10 @@ import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
+import { LaneRows } from './limits/lane-rows.ts';
+import { Lanes } from './limits/lanes.ts';
+import { LimitReads } from './limits/limit-reads.ts';
+import { LimitRows } from './limits/limit-rows.ts';
 import { Messages } from './tables/messages.ts';
 import { DefinitionQueues } from './reading/definition-queues.ts';
 import { QueueDepthSlices } from './reading/queue-depths.ts';
@@ -94,6 +98,10 @@ export class Store implements StoreAccess {
   readonly pauseRows: PauseRows;
   readonly pausedDefinitions: PausedDefinitions;
   readonly stopRows: StopRows;
+  readonly limitReads: LimitReads;
+  readonly limitRows: LimitRows;
+  readonly laneRows: LaneRows;
+  readonly lanes: Lanes;
   readonly taskItems: TaskItems;
   readonly taskRows: TaskRows;
   readonly dedupeKeys: DedupeKeys;
@@ -169,6 +177,10 @@ export class Store implements StoreAccess {
     this.pauseRows = new PauseRows(db);
     this.pausedDefinitions = new PausedDefinitions(db);
     this.stopRows = new StopRows(db);
+    this.limitRows = new LimitRows(db);
+    this.limitReads = new LimitReads(db, this);
+    this.laneRows = new LaneRows(db);
+    this.lanes = new Lanes(this);
     this.taskItems = new TaskItems(db);
     this.taskRows = new TaskRows(db);
     this.dedupeKeys = new DedupeKeys(db);
@@ -194,7 +206,7 @@ export class Store implements StoreAccess {
     this.definitionQueues = new DefinitionQueues(db, this.definitions);
     this.queueDepthSlices = new QueueDepthSlices(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
-    this.inspection = new Inspection(db, this.definitions, this.instanceRecords);
+    this.inspection = new Inspection(db, this);
     this.views = new Views(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
@@ -218,7 +230,11 @@ export class Store implements StoreAccess {
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => this.#showHidden(scope),
       storeError: (operation) => this.#files.replacedError(operation, performance.now()),
-      beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
+      beforeCommit: ({ effects, now }) => {
+        // A freed place ends the waits of workers for limited definitions.
+        if (this.limitRows.hasFreed()) effects.due('work', now);
+        changeLog.write(effects, now);
+      },
       onCommitted: (effects) => {
         changeLog.confirm();
         this.wakeUps.announce(effects);
@@ -243,8 +259,10 @@ export class Store implements StoreAccess {
     if (plan !== undefined) this.systemRecords.write(clockRecord, JSON.stringify(plan));
   }
 
-  /** Makes messages visible again that a clock set back has hidden. */
-  #showHidden({ now, effects }: Scope): void {
+  /** Makes messages visible and lanes ready again that a clock set back has hidden. */
+  #showHidden(scope: Scope): void {
+    const { now, effects } = scope;
+    if (this.limitRows.isAny(scope)) this.laneRows.wakeAll();
     const instanceKeys = this.messages.showHidden(now);
     for (const instanceKey of instanceKeys) this.locks.refresh(instanceKey);
     if (instanceKeys.size > 0) effects.due('orchestrations', now);

@@ -7,6 +7,7 @@ import type { AttemptSpan } from '../../model/telemetry.ts';
 import type { TraceIds } from '../../model/trace-context.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
 import {
   isOfWorker,
@@ -16,6 +17,7 @@ import {
 } from './attempt-result.ts';
 import {
   AttemptTransaction,
+  completedAck,
   nested,
   outsideHandler,
   readTransactionCall,
@@ -32,7 +34,10 @@ import {
   type RunOperations,
 } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
+import { RunningBatchRun } from '../batches/batch-contexts.ts';
+import type { BatchedAttempt, BatchMember } from '../batches/batch-member.ts';
 import type { Emitter } from './emitter.ts';
+import type { SessionReader } from './session-reader.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import type { LeakedHandlers, StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -51,6 +56,7 @@ export interface RunEnvironment {
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly store: Pick<Provider, 'name' | 'transact'>;
+  readonly sessions: SessionReader;
   readonly starts: StartSlices;
   readonly leaked: LeakedHandlers;
   readonly leases: StartLeases;
@@ -68,7 +74,7 @@ interface StartLeases {
 }
 
 /** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
-export class ActivityRun implements LoopHolder, RunOperations {
+export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
   readonly item: WorkItem;
   readonly #handler: WorkHandler;
   readonly #environment: RunEnvironment;
@@ -82,7 +88,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
   #emitter: Emitter | undefined;
-  #transaction: AttemptTransaction | undefined;
+  #transaction: AttemptTransaction<unknown> | undefined;
   #committed: { readonly payload: Payload | null } | undefined;
   #isHandling = false;
   #hasBegun = false;
@@ -90,15 +96,15 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #isDisposed = false;
   #isLeaked = false;
   #span: AttemptSpan | undefined;
+  /** Its place in a batch. Only for tasks with `batch`. */
+  #member: BatchMember | undefined;
+  #beganAt: number | undefined;
 
   constructor(item: WorkItem, handler: WorkHandler, environment: RunEnvironment) {
     this.item = item;
     this.#handler = handler;
     this.#environment = environment;
-    this.#context =
-      item.kind === 'activity' && !handler.isTask
-        ? new RunningActivityContext(this, environment)
-        : new RunningTaskContext(this, environment);
+    this.#context = newContext(this, handler, environment);
   }
 
   get #kind(): string {
@@ -126,6 +132,25 @@ export class ActivityRun implements LoopHolder, RunOperations {
   /** Whether user code was called: the condition of a task, or the handler. */
   get hasBegun(): boolean {
     return this.#hasBegun;
+  }
+
+  /** The monotonic time at which a batch handler got the run. */
+  get beganAt(): number | undefined {
+    return this.#beganAt;
+  }
+
+  /** Makes the run a member of a batch. Call it before `run()`. */
+  join(member: BatchMember): void {
+    this.#member = member;
+  }
+
+  get batchRun(): RunningBatchRun {
+    if (this.#context instanceof RunningBatchRun) return this.#context;
+    throw new Error('The run is not a member of a batch.');
+  }
+
+  callInSpan<Result>(call: () => Result): Result {
+    return callInSpan(this.#span, call);
   }
 
   /** The ids of the span of the attempt, for log lines. */
@@ -203,14 +228,10 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const timeoutMs = readTransactionCall(this.#handler.label, work, options);
     const transaction = this.#newTransaction();
     try {
-      // Chunks are stored under the claim, which ends with the commit.
-      await this.#emitter?.drain();
-      const { value, payload, commit } = await transaction.run(work, timeoutMs);
-      if (!commit.ok) throw this.#refused(commit.error);
-      this.#committed = { payload };
-      // The item is gone: a renewal would report a lost lease.
-      this.#environment.leases.remove(this.lockToken);
-      this.#end({ kind: 'completed', payload, commit });
+      await this.drain();
+      const { value, written, commit } = await transaction.run(work, timeoutMs);
+      if (!commit.ok) throw this.refuse(commit.error);
+      this.commit(written, commit);
       return value;
     } catch (error) {
       if (!(error instanceof StoreFailure)) throw error;
@@ -223,26 +244,56 @@ export class ActivityRun implements LoopHolder, RunOperations {
     }
   }
 
-  #newTransaction(): AttemptTransaction {
-    const { item } = this;
+  #newTransaction(): AttemptTransaction<Payload | null> {
+    const { item, isRefusedByCancel: unlessCanceled } = this;
     const { label } = this.#handler;
     const { store, options } = this.#environment;
     if (this.#transaction !== undefined) throw nested(label);
     if (this.#finish === undefined || !this.#isHandling) throw outsideHandler(label);
     this.#context.throwIfCanceled();
-    this.#transaction = new AttemptTransaction({
-      item,
+    const transaction = new AttemptTransaction({
       label,
-      options,
       store,
-      unlessCanceled: item.kind !== 'activity' || this.#activityOptions.cancellation === undefined,
-      assertMayComplete: () => {
-        const stopping = this.#stopping;
-        if (stopping !== undefined && !this.#mayComplete(stopping)) throw stopping;
-        if (this.#finish === undefined) throw outsideHandler(label);
-      },
+      toAck: (value) => completedAck({ item, label, options, unlessCanceled }, value),
+      assertMayComplete: () => this.assertMayCommit(),
     });
-    return this.#transaction;
+    this.#transaction = transaction;
+    return transaction;
+  }
+
+  get isRefusedByCancel(): boolean {
+    return this.item.kind !== 'activity' || this.#activityOptions.cancellation === undefined;
+  }
+
+  get mayCommit(): boolean {
+    const stopping = this.#stopping;
+    return this.#finish !== undefined && (stopping === undefined || this.#mayComplete(stopping));
+  }
+
+  assertMayCommit(): void {
+    const stopping = this.#stopping;
+    if (stopping !== undefined && !this.#mayComplete(stopping)) throw stopping;
+    if (this.#finish === undefined) throw outsideHandler(this.#handler.label);
+  }
+
+  openTransaction(transaction: AttemptTransaction<unknown>): void {
+    this.#transaction = transaction;
+  }
+
+  closeTransaction(): void {
+    this.#transaction = undefined;
+  }
+
+  /** Chunks are stored under the claim, which ends with the commit. */
+  drain(): Promise<unknown> {
+    return this.#emitter?.drain() ?? Promise.resolve();
+  }
+
+  commit(payload: Payload | null, commit: CommitResult): void {
+    this.#committed = { payload };
+    // The item is gone: a renewal would report a lost lease.
+    this.#environment.leases.remove(this.lockToken);
+    this.#end({ kind: 'completed', payload, commit });
   }
 
   /** Whether a handler that ignores the cancel still completes: the orchestration waits for its outcome. */
@@ -253,7 +304,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
   }
 
   /** Handles a refused ack: nothing was written. Returns the error for the handler. */
-  #refused(error: Error): Error {
+  refuse(error: Error): Error {
     this.#transaction?.settle();
     if (error instanceof CanceledError) this.abort(error);
     else if (error instanceof LockLostError) this.onLost();
@@ -299,6 +350,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const { clock, options } = this.#environment;
     this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#onGraceExpired());
     this.#context.abort(reason);
+    this.#member?.cancel(reason);
     if (!this.#mayComplete(reason)) this.#transaction?.abort(reason);
     // The handler has not started, so there is nothing to wait for.
     if (!this.#hasBegun) this.#end(this.#toResult(reason));
@@ -314,6 +366,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
     try {
       const input = await this.#prepare();
       if (input === undefined) return;
+      const session = this.#environment.sessions.read(this.item);
+      if (session !== undefined) this.#context.session = await session;
       const handler = this.#handler;
       if (handler.isSkipped !== undefined) {
         const skipped = await this.#begin(() => {
@@ -325,14 +379,18 @@ export class ActivityRun implements LoopHolder, RunOperations {
         if (skipped?.value === true) this.#end({ kind: 'skipped' });
         if (skipped?.value !== false) return;
       }
-      const output = await this.#begin(() => this.#runHandler(input.value));
+      const member = this.#member;
+      const output =
+        member === undefined
+          ? await this.#begin(() => this.#runHandler(input.value))
+          : await this.#runInBatch(member, input.value);
       if (output === undefined) return;
       if (this.#committed !== undefined) {
         reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, ...output });
         return;
       }
       // Chunks that the handler did not await are stored before its outcome ends the claim.
-      await this.#emitter?.drain();
+      if (this.#emitter !== undefined) await this.#emitter.drain();
       const result = this.#completed(output.value);
       if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
@@ -377,6 +435,27 @@ export class ActivityRun implements LoopHolder, RunOperations {
     return { value: await call() };
   }
 
+  /** Waits for the batch of the run, then passes the run to its handler. The wait does not count for the timeout. */
+  async #runInBatch(
+    member: BatchMember,
+    input: unknown,
+  ): Promise<{ readonly value: unknown } | undefined> {
+    const { clock, leases } = this.#environment;
+    this.#cancelTimeout?.();
+    await member.ready();
+    if (this.#finish === undefined) return undefined;
+    this.#context.throwIfCanceled();
+    if (!leases.isHeld(this.lockToken)) {
+      this.onLost();
+      return undefined;
+    }
+    this.#restartTimeout();
+    this.#beganAt = clock.monotonic();
+    this.#isHandling = true;
+    this.#markBegun();
+    return { value: await this.#around(input, () => member.enter(input)) };
+  }
+
   #runHandler(input: unknown): unknown {
     const { item } = this;
     const handler = this.#handler;
@@ -388,15 +467,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        return hasNoMiddleware(options, item)
-          ? runAsHolder(this, () =>
-              callInSpan(this.#span, () => handler.run(this.#context, input, item)),
-            )
-          : runAsHolder(this, () =>
-              callInSpan(this.#span, () =>
-                this.#around(input, () => handler.run(this.#context, input, item)),
-              ),
-            );
+        const handle = (): unknown => handler.run(this.#context, input, item);
+        const call = hasNoMiddleware(options, item)
+          ? handle
+          : (): unknown => this.#around(input, handle);
+        return runAsHolder(
+          this,
+          this.#span === undefined ? call : () => callInSpan(this.#span, call),
+        );
       } finally {
         const ms = performance.now() - begunAt;
         if (hasBlocked(options, ms, watchdogAt)) this.#environment.onBlocked(item, ms);
@@ -445,6 +523,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
       this.#activityOptions = handler.options(item);
       this.#restartTimeout();
       const value = decodePayload(item.payload);
+      // Without a schema, nothing is awaited.
+      if (handler.inputSchema === undefined) return { value };
       return { value: await validateInput(handler.inputSchema, value, capitalize(handler.label)) };
     } catch (error) {
       this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
@@ -559,8 +639,21 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#transaction?.abort(new CanceledError('the attempt has ended', 'lease_lost'));
     // The thread must not outlive the attempt.
     void this.#thread?.kill();
+    this.#member?.end();
     finish(this.#isDeleted ? { kind: 'deleted' } : result);
   }
+}
+
+function newContext(
+  run: ActivityRun,
+  handler: WorkHandler,
+  environment: RunEnvironment,
+): RunningActivityContext {
+  if (run.item.kind === 'activity' && !handler.isTask)
+    return new RunningActivityContext(run, environment);
+  return handler.batch === undefined
+    ? new RunningTaskContext(run, environment)
+    : new RunningBatchRun(run, environment);
 }
 
 function capitalize(what: string): string {

@@ -41,6 +41,7 @@ const context: ActivityContext = {
   orchestrationName: call.orchestrationName,
   activityName: call.activityName,
   headers: call.headers,
+  session: call.session,
   attempt: call.attempt,
   idempotencyKey: call.idempotencyKey,
   lastHeartbeat: decodePayload(call.lastHeartbeat),

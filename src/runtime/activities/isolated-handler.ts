@@ -9,7 +9,7 @@ import {
 import type { Logger } from '../../model/logger.ts';
 import type { Headers } from '../../model/values/headers.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
-import type { ActivityContext } from '../../orchestration/activity-context.ts';
+import type { ActivityContext, HandlerSession } from '../../orchestration/activity-context.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import { findThreadModule } from '../thread-module.ts';
 import { RunningTaskContext } from './running-context.ts';
@@ -55,6 +55,7 @@ export function startIsolated(params: {
     idempotencyKey: context.idempotencyKey,
     aborted,
     headers: context.headers,
+    session: context.session,
     isTask: context instanceof RunningTaskContext,
   };
   const thread = new Thread(threadUrl(), { workerData: call });
@@ -171,6 +172,7 @@ export interface ThreadCall {
   readonly idempotencyKey: string;
   readonly lastHeartbeat: Payload | null;
   readonly headers: Headers;
+  readonly session: HandlerSession | undefined;
   /** Whether the handler gets the context of a task. */
   readonly isTask: boolean;
   /** One `Int32`, set to 1 when the signal aborts. It is visible before the `abort` message arrives. */

@@ -2,12 +2,13 @@ import { PerdureError, isPerdureError, type CanceledError } from '../../model/fa
 import { withFields, type Logger } from '../../model/logger.ts';
 import { taskNameOf } from '../../model/task-call.ts';
 import type { TraceIds } from '../../model/trace-context.ts';
-import type { Headers } from '../../model/values/headers.ts';
+import { visibleHeaders, type Headers } from '../../model/values/headers.ts';
 import { decodeHeaders } from '../../model/work-item-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import type {
   ActivityClient,
   ActivityContext,
+  HandlerSession,
   TransactionOptions,
   TransactionWork,
 } from '../../orchestration/activity-context.ts';
@@ -70,8 +71,11 @@ export class RunningActivityContext implements ActivityContext {
   }
 
   get headers(): Headers {
-    return decodeHeaders(this.#item.options);
+    return visibleHeaders(decodeHeaders(this.#item.options));
   }
+
+  /** Set before the handler runs. */
+  session: HandlerSession | undefined;
 
   get attempt(): number {
     return this.#item.failures + 1;

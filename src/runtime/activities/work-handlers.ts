@@ -17,7 +17,8 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskRegistry, FailedRun, TaskDefinition } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
-import { TaskLimiter } from './concurrency.ts';
+import { WorkLimiter } from './concurrency.ts';
+import type { WorkBatch } from '../batches/batch.ts';
 
 /** The handlers of a worker, by kind and name of the work item. */
 export class WorkHandlers {
@@ -25,12 +26,16 @@ export class WorkHandlers {
 
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
+    const limits = new Map(definitions.map((one) => [one, toTaskLimits(one)]));
     this.#byKind = {
       activity: new Map([
-        ...definitions.map((one) => [taskActivityName(one.name), taskCallHandler(one)] as const),
+        ...definitions.map(
+          (one) =>
+            [taskActivityName(one.name), taskCallHandler(one, limits.get(one)?.batch)] as const,
+        ),
         ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
       ]),
-      task: new Map(definitions.map((one) => [one.name, taskHandler(one)])),
+      task: new Map(definitions.map((one) => [one.name, taskHandler(one, limits.get(one))])),
       onFail: new Map(definitions.map((one) => [one.name, onFailHandler(one, provider)])),
     };
   }
@@ -39,19 +44,29 @@ export class WorkHandlers {
     return this.#byKind[kind].get(name);
   }
 
+  /** Names of the activities that are fetched with the slots of the worker alone. */
   activityNames(): readonly string[] {
-    return [...this.#byKind.activity.keys()];
-  }
-
-  /** Names of the tasks that have no limiter. */
-  unboundedTasks(): readonly string[] {
-    return [...this.#byKind.task]
-      .filter(([, { limiter }]) => limiter === undefined)
+    return [...this.#byKind.activity]
+      .filter(([, { limiter, batch }]) => limiter === undefined && batch === undefined)
       .map(([name]) => name);
   }
 
-  limiters(): readonly TaskLimiter[] {
-    return [...this.#byKind.task.values()].flatMap(({ limiter }) => limiter ?? []);
+  /** Names of the tasks that have neither a limiter nor batches. */
+  unboundedTasks(): readonly string[] {
+    return [...this.#byKind.task]
+      .filter(([, { limiter, batch }]) => limiter === undefined && batch === undefined)
+      .map(([name]) => name);
+  }
+
+  limiters(): readonly WorkLimiter[] {
+    const { activity, task } = this.#byKind;
+    return [...activity.values(), ...task.values()].flatMap(({ limiter, batch }) =>
+      limiter === undefined || batch !== undefined ? [] : limiter,
+    );
+  }
+
+  batches(): readonly WorkBatch[] {
+    return [...this.#byKind.task.values()].flatMap(({ batch }) => batch ?? []);
   }
 }
 
@@ -68,8 +83,10 @@ export interface WorkHandler {
   readonly inputSchema: StandardSchema | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
-  /** The task's own concurrency limit and circuit breaker. */
-  readonly limiter?: TaskLimiter | undefined;
+  /** Its own limits in this worker: concurrency, and the circuit breaker of a task. */
+  readonly limiter?: WorkLimiter | undefined;
+  /** The handler gets the run together with others. Then `run` is not called. */
+  readonly batch?: WorkBatch | undefined;
   /** Whether an `onFail` handler runs after the final failure. */
   readonly hasOnFail: boolean;
   /** Whether the handler gets the context of a task. */
@@ -91,6 +108,10 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
     isTask: false,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
+    limiter: WorkLimiter.of({
+      names: [definition.name],
+      concurrency: definition.concurrency?.perWorker,
+    }),
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
@@ -102,14 +123,14 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
 }
 
 /** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
-function taskHandler(definition: TaskDefinition): WorkHandler {
+function taskHandler(definition: TaskDefinition, limits: TaskLimits = {}): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter: TaskLimiter.of(definition),
+    ...limits,
     hasOnFail: definition.onFail !== undefined,
     options: (item) => withCheckedHeaders(item, options),
     ...(definition.condition !== undefined && {
@@ -125,7 +146,7 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
 }
 
 /** A task as an activity, for orchestrations that call it. */
-function taskCallHandler(definition: TaskDefinition): WorkHandler {
+function taskCallHandler(definition: TaskDefinition, batch: WorkBatch | undefined): WorkHandler {
   const { cancellation: _, ...defaults } = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
@@ -135,15 +156,44 @@ function taskCallHandler(definition: TaskDefinition): WorkHandler {
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
+    batch,
+    ...(batch !== undefined &&
+      definition.condition !== undefined && {
+        isSkipped: async (context, input, item) => {
+          await assertNotSkipped(definition, taskContext(context), input, item);
+          return false;
+        },
+      }),
     run: async (context, input, item) => {
-      const isRefused =
-        definition.condition !== undefined &&
-        item.failures === 0 &&
-        (await isSkipped(definition, taskContext(context), input));
-      if (isRefused) throw skipped(definition.name);
+      await assertNotSkipped(definition, taskContext(context), input, item);
       return definition.handler(taskContext(context), input);
     },
   };
+}
+
+/** Throws `TASK_SKIPPED` if the condition of a task that an orchestration calls is false. */
+async function assertNotSkipped(
+  definition: TaskDefinition,
+  context: RunningTaskContext,
+  input: unknown,
+  { failures }: WorkItem,
+): Promise<void> {
+  if (definition.condition === undefined || failures > 0) return;
+  if (await isSkipped(definition, context, input)) throw skipped(definition.name);
+}
+
+type TaskLimits = Pick<WorkHandler, 'limiter' | 'batch'>;
+
+/** The limits of a task in this worker. With batches, its concurrency counts calls of the handler. */
+function toTaskLimits(definition: TaskDefinition): TaskLimits {
+  const { name: task, batch, concurrency: { perWorker } = {}, circuitBreaker } = definition;
+  if (batch === undefined)
+    return { limiter: WorkLimiter.of({ task, concurrency: perWorker, circuitBreaker }) };
+  const { max, waitMs } = batch;
+  const breaker = WorkLimiter.of({ task, circuitBreaker });
+  const concurrency = perWorker ?? Infinity;
+  const call: WorkBatch['call'] = (context, runs) => batch.handler(context, runs);
+  return { limiter: breaker, batch: { task, max, waitMs, concurrency, breaker, call } };
 }
 
 // Not retryable: the condition is checked before the first attempt only.

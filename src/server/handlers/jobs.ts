@@ -41,7 +41,7 @@ const streamPageSize = 16;
 
 export const jobHandlers: Handlers<typeof jobRoutes> = {
   async submitJobs({ params, body, caller }, context) {
-    const { jobs, owners, bindings, payloadLimitBytes, showStacks, clock } = context;
+    const { owners, bindings, payloadLimitBytes, showStacks, clock } = context;
     await owners.check(params.id, caller);
     const results = await Promise.allSettled(
       body.jobs.map(async (job) => {
@@ -50,7 +50,7 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
         const created = await hideDefinitionName(
           caller,
           request.key.instanceId,
-          jobs.create(request),
+          context.createJob(request),
         );
         if (created) bindings.remember(request.key, request.name);
       }),
@@ -225,7 +225,7 @@ function toRequest(
   job: z.output<typeof newJob>,
   { payloadLimitBytes, nowMs }: { readonly payloadLimitBytes: number; readonly nowMs: number },
 ): JobRequest {
-  const { kind, version, input, disposable = false } = job;
+  const { kind, version, input, disposable = false, hasVariables } = job;
   const settings = kind === 'task' ? {} : readStartSettings(job);
   const trace = toTrace({ traceparent: job.traceparent, tracestate: job.tracestate, at: nowMs });
   const name = checkName(job.name, `${kind === 'task' ? 'Task' : 'Orchestration'} name`);
@@ -237,6 +237,7 @@ function toRequest(
       kind === 'task' || version === undefined ? null : checkName(version, 'Orchestration version'),
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
+    ...(hasVariables === true && { hasVariables }),
     task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
     ...settings,
     ...(trace !== undefined && { trace }),

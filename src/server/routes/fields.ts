@@ -19,6 +19,8 @@ export const duration = z
 export const time = z.number().meta({ description: 'Milliseconds since the Unix epoch.' });
 export const json = z.unknown().meta({ description: 'Any JSON value.' });
 export const tags = z.record(z.string().min(1).max(64), z.string().min(1).max(256));
+/** The key of a run. */
+export const laneKey = text(1_000);
 export const headers = z.record(z.string().max(256), z.string().max(65_536));
 
 /** The settings that every start has. */
@@ -31,6 +33,12 @@ export const startSettings = {
   headers: headers.optional(),
   tags: tags.optional(),
   priority: z.number().optional(),
+  key: laneKey.optional().meta({
+    description: 'The key that limits per key count, such as a tenant. Keys are served in turn.',
+  }),
+  weight: z.number().optional().meta({
+    description: 'Share of the key among the keys that wait, 1 (default) to 100.',
+  }),
 };
 /** An event with the key that deduplicates it. */
 export const eventBody = z.strictObject({

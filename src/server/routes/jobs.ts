@@ -8,6 +8,7 @@ import {
   headers,
   id,
   json,
+  laneKey,
   time,
   name,
   reason,
@@ -44,6 +45,9 @@ export const newJob = z.strictObject({
   disposable: z.boolean().optional().meta({
     description: 'Whether the definition has a hook for results that the caller gave up.',
   }),
+  hasVariables: z.boolean().optional().meta({
+    description: 'Whether the session has variables, which handlers read as `ctx.session`.',
+  }),
   traceparent: z.string().max(55).optional().meta({
     description: 'W3C trace context of the caller. An invalid one is ignored.',
   }),
@@ -56,6 +60,8 @@ export const newJob = z.strictObject({
       expiresInMs: ms.optional(),
       expiresAt: time.optional(),
       dedupeKey: id.optional(),
+      key: laneKey.optional(),
+      weight: z.number().optional(),
       timeoutMs: ms.optional(),
       headers: headers.optional(),
       tags: tags.optional(),

@@ -40,6 +40,9 @@ import { jobs } from './cases/jobs/jobs.ts';
 import { largeBatches } from './cases/queues/large-batches.ts';
 import { leases } from './cases/queues/leases.ts';
 import { keptClaims } from './cases/queues/kept-claims.ts';
+import { limitDeclarations } from './cases/limits/declarations.ts';
+import { limitLanes } from './cases/limits/lanes.ts';
+import { limitPlaces } from './cases/limits/places.ts';
 import { locks } from './cases/queues/locks.ts';
 import { messages } from './cases/queues/messages.ts';
 import { onFail } from './cases/tasks/on-fail.ts';
@@ -128,6 +131,9 @@ export const capabilities: readonly Capability[] = [
   dedupeKeys,
   expiries,
   onFail,
+  limitDeclarations,
+  limitPlaces,
+  limitLanes,
   schedules,
   scheduleRuns,
   sessions,

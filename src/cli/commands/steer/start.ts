@@ -43,6 +43,8 @@ export async function run(call: Call): Promise<ExitCode> {
     delay: options.text('delay'),
     timeout: options.text('run-timeout'),
     dedupeKey: options.text('dedupe-key'),
+    key: options.text('key'),
+    weight: options.number('weight'),
   };
   const { client } = await call.open();
   const started = isTask

@@ -10,20 +10,15 @@ import {
 } from '../../shared/migrations.ts';
 import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
-import { lists } from './0003-lists.ts';
+import { tags } from './0003-tags.ts';
 import { workers } from './0004-workers.ts';
-import { inspection } from './0005-inspection.ts';
-import { reruns } from './0006-reruns.ts';
-import { audit } from './0007-audit.ts';
-import { schedules } from './0008-schedules.ts';
-import { pause } from './0009-pause.ts';
-import { series } from './0010-series.ts';
-import { ends } from './0011-ends.ts';
-import { headers } from './0012-headers.ts';
-import { streams } from './0013-streams.ts';
-import { starting } from './0014-starting.ts';
-import { updates } from './0015-updates.ts';
-import { state } from './0016-state.ts';
+import { pause } from './0005-pause.ts';
+import { series } from './0006-series.ts';
+import { streams } from './0007-streams.ts';
+import { starting } from './0008-starting.ts';
+import { updates } from './0009-updates.ts';
+import { state } from './0010-state.ts';
+import { limits } from './0011-limits.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -32,20 +27,15 @@ import { withinBudget } from '../driver/connection.ts';
 export const migrations: readonly Migration[] = [
   initial,
   jobs,
-  lists,
+  tags,
   workers,
-  inspection,
-  reruns,
-  audit,
-  schedules,
   pause,
   series,
-  ends,
-  headers,
   streams,
   starting,
   updates,
   state,
+  limits,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -175,7 +175,7 @@ const itemColumns = `item.definition_key AS "definitionKey", item.execution_id A
           item.failures, max_attempts AS "maxAttempts", heartbeat_at AS "heartbeatAt", point_of_no_return AS "pointOfNoReturn",
           greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
           claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
-          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"`;
+          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason", item.lane, NULL AS "limitHold"`;
 
 function itemSource(schema: string, maxPending: string): string {
   return `${schema}.instances CROSS JOIN LATERAL (

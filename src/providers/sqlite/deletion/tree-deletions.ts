@@ -13,6 +13,7 @@ import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { LaneRows } from '../limits/lane-rows.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
@@ -40,6 +41,7 @@ interface Holdings {
   readonly hasDeadlines: 0 | 1;
   readonly hasEventKeys: 0 | 1;
   readonly hasState: 0 | 1;
+  readonly hasLanes: 0 | 1;
 }
 
 type DeletionPlan =
@@ -66,6 +68,7 @@ export class TreeDeletions {
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
+  readonly #lanes: LaneRows;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -91,6 +94,7 @@ export class TreeDeletions {
       readonly updateRows: UpdateRows;
       readonly awakeableRows: AwakeableRows;
       readonly instanceState: InstanceState;
+      readonly laneRows: LaneRows;
     },
   ) {
     this.#audit = parts.audit;
@@ -103,6 +107,7 @@ export class TreeDeletions {
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
+    this.#lanes = parts.laneRows;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -124,7 +129,8 @@ export class TreeDeletions {
               EXISTS (SELECT 1 FROM awakeables WHERE instance_key IN ${keys}) AS hasAwakeables,
               EXISTS (SELECT 1 FROM instance_deadlines WHERE instance_key IN ${keys}) AS hasDeadlines,
               EXISTS (SELECT 1 FROM event_keys WHERE instance_key IN ${keys}) AS hasEventKeys,
-              EXISTS (SELECT 1 FROM instance_state WHERE instance_key IN ${keys}) AS hasState
+              EXISTS (SELECT 1 FROM instance_state WHERE instance_key IN ${keys}) AS hasState,
+              EXISTS (SELECT 1 FROM run_lanes WHERE instance_key IN ${keys}) AS hasLanes
        FROM executions WHERE instance_key IN ${keys}`,
     );
     const deleteFrom = (table: string) =>
@@ -211,6 +217,7 @@ export class TreeDeletions {
     if (holdings.hasUpdates === 1) this.#updates.deleteOfInstances(keys);
     if (holdings.hasAwakeables === 1) this.#awakeables.deleteOfInstances(keys);
     if (holdings.hasState === 1) this.#state.deleteOfInstances(keys);
+    if (holdings.hasLanes === 1) this.#lanes.deleteRuns(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);
@@ -228,6 +235,7 @@ const none: Holdings = {
   hasDeadlines: 0,
   hasEventKeys: 0,
   hasState: 0,
+  hasLanes: 0,
 };
 
 function toKeys(rows: readonly Row[]): string {

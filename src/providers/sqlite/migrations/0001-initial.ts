@@ -45,6 +45,7 @@ CREATE TABLE instances (
   cancel_requested_at INTEGER,
   cancel_reason TEXT,
   cancel_actor TEXT,
+  cancel_cause TEXT, -- NULL: a request
   terminate_reason TEXT,
   terminate_actor TEXT,
   closing_reason TEXT, -- the code has ended as canceled; the status follows when its last work has stopped
@@ -54,6 +55,13 @@ CREATE TABLE instances (
   custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
   output TEXT,
   failure TEXT,
+  paused_at INTEGER,
+  paused_reason TEXT,
+  paused_actor TEXT,
+  paused_tree INTEGER, -- 1: children that a turn under way starts are paused too
+  forked_from TEXT,
+  headers TEXT, -- trace context and headers of the start, as JSON
+  tags TEXT, -- a JSON object of strings, sorted by name
   -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,
@@ -86,16 +94,28 @@ CREATE INDEX instances_by_definition ON instances (definition_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
 -- Completed instances need no entry: their lists read the newest rows.
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
+CREATE INDEX instances_ended_otherwise ON instances (status, definition_key)
+  WHERE ended_at IS NOT NULL AND status <> 'completed';
+-- Ends without a worker, for the counts by minute.
+CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
+  WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
+CREATE INDEX instances_ended ON instances (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
+CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
 
--- Executions that ended by continue-as-new. The current one is read from its instance, which saves two writes per run.
+-- Executions before the current one: continued as new, retried or replaced. The current one is read from its instance,
+-- which saves two writes per run.
 CREATE TABLE executions (
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   definition_key INTEGER NOT NULL,
-  status TEXT NOT NULL CHECK (status = 'continuedAsNew'),
+  status TEXT NOT NULL
+    CHECK (status IN ('continuedAsNew', 'completed', 'failed', 'canceled', 'terminated', 'expired')),
   history_length INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL,
+  failure TEXT, -- of an execution that was retried
+  reason TEXT, -- why it was canceled or terminated
   PRIMARY KEY (instance_key, execution_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -123,12 +143,16 @@ CREATE TABLE instance_locks (
   blocked_reason TEXT,
   blocked_build TEXT,
   blocked_at INTEGER,
+  blocked_details TEXT, -- JSON: code, worker, event and commands
+  claimed_by TEXT, -- name of the last worker that claimed it, if known
+  claimed_at INTEGER,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL))
 ) STRICT;
 CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1), next_at)
   WHERE next_at IS NOT NULL;
 CREATE INDEX instance_locks_blocked ON instance_locks (definition_key, blocked_build)
   WHERE blocked_build IS NOT NULL;
+CREATE INDEX instance_locks_blocked_keys ON instance_locks (instance_key) WHERE blocked_build IS NOT NULL;
 CREATE INDEX instance_locks_cleanup ON instance_locks (max(cleanup_at, coalesce(locked_until, 0)))
   WHERE cleanup_at IS NOT NULL;
 
@@ -161,6 +185,9 @@ CREATE TABLE worker_queue (
   claimed_at INTEGER, -- NULL: not claimed, or claimed by the insert
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
+  lane TEXT, -- NULL: its definition was not limited at the insert
+  place INTEGER NOT NULL DEFAULT 0 CHECK (place IN (0, 1)), -- 1: counted as running in its lane
+  max_attempts INTEGER, -- limit of the worker that failed last; NULL: none or unknown
   cancellation TEXT NOT NULL DEFAULT 'request',
   shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
@@ -172,6 +199,7 @@ CREATE TABLE worker_queue (
   options TEXT,
   last_failure TEXT,
   heartbeat TEXT,
+  heartbeat_at INTEGER,
   payload TEXT,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
@@ -197,10 +225,14 @@ CREATE TABLE schedules (
   last_tick_at INTEGER,
   last_instance_id TEXT,
   last_error TEXT,
+  run_ids TEXT, -- JSON list of ids, oldest first
+  buffered_ticks TEXT, -- JSON list of times, earliest first
+  skipped_ticks INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
+CREATE INDEX schedules_buffered ON schedules (name) WHERE paused = 0 AND buffered_ticks IS NOT NULL;
 
 -- Histories of deleted instances and executions that are not deleted yet. No query finds them: an
 -- instance_key is never reused.
@@ -221,19 +253,24 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
 
--- Counts of deletions and prunes. The oldest records are deleted.
+-- Actions of operators, and counts of deletions and prunes. The oldest records are deleted.
 CREATE TABLE audit (
   audit_key INTEGER PRIMARY KEY,
   audit_id TEXT NOT NULL UNIQUE,
   action TEXT NOT NULL,
   actor TEXT,
+  reason TEXT,
   filter TEXT NOT NULL,
+  instance_id TEXT, -- NULL after the instance is deleted
   at INTEGER NOT NULL,
+  instances INTEGER NOT NULL DEFAULT 0,
+  progress_key INTEGER, -- of a bulk event: the smallest instance_key that it has visited
   instances_deleted INTEGER NOT NULL DEFAULT 0,
   executions_deleted INTEGER NOT NULL DEFAULT 0,
   events_deleted INTEGER NOT NULL DEFAULT 0,
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE INDEX audit_by_instance ON audit (instance_id) WHERE instance_id IS NOT NULL;
 
 -- Leases on work that one process does for all, such as retention.
 CREATE TABLE leases (

@@ -13,6 +13,8 @@ import type {
   FailedRun,
   TaskRows,
 } from '../tables/task-rows.ts';
+import type { LaneRows } from '../limits/lane-rows.ts';
+import type { Lanes } from '../limits/lanes.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
@@ -55,6 +57,8 @@ export class TaskRuns {
   readonly #stopRows: StopRows;
   readonly #tags: InstanceTags;
   readonly #deadlines: InstanceDeadlines;
+  readonly #lanes: Lanes;
+  readonly #laneRows: LaneRows;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -68,6 +72,8 @@ export class TaskRuns {
     readonly stopRows: StopRows;
     readonly instanceTags: InstanceTags;
     readonly deadlines: InstanceDeadlines;
+    readonly lanes: Lanes;
+    readonly laneRows: LaneRows;
   }) {
     this.#definitions = parts.definitions;
     this.#instances = parts.instances;
@@ -80,9 +86,12 @@ export class TaskRuns {
     this.#stopRows = parts.stopRows;
     this.#tags = parts.instanceTags;
     this.#deadlines = parts.deadlines;
+    this.#lanes = parts.lanes;
+    this.#laneRows = parts.laneRows;
   }
 
-  create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
+  create(scope: Scope, task: NewTask): CreateTaskResult {
+    const { now, effects } = scope;
     const { dedupeKey } = task;
     const definitionKey = this.#definitions.intern('task', task.name, null);
     const holder =
@@ -102,7 +111,9 @@ export class TaskRuns {
     const operation = taskOperation;
     const { priority } = task;
     const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
-    this.#items.insert({ ...item, options: null, now });
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
+    this.#items.insert({ ...item, lane, options: null, now });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
     return { kind: 'created', instanceKey };
   }
@@ -243,8 +254,15 @@ export class TaskRuns {
     return ended;
   }
 
+  /** The lane of another item of a run: its `onFail` handler, or a rerun. */
+  laneOf(scope: Scope, { instanceKey, definitionKey }: Run): string | null {
+    if (!this.#lanes.isLimited(scope, definitionKey)) return null;
+    const lane = this.#laneRows.runOf(instanceKey);
+    return this.#lanes.enqueue(scope, { definitionKey, lane, nextAt: scope.now });
+  }
+
   #enqueueOnFail(
-    { now, effects }: Scope,
+    scope: Scope,
     { instanceKey, definitionKey }: Run,
     {
       failed,
@@ -253,10 +271,12 @@ export class TaskRuns {
   ): void {
     const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
     if (onFail === undefined) return;
+    const { now, effects } = scope;
+    const lane = this.laneOf(scope, { instanceKey, definitionKey });
     const { options } = onFail;
     const priority = onFailPriority;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
-    this.#items.insert({ ...item, nextAt: now, expiresAt: null, now });
+    this.#items.insert({ ...item, lane, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
     effects.due('work', now);
   }

@@ -95,7 +95,8 @@ export const inspection: Capability = {
         ]);
         await store.begin('b', { workItems: [workItem(1)] });
         const details = await inspect(store, 'a');
-        const common = { kind: 'activity', executionId: 1, cancel: null } as const;
+        const lane = { lane: null, limitHold: null };
+        const common = { kind: 'activity', executionId: 1, cancel: null, ...lane } as const;
         const fresh = {
           options: null,
           failures: 0,

@@ -58,6 +58,15 @@ export const close: Capability = {
                 turn,
               },
             ]),
+          declareLimits: () =>
+            provider.declareLimits({
+              buildId: 'a',
+              definitions: [{ kind: 'task', name: 'task', limits: {} }],
+            }),
+          setLimits: () => provider.setLimits({ kind: 'task', name: 'task', override: null }),
+          listLimits: () => provider.listLimits({ limit: 1 }),
+          listLanes: () =>
+            provider.listLanes({ kind: 'task', name: 'task', limit: 1, order: 'key' }),
           readStates: () => provider.readStates([{ instanceId: 'a', what: 'state', after: 0 }]),
           renewWorkItemLocks: () => provider.renewWorkItemLocks([{ lockToken }], 1),
           abandonWorkItems: () =>

@@ -1,0 +1,249 @@
+import type { AuditEntry } from './management.ts';
+
+/** The kind of a definition that can have limits. */
+export type LimitedKind = 'orchestration' | 'activity' | 'task';
+
+/**
+ * A rate limit (GCRA): at most `limit + burst` runs begin in any window of `perMs`.
+ * An idle definition, or key, can begin `burst + 1` runs immediately, then one per `perMs / limit`.
+ */
+export interface RateLimit {
+  /** An integer from 1 to 1,000,000. */
+  readonly limit: number;
+  /** The period in milliseconds. An integer from 1 to 31 days. */
+  readonly perMs: number;
+  /** An integer from 0 to 1,000,000. */
+  readonly burst: number;
+  /** Whether each key has this rate. False: all keys of the definition share it. */
+  readonly perKey: boolean;
+}
+
+/** The limits of a definition, over all processes. An absent figure is unlimited. */
+export interface Limits {
+  /** Maximum places in use: claimed items. An integer from 1 to 1,000,000. */
+  readonly global?: number;
+  /** Maximum places in use per key. An integer from 1 to 1,000,000. */
+  readonly perKey?: number;
+  readonly rate?: RateLimit;
+}
+
+/** Figures that an operator set. They replace declared ones. `null` removes a limit, an absent figure keeps it. */
+export interface LimitOverride {
+  readonly global?: number | null;
+  readonly perKey?: number | null;
+  readonly rate?: RateLimit | null;
+}
+
+/** The key and the weight of a run. Runs of one definition with the same key share a lane. */
+export interface Lane {
+  /** Not empty, at most 255 characters. Runs without a key share the lane with the empty key. */
+  readonly key: string;
+  /** Its share among the keys of the definition. An integer from 1 to 100. The newest run's weight counts. */
+  readonly weight: number;
+}
+
+/** Which limit holds back an item that is due. */
+export type HoldingLimit = 'global' | 'perKey' | 'rate';
+
+/** Why an item that is due and belongs to a limited definition has not been claimed. */
+export interface LimitHold {
+  /** The limit that is reached. `null`: none, the item waits for its turn or for a worker. */
+  readonly limit: HoldingLimit | null;
+  /** The figure of that limit. `null` without one. */
+  readonly max: number | null;
+  /** Places in use: of the definition with `global`, else of the key. */
+  readonly running: number;
+  /** With `rate`: when the next token is available. */
+  readonly nextAt: number | null;
+  /** Items of its lane that are claimed before it, counted up to `maxCountedItems`. */
+  readonly ahead: number;
+}
+
+/** Counts of waiting items stop here. */
+export const maxCountedItems = 1_000;
+
+/** Limits that the code of a worker declares. */
+export interface LimitDeclaration {
+  readonly kind: LimitedKind;
+  readonly name: string;
+  readonly limits: Limits;
+}
+
+/** Another build's declaration of the same definition. */
+export interface OtherDeclaration {
+  readonly buildId: string;
+  readonly limits: Limits;
+}
+
+/** The result of a declaration. */
+export interface DeclaredLimits {
+  readonly kind: LimitedKind;
+  readonly name: string;
+  /** What holds now: the newest build's declaration with the operator's figures. */
+  readonly effective: Limits;
+  /** The build whose declaration counts. */
+  readonly declaredBy: string;
+  /** Builds that declared other limits, newest first. */
+  readonly contradictions: readonly OtherDeclaration[];
+}
+
+/** The limits of a definition with their state. */
+export interface LimitsRecord {
+  readonly kind: LimitedKind;
+  readonly name: string;
+  /** What the newest build declares. */
+  readonly declared: Limits;
+  /** `null`: no worker has declared limits. */
+  readonly declaredBy: string | null;
+  /** What an operator set. `null`: nothing. */
+  readonly override: LimitOverride | null;
+  readonly effective: Limits;
+  /** Places in use. Can exceed a limit that was lowered. */
+  readonly running: number;
+  /** Items without a place, due or delayed, counted up to `maxCountedItems`. */
+  readonly waiting: number;
+  /** With a rate of the definition that is used up: when the next token is available. */
+  readonly nextTokenAt: number | null;
+}
+
+/** One key of a limited definition. A key without items and without a used rate is not listed. */
+export interface LaneRecord {
+  /** Empty: runs without a key. */
+  readonly key: string;
+  readonly weight: number;
+  readonly running: number;
+  /** Items without a place, due or delayed, counted up to `maxCountedItems`. */
+  readonly waiting: number;
+  /** The limit that holds its due items back. `null`: none, or nothing is due. */
+  readonly heldBy: HoldingLimit | null;
+  /** When the next item can be claimed, if a delay or a rate decides it. */
+  readonly nextAt: number | null;
+}
+
+/** A page of limits, or of lanes. */
+export interface LimitsPage<Record> {
+  readonly records: readonly Record[];
+  /** Whether there are more. */
+  readonly more: boolean;
+}
+
+/** A change of limits by an operator. */
+export interface SetLimits {
+  readonly kind: LimitedKind;
+  readonly name: string;
+  /** Merged into the figures that were set before. `null` deletes them all: the declared limits hold again. */
+  readonly override: LimitOverride | null;
+  /** Recorded in the same transaction, unless nothing changed. */
+  readonly audit?: AuditEntry;
+}
+
+/** Selects lanes of a definition. */
+export interface ListLanesParams {
+  readonly kind: LimitedKind;
+  readonly name: string;
+  readonly limit: number;
+  /**
+   * `key`: in the order of the keys in UTF-8. `waiting`: the most waiting items first, among the first 10,000 lanes by
+   * key; without pages.
+   */
+  readonly order: 'key' | 'waiting';
+  /** With the order `key`: only larger keys. */
+  readonly afterKey?: string;
+}
+
+/** Selects limited definitions, in the order of kind and name in UTF-8. */
+export interface ListLimitsParams {
+  readonly limit: number;
+  /** Only later ones. */
+  readonly after?: { readonly kind: LimitedKind; readonly name: string };
+  /** Only this definition. */
+  readonly only?: { readonly kind: LimitedKind; readonly name: string };
+}
+
+/**
+ * Limits of definitions, over all processes.
+ *
+ * A definition is limited if limits of it were declared or set, or if a run of it had a key. A claim of a limited
+ * definition takes a place, which belongs to the claimed item.
+ *
+ * A provider must:
+ * - never claim more items of a definition than its global limit, or of a key than its limit per key, of tasks and
+ *   activities, in all processes together (limit/global-is-never-exceeded, limit/per-key-is-never-exceeded,
+ *   limit/an-activity-is-limited, shared/limits-hold-over-all-processes)
+ * - count items that were queued or running before the definition was limited (limit/counts-what-runs-already)
+ * - claim no item of a limited definition at its insert (limit/a-limited-item-is-not-claimed-at-insert)
+ * - free the place of an item when it is acked, handed back or deleted, exactly once, and change no place for an item
+ *   that has none (limit/every-end-frees-its-place, limit/a-queued-item-has-no-place)
+ * - free the place of an expired lease for other items, after which its token is invalid; a renewed lease keeps its
+ *   place (limit/an-expired-lease-frees-its-place, limit/a-renewal-keeps-the-place)
+ * - claim a canceled item whose lease expired without a place, whatever the limits
+ *   (limit/a-canceled-item-needs-no-place)
+ * - let the `onFail` handler and a retry of a run wait in its lane (limit/an-on-fail-handler-takes-a-place,
+ *   limit/a-rerun-keeps-its-key)
+ * - claim suspect items alone, and let expired runs end without a place (limit/a-suspect-comes-alone,
+ *   limit/an-expired-run-takes-no-place)
+ * - not claim paused items and definitions until they are resumed (limit/a-paused-item-is-not-claimed,
+ *   limit/a-paused-definition-is-not-claimed)
+ * - end the waits of workers when a place is freed, a lease of a place expires, a limit is raised, a token is
+ *   available or a delayed item is due (limit/a-freed-place-ends-a-wait, limit/an-expired-lease-ends-a-wait,
+ *   limit/raising-ends-a-wait, rate/a-token-ends-a-wait, lane/a-delayed-run-comes-in-time)
+ * - let neither limited nor unlimited definitions starve the others in one fetch (limit/starves-no-other-definition)
+ * - serve the keys of a definition in proportion to their weights, and a new key next; the newest weight counts
+ *   (lane/keys-share-by-weight, lane/a-new-key-comes-next, lane/the-newest-weight-counts)
+ * - claim the items of a key by priority, then longest due (lane/priority-counts-within-a-key)
+ * - keep keys with any characters apart, and reject invalid keys and weights without affecting other runs
+ *   (lane/keys-are-only-text, lane/a-bad-key-is-rejected)
+ * - admit at most `limit + burst` claims in any period of a rate, by GCRA, per definition or per key; each claim takes
+ *   a token, also of a retry, and none is given back (rate/admits-a-burst-then-one-per-interval, rate/counts-per-key,
+ *   rate/a-retry-takes-a-token, rate/a-key-keeps-its-rate-when-it-is-idle)
+ * - count its items in queue depths and in reports of unclaimed work (limit/queues-count-its-items)
+ * - return in `inspectInstance` and `inspectInstances` which limit holds an item back
+ *   (limit/inspection-shows-what-holds-an-item)
+ */
+export interface LimitStore {
+  /**
+   * Declares the limits of a worker's code.
+   *
+   * A provider must, per definition:
+   * - make them effective, and list them (limit/is-declared-and-listed)
+   * - use the declaration of the build that declared the definition first at the latest time, and return builds with
+   *   other limits; a repeat of a build replaces its own declaration (limit/the-newest-build-wins)
+   * - accept a declaration without limits, which stores nothing for a definition that is not limited
+   *   (limit/a-newer-build-can-remove-it, limit/a-declaration-without-limits-stores-nothing)
+   * - reject figures out of range, changing nothing (limit/bad-figures-are-rejected)
+   */
+  declareLimits(request: {
+    readonly buildId: string;
+    readonly definitions: readonly LimitDeclaration[];
+  }): Promise<readonly DeclaredLimits[]>;
+
+  /**
+   * Sets or resets the limits of a definition, as an operator. Returns the new state.
+   *
+   * A provider must:
+   * - merge the figures into those that were set before, and prefer them over declared ones
+   *   (limit/an-operator-sets-single-figures)
+   * - accept any definition, declared or not (limit/an-operator-can-limit-anything)
+   * - stop nothing if a limit is lowered below what runs, and admit nothing until fewer run
+   *   (limit/lowering-stops-nothing)
+   * - record the audit entry in the same transaction, unless nothing changed (limit/a-change-is-audited)
+   */
+  setLimits(request: SetLimits): Promise<LimitsRecord>;
+
+  /**
+   * Lists the definitions with limits or keys.
+   *
+   * A provider must:
+   * - return them by kind and name, in pages (limit/are-listed-in-order)
+   */
+  listLimits(params: ListLimitsParams): Promise<LimitsPage<LimitsRecord>>;
+
+  /**
+   * Lists the lanes of a definition.
+   *
+   * A provider must:
+   * - return them by key, in pages, or by waiting items (lane/is-listed)
+   * - delete lanes without items and with a full rate, in bounded steps (lane/an-idle-one-is-deleted)
+   */
+  listLanes(params: ListLanesParams): Promise<LimitsPage<LaneRecord>>;
+}
