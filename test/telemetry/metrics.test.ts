@@ -94,6 +94,27 @@ describe('worker.metrics', () => {
     expect(of('perdure_store_operation_duration_seconds_count', created)).toBe(2);
   });
 
+  it('counts a task run that an operator retries once as started, and each of its ends', async () => {
+    let calls = 0;
+    const fickle = task('fickle', () => {
+      calls += 1;
+      return calls === 1 ? Promise.reject(new Error('broken')) : Promise.resolve('done');
+    });
+    const perdure = await Perdure.open(':memory:', { logger: silentLogger });
+    cleanups.push(() => perdure.close());
+    const worker = await perdure.startWorker({ tasks: [fickle] });
+    const run = await perdure.client.runTask(fickle);
+    await expect(run.result()).rejects.toThrow('broken');
+    await perdure.client.retry(run.id, { from: 'start' });
+    expect(await run.result()).toBe('done');
+    const metrics = parsePrometheus(worker.metrics);
+    expect(sample(metrics, 'perdure_instances_started_total', { name: 'fickle' })).toBe(1);
+    for (const status of ['failed', 'completed']) {
+      const labels = { name: 'fickle', status };
+      expect(sample(metrics, 'perdure_instances_ended_total', labels)).toBe(1);
+    }
+  });
+
   it('has at most 2,000 samples for 200 names, and counts further names as other', () => {
     const metrics = new RunMetrics();
     const statuses = ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired'];
