@@ -121,12 +121,34 @@ export type {
   StartEvent,
   StartOptions,
 } from './client/starting/start-request.ts';
+export type {
+  AdmissionOptions,
+  DebounceOptions,
+  DedupeOptions,
+} from './model/admission-options.ts';
 export type { CommonStartOptions } from './model/start-settings.ts';
 export type { TaskHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';
 export type { TaskInfo } from './client/reading/instance-info.ts';
 export type { SchedulePage, Schedules } from './client/managing/schedules.ts';
+export type {
+  LimitChange,
+  LimitKeyInfo,
+  LimitKeyPage,
+  LimitKeysOptions,
+  Limits,
+  LimitsInfo,
+  LimitsInfoPage,
+  LimitTarget,
+} from './client/managing/limits.ts';
+export type {
+  HoldingLimit,
+  LimitedKind,
+  LimitOverride,
+  Limits as LimitFigures,
+  RateLimit,
+} from './providers/contract/limits.ts';
 export type {
   BackfillOptions,
   BackfillResult,
@@ -292,13 +314,14 @@ export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`
 export type { Provider } from './providers/contract/provider.ts';
-export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
+export type { FailureSummary, LimitWait, PendingWork } from './client/reading/inspect-instance.ts';
 export type {
   ActivityWait,
   AwakeableWait,
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   DelayWait,
   DetachedWait,
   EndedWait,

@@ -1,7 +1,8 @@
+import { HttpLimits } from './http-limits.ts';
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
 import type { EventCall } from '../client/starting/start-request.ts';
-import { toWireSettings } from '../client/starting/wire-settings.ts';
+import { toWireStart } from '../client/starting/wire-settings.ts';
 import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
   ExecutionPage,
@@ -80,6 +81,7 @@ export class HttpBackend implements ClientBackend {
   readonly jobs: HttpJobs;
   readonly schedules: HttpSchedules;
   readonly pauses: HttpPauses;
+  readonly limits: HttpLimits;
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
@@ -95,6 +97,7 @@ export class HttpBackend implements ClientBackend {
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
     this.pauses = new HttpPauses(transport);
+    this.limits = new HttpLimits(transport);
     this.deletion = new HttpDeletion(transport);
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);
@@ -109,14 +112,13 @@ export class HttpBackend implements ClientBackend {
   }
 
   async start(call: StartCall): Promise<string> {
-    const { id, name, version, payload, trace, dedupeKey, event, onConflict, replaceKey } = call;
+    const { id, name, version, payload, trace, event, onConflict, replaceKey } = call;
     const body = {
       id,
       name,
       ...inputOf(payload),
       ...(version !== null && { version }),
-      ...toWireSettings(call),
-      ...(dedupeKey !== undefined && { dedupeKey }),
+      ...toWireStart(call),
       ...(event !== undefined && { event: toWireEvent(event) }),
       ...(onConflict !== undefined && { onConflict }),
       ...(replaceKey !== undefined && { replaceKey }),
@@ -323,15 +325,14 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { id, name, payload, expiresInMs, expiresAt, dedupeKey, onFail } = call;
+  const { id, name, payload, expiresInMs, expiresAt, onFail } = call;
   return {
     id,
     task: name,
     ...inputOf(payload),
-    ...toWireSettings(call),
+    ...toWireStart(call),
     expiresIn: expiresInMs,
     expiresAt,
-    dedupeKey,
     onFail,
   };
 }

@@ -24,6 +24,7 @@ it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'agent-with-streaming',
+      'api-rate-per-customer',
       'attached-work',
       'bank-transfer',
       'batch-insert',
@@ -31,11 +32,13 @@ it('examples/ contains exactly the expected programs', () => {
       'cancel-from-outside',
       'child-orchestrations',
       'continue-as-new',
+      'debounced-search-index',
       'fan-out-fan-in',
       'flow-with-failures',
       'flow',
       'hello',
       'multi-tenant-encryption',
+      'one-import-per-tenant',
       'order',
       'polling-with-state',
       'race',

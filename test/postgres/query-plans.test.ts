@@ -17,6 +17,7 @@ import {
 } from '../../src/testing/conformance/sample-data.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
 import { fillQueues, queued } from './helpers/full-queues.ts';
+import { sendLimits } from './helpers/send-limits.ts';
 import { emptySchema } from './helpers/schema-pool.ts';
 import { createDatabase, type TestDatabase } from './helpers/server.ts';
 import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
@@ -41,6 +42,8 @@ const cases: readonly string[] = [
   'conflict/replaces-a-live-instance',
   'conflict/ends-the-tree',
   'dedupe/names-the-live-instance',
+  'debounce/moves-a-run-that-has-not-started',
+  'window/is-deleted-with-its-run',
   'event-key/is-one-event',
   'record/drops-the-oldest',
   'record/a-repeat-is-not-written-twice',
@@ -233,7 +236,13 @@ function isSought({ 'Index Name': index = '', 'Index Cond': condition }: PlanNod
 
 /** The nodes of a plan that read a whole table, join row by row, or sort on disk. */
 /** Tables with a row per definition, or per process of the last days. */
-const smallTables: readonly string[] = ['definitions', 'paused_definitions', 'series_writers'];
+const smallTables: readonly string[] = [
+  'definitions',
+  'paused_definitions',
+  'limits',
+  'declared_limits',
+  'series_writers',
+];
 
 function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   const { 'Node Type': type, 'Relation Name': table, 'Join Filter': joinFilter = '' } = node;
@@ -292,6 +301,7 @@ async function sendTheRest(): Promise<void> {
   await provider.unregisterWorkers(['w']);
   await provider.takeOverClaims(['x']);
   await provider.unregisterProcess();
+  await sendLimits(provider);
   // A list by end sorts few instances, and reads many in windows.
   await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,
       history_length, input_hash, created_at, ended_at, completed_at)
@@ -358,7 +368,7 @@ describe('query plans for empty queues', () => {
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks,
-      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys; ANALYZE`);
+      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys, ${schema}.start_keys; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
     // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,

@@ -28,6 +28,7 @@ export type Wait =
   | WorkerWait
   | TurnWait
   | DelayWait
+  | DebouncedWait
   | ActivityWait
   | TaskWait
   | TimerWait
@@ -44,9 +45,9 @@ export type Wait =
 /**
  * Why no worker has claimed work. `noWorker`: no live worker has its definition. `busy`: by their last heartbeats, all live
  * workers that have it run as many activities and tasks as they may. `queued`: a live worker can claim it. `paused`: its
- * instance or definition is paused.
+ * instance or definition is paused. `limited`: a limit of its definition is reached; see `limit`.
  */
-export type UnclaimedReason = 'noWorker' | 'busy' | 'queued' | 'paused';
+export type UnclaimedReason = 'noWorker' | 'busy' | 'queued' | 'paused' | 'limited';
 
 /** The instance is paused, or a definition that it needs. */
 export interface PausedWait {
@@ -89,6 +90,15 @@ export interface TurnWait {
 export interface DelayWait {
   readonly kind: 'delay';
   readonly until: number;
+}
+
+/** A debounced run has not started: a further start with its key moves it. */
+export interface DebouncedWait {
+  readonly kind: 'debounced';
+  readonly key: string;
+  readonly startsAt: number;
+  /** How often a later start has moved it. */
+  readonly moves: number;
 }
 
 /** An activity, or the failure handler of a task, without an outcome. */

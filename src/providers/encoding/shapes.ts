@@ -144,6 +144,7 @@ export const instanceRecord = fields<InstanceRecord>({
   customStatus: payload,
   customStatusVersion: keep,
   createdAt: keep,
+  runAt: keep,
   startedAt: keep,
   endedAt: keep,
   cancel: keep,
@@ -206,6 +207,7 @@ const newChild = fields<NewChild>(
     ifStarted: message,
     ifTaken: nullable(message),
     tags: keep,
+    lane: keep,
     headers: keep,
     timeoutMs: keep,
     delayMs: keep,
@@ -284,11 +286,14 @@ const newInstanceFields: Fields<NewInstance> = {
   inputHash: hashed,
   start: message,
   tags: keep,
+  lane: keep,
   headers: keep,
   timeoutMs: keep,
   delayMs: keep,
   runAt: keep,
   dedupeKey: keep,
+  dedupeMs: keep,
+  debounce: keep,
   event: fields<NonNullable<NewInstance['event']>>(startEvent),
   onConflict: keep,
   firstTurn: turn,
@@ -304,8 +309,13 @@ const instanceWithKey = fields<NewInstance>(
   ofInstance,
 );
 
-export const newInstance: Treatment<NewInstance> = (value, walk) =>
-  (value.dedupeKey === undefined ? instanceWithId : instanceWithKey)(value, walk);
+/** A debounced start may become the start of another instance: its payloads belong to none. */
+const debouncedInstance = fields<NewInstance>(newInstanceFields, () => ({}));
+
+export const newInstance: Treatment<NewInstance> = (value, walk) => {
+  if (value.debounce !== undefined) return debouncedInstance(value, walk);
+  return (value.dedupeKey === undefined ? instanceWithId : instanceWithKey)(value, walk);
+};
 
 export const newMessage = fields<NewMessage>(
   { instanceId: keep, message, maxPending: keep, key: keep, bulk: keep },
@@ -523,27 +533,33 @@ export const workItemRenewal = fields<WorkItemRenewal>(
   ofInstance,
 );
 
-export const newTask = fields<NewTask>(
-  {
-    instanceId: keep,
-    incarnation: keep,
-    name: keep,
-    inputHash: hashed,
-    payload,
-    options: keep,
-    priority: keep,
-    lane: keep,
-    runAt: keep,
-    delayMs: keep,
-    expiresAt: keep,
-    expiresInMs: keep,
-    timeoutMs: keep,
-    dedupeKey: keep,
-    onFail: keep,
-    tags: keep,
-  },
-  ofInstance,
-);
+const newTaskFields: Fields<NewTask> = {
+  instanceId: keep,
+  incarnation: keep,
+  name: keep,
+  inputHash: hashed,
+  payload,
+  options: keep,
+  priority: keep,
+  lane: keep,
+  runAt: keep,
+  delayMs: keep,
+  expiresAt: keep,
+  expiresInMs: keep,
+  timeoutMs: keep,
+  dedupeKey: keep,
+  dedupeMs: keep,
+  debounce: keep,
+  onFail: keep,
+  tags: keep,
+};
+
+const taskWithId = fields<NewTask>(newTaskFields, ofInstance);
+/** A debounced run may become another one: its payload belongs to none. */
+const debouncedTask = fields<NewTask>(newTaskFields, () => ({}));
+
+export const newTask: Treatment<NewTask> = (value, walk) =>
+  (value.debounce === undefined ? taskWithId : debouncedTask)(value, walk);
 
 type JobOf<Kind extends NewJob['kind']> = Extract<NewJob, { readonly kind: Kind }>;
 

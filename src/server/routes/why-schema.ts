@@ -11,7 +11,7 @@ import {
 
 const text = z.string().exactOptional();
 const operation = z.number();
-const unclaimed = z.enum(['noWorker', 'busy', 'queued', 'paused']).exactOptional();
+const unclaimed = z.enum(['noWorker', 'busy', 'queued', 'paused', 'limited']).exactOptional();
 
 const wait: z.ZodType<Wait> = z
   .discriminatedUnion('kind', [
@@ -40,6 +40,12 @@ const wait: z.ZodType<Wait> = z
       lockedUntil: time,
     }),
     z.strictObject({ kind: z.literal('delay'), until: time }),
+    z.strictObject({
+      kind: z.literal('debounced'),
+      key: z.string(),
+      startsAt: time,
+      moves: z.number(),
+    }),
     z.strictObject({
       ...pendingWorkFields,
       kind: z.enum(['activity', 'onFail']),

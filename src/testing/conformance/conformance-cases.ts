@@ -13,7 +13,9 @@ import { claimAtInsert } from './cases/queues/claim-at-insert.ts';
 import { claims } from './cases/queues/claims.ts';
 import { cleanupLimits } from './cases/cancellation/cleanup-limits.ts';
 import { close } from './cases/queues/close.ts';
+import { debounces } from './cases/tasks/debounces.ts';
 import { dedupeKeys } from './cases/tasks/dedupe-keys.ts';
+import { dedupeWindows } from './cases/tasks/dedupe-windows.ts';
 import { continueAsNewCases } from './cases/instances/continue-as-new.ts';
 import { creation } from './cases/instances/creation.ts';
 import { deletionFencing } from './cases/deletion/deletion-fencing.ts';
@@ -76,6 +78,7 @@ import { terminations } from './cases/cancellation/terminations.ts';
 import { timerTurns } from './cases/queues/timer-turns.ts';
 import { instancePauses } from './cases/pausing/instance-pauses.ts';
 import { treePauses } from './cases/pausing/tree-pauses.ts';
+import { beginLimits } from './cases/limits/begin-limits.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
 import { transactions } from './cases/queues/transactions.ts';
@@ -129,6 +132,8 @@ export const capabilities: readonly Capability[] = [
   taskAcks,
   taskStops,
   dedupeKeys,
+  dedupeWindows,
+  debounces,
   expiries,
   onFail,
   limitDeclarations,
@@ -173,6 +178,7 @@ export const capabilities: readonly Capability[] = [
   instancePauses,
   treePauses,
   definitionPauses,
+  beginLimits,
   leases,
   takeovers,
   workers,

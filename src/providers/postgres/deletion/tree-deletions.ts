@@ -50,6 +50,8 @@ interface Row {
   readonly hasDeadline: boolean;
   readonly hasEventKeys: boolean;
   readonly hasState: boolean;
+  readonly hasLane: boolean;
+  readonly hasStartKeys: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -144,7 +146,9 @@ export class TreeDeletions {
     const { instanceState } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
+    const laned = rows.filter(({ hasLane }) => hasLane);
     const later = new Set(leftForLater);
+    const startKeyed = keysOf(rows.filter(({ hasStartKeys }) => hasStartKeys));
     const jobs = keysOf(rows.filter(({ isJob }) => isJob));
     const [tokens] = await Promise.all([
       tombstones.bury(
@@ -186,6 +190,12 @@ export class TreeDeletions {
       ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
+      laned.length === 0
+        ? undefined
+        : tx.execute(...this.#statements.deleteLanes({ keys: keysOf(laned) })),
+      startKeyed.length === 0
+        ? undefined
+        : tx.execute(...this.#statements.deleteStartKeys({ keys: startKeyed })),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
       audit.forget(
@@ -230,8 +240,10 @@ function statements(schema: string) {
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           ${hasAny('instance_deadlines')} AS "hasDeadline", ${hasAny('event_keys')} AS "hasEventKeys",
+          ${hasAny('start_keys')} AS "hasStartKeys",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
+          ${hasAny('run_lanes')} AS "hasLane",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
@@ -243,6 +255,8 @@ function statements(schema: string) {
         WHERE instance_id = ANY (${ids})`,
     ),
     deleteExecutions: deleteFrom('perdure_delete_executions_of_trees', 'executions'),
+    deleteLanes: deleteFrom('perdure_delete_run_lanes', 'run_lanes'),
+    deleteStartKeys: deleteFrom('perdure_delete_start_keys', 'start_keys'),
     deleteInstances: deleteFrom('perdure_delete_trees', 'instances'),
   };
 }

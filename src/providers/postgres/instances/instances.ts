@@ -19,6 +19,7 @@ import {
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 import { enoughTurns } from '../batches/batching.ts';
+import { lockDebounced } from './debounced-starts.ts';
 import { createIdentified, isIdentified } from './existing-starts.ts';
 import { enqueue } from './enqueue.ts';
 import { addressees, wantedDefinitions, type TurnCommit } from './turns.ts';
@@ -99,7 +100,8 @@ export async function create(
     const result = created[index];
     if (result !== undefined) results.set(instance, result);
   }
-  // One at a time: each may find, message or replace an instance.
+  await lockDebounced(store, scope, instances);
+  // One at a time: each may find, move, message or replace an instance.
   for (const instance of instances) {
     if (!isIdentified(instance)) continue;
     results.set(instance, await createIdentified(store, scope, instance, createPlain));
@@ -134,6 +136,13 @@ async function createPlain(
     Array.from(starts.values(), ({ instance: { headers }, row: { instanceKey } }) => ({
       instanceKey,
       headers,
+    })),
+  );
+  await store.beginLimits.addLanes(
+    scope.tx,
+    Array.from(starts.values(), ({ instance: { lane }, row: { instanceKey } }) => ({
+      instanceKey,
+      lane,
     })),
   );
   await store.deadlines.add(
@@ -228,12 +237,10 @@ async function commitStarts(
   starts: readonly Start[],
 ): Promise<ReadonlyMap<number, readonly ClaimedAtInsert[]>> {
   const commits: TurnCommit[] = [];
-  const paused = starts.some(({ row }) => row.hasPausedDefinitions)
-    ? await store.pauseRows.selectPausedNames(batch.scope.tx, 'orchestration')
-    : undefined;
+  const held = await heldBackNames(store, batch, starts);
   for (const { instance, row } of starts) {
     const { firstTurn: turn } = instance;
-    if (turn === undefined || paused?.has(instance.name) === true)
+    if (turn === undefined || held.has(instance.name))
       batch.changes.start(batch.scope, row, instance);
     else commits.push({ target: row, hasLockRow: false, turn });
   }
@@ -243,6 +250,22 @@ async function commitStarts(
   }
   const claimed = await store.turns.commit(batch, commits);
   return new Map(commits.map(({ target }, index) => [target.instanceKey, claimed[index] ?? []]));
+}
+
+/** The orchestrations whose starts must not run their first turns: paused or limited ones. */
+async function heldBackNames(
+  { pauseRows, beginLimits }: Store,
+  { scope: { tx } }: Batch,
+  starts: readonly Start[],
+): Promise<ReadonlySet<string>> {
+  if (starts.every(({ instance }) => instance.firstTurn === undefined)) return new Set();
+  const [paused, gates] = await Promise.all([
+    starts.some(({ row }) => row.hasPausedDefinitions)
+      ? pauseRows.selectPausedNames(tx, 'orchestration')
+      : new Set<string>(),
+    beginLimits.gates(tx),
+  ]);
+  return new Set([...paused, ...gates.map(({ name }) => name)]);
 }
 
 function wantedOf({ name, version, firstTurn }: NewInstance) {

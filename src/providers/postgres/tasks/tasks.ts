@@ -4,6 +4,7 @@ import type { Tags } from '../../../model/values/tags.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
+import { checkLane } from '../../rules/limits.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { Batch } from '../batches/batch.ts';
@@ -12,20 +13,23 @@ import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import { createKeyedTasks, isKeyed, type KeyedTaskTables } from './keyed-tasks.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { LimitRows } from '../limits/limit-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The tables that a creation of task runs reads and writes. */
-export interface TaskTables {
+export interface TaskTables extends KeyedTaskTables {
   readonly definitions: Definitions;
   readonly dedupeKeys: DedupeKeys;
   readonly instances: InstanceRows;
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
   readonly deadlines: InstanceDeadlines;
+  readonly limitRows: LimitRows;
 }
 
 /** Creates task runs. After that, they are instances with one work item. */
@@ -44,13 +48,30 @@ export function createTaskStore(
   };
 }
 
-/** Creates task runs in list order: a task whose id or key an earlier one took gets that one as its result. */
+/** Creates task runs. Those that may find an ended run or move one come last, in list order. */
 export async function createTasks(
   tables: TaskTables,
   scope: Scope,
   tasks: readonly NewTask[],
 ): Promise<readonly CreateTaskResult[]> {
   await scope.begin();
+  if (!tasks.some(isKeyed)) return createPlain(tables, scope, tasks);
+  const plain = tasks.filter((task) => !isKeyed(task));
+  const created = (await createPlain(tables, scope, plain)).values();
+  const keyed = (
+    await createKeyedTasks(tables, scope, tasks.filter(isKeyed), (some) =>
+      createPlain(tables, scope, some),
+    )
+  ).values();
+  return tasks.flatMap((task) => (isKeyed(task) ? keyed : created).next().value ?? []);
+}
+
+/** Creates task runs in list order: a task whose id or key an earlier one took gets that one as its result. */
+async function createPlain(
+  tables: TaskTables,
+  scope: Scope,
+  tasks: readonly NewTask[],
+): Promise<readonly CreateTaskResult[]> {
   const results: (CreateTaskResult | undefined)[] = tasks.map(refusal);
   const valid = tasks.filter((_, index) => results[index] === undefined);
   const keyOf = await tables.definitions.intern(
@@ -61,6 +82,10 @@ export async function createTasks(
     results[index] === undefined
       ? [{ index, task, definitionKey: keyOf('task', task.name, null) }]
       : [],
+  );
+  await tables.limitRows.ensure(
+    scope,
+    open.flatMap(({ task, definitionKey }) => (task.lane === undefined ? [] : [definitionKey])),
   );
   while (open.length > 0) {
     const round = withoutConflicts(open);
@@ -185,7 +210,14 @@ const notInserted: InsertedTask = {
   dueAt: Infinity,
 };
 
-function refusal({ instanceId, priority }: NewTask): CreateTaskResult | undefined {
+function refusal({ instanceId, priority, lane }: NewTask): CreateTaskResult | undefined {
+  if (lane !== undefined) {
+    try {
+      checkLane(lane);
+    } catch (error) {
+      return { kind: 'refused', error: error as Error };
+    }
+  }
   if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return undefined;
   const error = new ProviderError({
     operation: 'createTasks',

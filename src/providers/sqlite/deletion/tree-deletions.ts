@@ -41,6 +41,7 @@ interface Holdings {
   readonly hasDeadlines: 0 | 1;
   readonly hasEventKeys: 0 | 1;
   readonly hasState: 0 | 1;
+  readonly hasStartKeys: 0 | 1;
   readonly hasLanes: 0 | 1;
 }
 
@@ -79,6 +80,7 @@ export class TreeDeletions {
   readonly #deleteJobs;
   readonly #deleteChunks;
   readonly #deleteEventKeys;
+  readonly #deleteStartKeys;
   readonly #deleteRows;
 
   constructor(
@@ -130,6 +132,7 @@ export class TreeDeletions {
               EXISTS (SELECT 1 FROM instance_deadlines WHERE instance_key IN ${keys}) AS hasDeadlines,
               EXISTS (SELECT 1 FROM event_keys WHERE instance_key IN ${keys}) AS hasEventKeys,
               EXISTS (SELECT 1 FROM instance_state WHERE instance_key IN ${keys}) AS hasState,
+              EXISTS (SELECT 1 FROM start_keys WHERE instance_key IN ${keys}) AS hasStartKeys,
               EXISTS (SELECT 1 FROM run_lanes WHERE instance_key IN ${keys}) AS hasLanes
        FROM executions WHERE instance_key IN ${keys}`,
     );
@@ -142,6 +145,7 @@ export class TreeDeletions {
     this.#deleteJobs = deleteFrom('jobs');
     this.#deleteChunks = deleteFrom('chunks');
     this.#deleteEventKeys = deleteFrom('event_keys');
+    this.#deleteStartKeys = deleteFrom('start_keys');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -214,6 +218,7 @@ export class TreeDeletions {
     if (holdings.hasDeadlines === 1) this.#deadlines.deleteOfInstances(keys);
     this.#dedupeKeys.freeOfOrchestrations(keys);
     if (holdings.hasEventKeys === 1) this.#deleteEventKeys.run({ keys });
+    if (holdings.hasStartKeys === 1) this.#deleteStartKeys.run({ keys });
     if (holdings.hasUpdates === 1) this.#updates.deleteOfInstances(keys);
     if (holdings.hasAwakeables === 1) this.#awakeables.deleteOfInstances(keys);
     if (holdings.hasState === 1) this.#state.deleteOfInstances(keys);
@@ -235,6 +240,7 @@ const none: Holdings = {
   hasDeadlines: 0,
   hasEventKeys: 0,
   hasState: 0,
+  hasStartKeys: 0,
   hasLanes: 0,
 };
 

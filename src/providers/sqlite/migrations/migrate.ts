@@ -17,6 +17,8 @@ import { starting } from './0008-starting.ts';
 import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
+import { startKeys } from './0012-start-keys.ts';
+import { beginning } from './0013-beginning.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -31,6 +33,8 @@ export const migrations: readonly Migration[] = [
   updates,
   state,
   limits,
+  startKeys,
+  beginning,
 ];
 
 /**

@@ -4,6 +4,7 @@ import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
 import { taskTimes } from '../../rules/starts.ts';
+import { movedDelay } from '../../rules/start-keys.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type {
   DedupeKeys,
@@ -19,6 +20,8 @@ import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { MovedStarts } from '../tables/moved-starts.ts';
+import type { StartKeys } from '../tables/start-keys.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
@@ -57,6 +60,8 @@ export class TaskRuns {
   readonly #stopRows: StopRows;
   readonly #tags: InstanceTags;
   readonly #deadlines: InstanceDeadlines;
+  readonly #startKeys: StartKeys;
+  readonly #movedStarts: MovedStarts;
   readonly #lanes: Lanes;
   readonly #laneRows: LaneRows;
 
@@ -72,6 +77,8 @@ export class TaskRuns {
     readonly stopRows: StopRows;
     readonly instanceTags: InstanceTags;
     readonly deadlines: InstanceDeadlines;
+    readonly startKeys: StartKeys;
+    readonly movedStarts: MovedStarts;
     readonly lanes: Lanes;
     readonly laneRows: LaneRows;
   }) {
@@ -86,16 +93,24 @@ export class TaskRuns {
     this.#stopRows = parts.stopRows;
     this.#tags = parts.instanceTags;
     this.#deadlines = parts.deadlines;
+    this.#startKeys = parts.startKeys;
+    this.#movedStarts = parts.movedStarts;
     this.#lanes = parts.lanes;
     this.#laneRows = parts.laneRows;
   }
 
   create(scope: Scope, task: NewTask): CreateTaskResult {
     const { now, effects } = scope;
-    const { dedupeKey } = task;
+    const { dedupeKey, dedupeMs, debounce } = task;
     const definitionKey = this.#definitions.intern('task', task.name, null);
-    const holder =
+    const moved = debounce && this.#move(scope, definitionKey, { ...task, debounce });
+    if (moved !== undefined) return { kind: 'active', instanceId: moved };
+    const active =
       dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
+    const holder =
+      active !== undefined || dedupeKey === undefined || dedupeMs === undefined
+        ? active
+        : this.#startKeys.windowOf(definitionKey, dedupeKey, now);
     if (holder !== undefined) return this.#existingOrActive(task, holder);
     const times = taskTimes(task, now);
     const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
@@ -104,6 +119,8 @@ export class TaskRuns {
     this.#deadlines.add(instanceKey, task, now);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
+      const window = { definitionKey, key: dedupeKey, instanceKey };
+      if (dedupeMs !== undefined) this.#startKeys.addWindow(window, dedupeMs, now);
     }
     // A run whose time has passed is queued behind those that already wait.
     const nextAt = Math.max(times.runAt ?? now, now);
@@ -115,7 +132,37 @@ export class TaskRuns {
     if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
     this.#items.insert({ ...item, lane, options: null, now });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
+    if (debounce !== undefined) {
+      const run = { instanceKey, startsAt: nextAt, now };
+      this.#startKeys.addDebounced(definitionKey, debounce, run);
+    }
     return { kind: 'created', instanceKey };
+  }
+
+  /** Moves the run of a debounce key that has not started. Returns its id, or `undefined` if there is none. */
+  #move(
+    scope: Scope,
+    definitionKey: number,
+    task: NewTask & Required<Pick<NewTask, 'debounce'>>,
+  ): string | undefined {
+    const { now, effects } = scope;
+    const { debounce } = task;
+    const run = this.#startKeys.debounced(definitionKey, debounce.key);
+    if (run === undefined || run.requestKey === debounce.requestKey) return run?.instanceId;
+    const { instanceKey, instanceId, createdAt } = run;
+    const delayMs = movedDelay(task, { createdAt, now });
+    const times = taskTimes({ ...task, delayMs }, now);
+    const nextAt = now + delayMs;
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    const moved = { ...times, nextAt, lane };
+    if (!this.#movedStarts.moveTask(instanceKey, task, moved)) return undefined;
+    this.#laneRows.deleteRuns(JSON.stringify([instanceKey]));
+    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
+    this.#deadlines.replace(instanceKey, { ...task, delayMs }, now);
+    this.#tags.replace(instanceKey, task.tags);
+    this.#startKeys.moved(definitionKey, debounce, nextAt);
+    effects.due('work', Math.min(nextAt, times.expiresAt ?? Infinity));
+    return instanceId;
   }
 
   /** Records the claim of an item. */

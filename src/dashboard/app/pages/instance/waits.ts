@@ -12,6 +12,7 @@ const order: readonly Wait['kind'][] = [
   'paused',
   'cancel',
   'worker',
+  'debounced',
   'activity',
   'task',
   'onFail',
@@ -62,6 +63,7 @@ export function toneOfWait(wait: Wait): Tone {
     case 'update':
       return 'running';
     case 'delay':
+    case 'debounced':
     case 'timer':
     case 'event':
     case 'child':

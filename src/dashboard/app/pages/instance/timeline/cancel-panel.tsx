@@ -168,6 +168,7 @@ function WaitText({ wait }: { readonly wait: Why['waits'][number] }): JSX.Elemen
     case 'paused':
     case 'turn':
     case 'delay':
+    case 'debounced':
     case 'detached':
     case 'awakeable':
     case 'update':

@@ -5,6 +5,7 @@ import type {
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   DelayWait,
   DetachedWait,
   EndedWait,
@@ -18,7 +19,7 @@ import type {
   Wait,
   Why,
   WorkerWait,
-} from '../client/explaining/why.ts';
+} from '../../client/explaining/why.ts';
 import {
   fields,
   flag,
@@ -28,14 +29,14 @@ import {
   text,
   variants,
   type Check,
-} from './response-checks.ts';
+} from '../response-checks.ts';
 import {
   blockedFields,
   cancelFields,
   expiredClaim,
   failureSummary,
   pendingFields,
-} from './instance-shapes.ts';
+} from '../instance-shapes.ts';
 
 const work: Check = fields<ActivityWait>({
   ...pendingFields,
@@ -68,6 +69,7 @@ const wait: Check = variants<Wait['kind']>('kind', {
     lockedUntil: number,
   }),
   delay: fields<DelayWait>({ kind: text, until: number }),
+  debounced: fields<DebouncedWait>({ kind: text, key: text, startsAt: number, moves: number }),
   activity: work,
   onFail: work,
   task: fields<TaskWait>({
