@@ -94,7 +94,7 @@ describe('worker.metrics', () => {
     expect(of('perdure_store_operation_duration_seconds_count', created)).toBe(2);
   });
 
-  it('counts a task run that an operator retries once as started, and each of its ends', async () => {
+  it('counts each start and each end of a task run that an operator retries', async () => {
     let calls = 0;
     const fickle = task('fickle', () => {
       calls += 1;
@@ -108,7 +108,7 @@ describe('worker.metrics', () => {
     await perdure.client.retry(run.id, { from: 'start' });
     expect(await run.result()).toBe('done');
     const metrics = parsePrometheus(worker.metrics);
-    expect(sample(metrics, 'perdure_instances_started_total', { name: 'fickle' })).toBe(1);
+    expect(sample(metrics, 'perdure_instances_started_total', { name: 'fickle' })).toBe(2);
     for (const status of ['failed', 'completed']) {
       const labels = { name: 'fickle', status };
       expect(sample(metrics, 'perdure_instances_ended_total', labels)).toBe(1);

@@ -280,12 +280,11 @@ export class ActivityDispatcher {
   }
 
   #start({ run, handler, gatherer }: AcceptedRun): void {
-    const { kind, name, executionId, claims, failures, nowMs, dueAt } = run.item;
+    const { kind, name, claims, failures, nowMs, dueAt } = run.item;
     const { series, options } = this.#params;
     series.waited(name, nowMs, nowMs - dueAt);
     options.metrics.waited(kind, nowMs - dueAt);
-    // A retried run is a later execution. It began before.
-    if (kind === 'task' && executionId === 1 && claims === 1 && failures === 0) {
+    if (kind === 'task' && claims === 1 && failures === 0) {
       series.started(name, nowMs);
       options.metrics.started(name);
     }
