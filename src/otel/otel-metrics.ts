@@ -60,7 +60,7 @@ export class OtelMetrics implements MetricSink {
     });
   }
 
-  /** Buffers a duration: the calls of the SDK take a third of the time in a loop of their own. */
+  /** Buffers a duration. The SDK gets it when the buffer is full, or before it collects. */
   record(instrument: Instrument, value: number, labels: MetricLabels): void {
     // Its callback flushes the buffer before the SDK collects.
     if (this.#histograms.size === 0) this.#countsOf(instruments.started);
