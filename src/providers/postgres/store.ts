@@ -25,13 +25,13 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
-import { LimitedDefinitions } from './limits/limited-definitions.ts';
+import { LimitedDefinitions } from './batches/limited-definitions.ts';
 import { BeginLimits } from './limits/begin-limits.ts';
 import { LimitRows } from './limits/limit-rows.ts';
 import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
-import { MovedStarts } from './tables/moved-starts.ts';
-import { StartKeys } from './tables/start-keys.ts';
+import { MovedStarts } from './starts/moved-starts.ts';
+import { StartKeys } from './starts/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -397,7 +397,7 @@ export class Store implements QueueAccess {
     this.#observe(due.now, sentAt);
     this.nextSchedule.record(schedules, due.nextScheduleAt, due.now);
     this.nextSession.record(sessions, due.nextSessionAt, due.now);
-    this.limited.record(due, sentAt);
+    this.limited.record(due.limited, sentAt);
     return due;
   }
 }

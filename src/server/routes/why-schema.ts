@@ -41,6 +41,14 @@ const wait: z.ZodType<Wait> = z
     }),
     z.strictObject({ kind: z.literal('delay'), until: time }),
     z.strictObject({
+      kind: z.literal('place'),
+      name: z.string(),
+      key: z.string().exactOptional(),
+      global: z.number().exactOptional(),
+      perKey: z.number().exactOptional(),
+      running: z.number(),
+    }),
+    z.strictObject({
       kind: z.literal('debounced'),
       key: z.string(),
       startsAt: time,

@@ -4,7 +4,7 @@ import type { PathParts } from '../../../src/providers/postgres/batches/batching
 import { Connections } from '../../../src/providers/postgres/driver/connection.ts';
 import { resolveOptions } from '../../../src/providers/postgres/driver/options.ts';
 import { prepareSchema } from '../../../src/providers/postgres/migrations/migrate.ts';
-import { LimitedDefinitions } from '../../../src/providers/postgres/limits/limited-definitions.ts';
+import { LimitedDefinitions } from '../../../src/providers/postgres/batches/limited-definitions.ts';
 import { Definitions } from '../../../src/providers/postgres/tables/definitions.ts';
 import { Secrets } from '../../../src/providers/shared/lock-token.ts';
 import { createMigratedDatabase } from '../helpers/migrated-database.ts';

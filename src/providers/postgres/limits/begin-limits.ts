@@ -1,9 +1,11 @@
 import type { Lane } from '../../contract/limits.ts';
 import { chooseFairly, virtualCost, type FairLane } from '../../rules/limits.ts';
-import { keys, one, prepare, rowsOf } from '../driver/columns.ts';
+import { keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
-import type { RunnableText } from '../wakeups/due-query.ts';
+
+/** The orchestrations that a worker can run, in a statement. */
+type RunnableText = ListText<'name' | 'version'>;
 
 /** A limited orchestration. */
 interface Gate {

@@ -9,7 +9,7 @@ import {
 } from '../../rules/limits.ts';
 import { clock, keys, one, optional, prepare } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { LimitedDefinitions } from './limited-definitions.ts';
+import type { LimitedDefinitions } from '../batches/limited-definitions.ts';
 import { arrival, laneState, limitColumns } from './limit-text.ts';
 
 /** A row of `limits`, locked by the transaction. */

@@ -33,7 +33,7 @@ import {
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 import { isRun, settleRun } from '../tasks/tasks.ts';
-import { LimitedFetches, type LimitedFetchParts } from '../limits/limited-fetches.ts';
+import { LimitedFetches, type LimitedFetchParts } from './limited-fetches.ts';
 import {
   claimItems,
   claimItemsInOneStatement,

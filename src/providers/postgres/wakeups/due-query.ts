@@ -8,6 +8,7 @@ import { beginDueText } from '../limits/begin-limits.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
+import type { LimitedDue } from '../batches/limited-definitions.ts';
 import { limitColumns, nextDueText } from '../limits/limit-text.ts';
 import { isFree } from '../tables/work-items.ts';
 
@@ -34,12 +35,6 @@ export interface DueTimes {
   readonly limited: readonly LimitedDue[];
   /** When the next item of an unlimited definition is due, flagged, or expires. */
   readonly nextPlainAt: number;
-}
-
-/** When a claim of a limited definition can find something. */
-export interface LimitedDue {
-  readonly definitionKey: number;
-  readonly nextAt: number;
 }
 
 interface Row {
@@ -193,7 +188,7 @@ export const runnableRows = optional(
     version: ['text', ({ version }) => version ?? ''],
   }),
 );
-export type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
+type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
 
 /** The SQL text of the activity names and the task names that a worker can run. */
 export interface WorkNames {

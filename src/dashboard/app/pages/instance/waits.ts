@@ -13,6 +13,7 @@ const order: readonly Wait['kind'][] = [
   'cancel',
   'worker',
   'debounced',
+  'place',
   'activity',
   'task',
   'onFail',
@@ -64,6 +65,7 @@ export function toneOfWait(wait: Wait): Tone {
       return 'running';
     case 'delay':
     case 'debounced':
+    case 'place':
     case 'timer':
     case 'event':
     case 'child':

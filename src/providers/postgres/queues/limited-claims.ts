@@ -2,7 +2,7 @@ import { maxSuspectWaitMs } from '../../rules/claims.ts';
 import { virtualCost } from '../../rules/limits.ts';
 import { clock, one, optional, prepare } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
-import { claimText } from '../queues/item-claims.ts';
+import { claimText } from './item-claims.ts';
 import {
   arrival,
   inLane,
@@ -12,7 +12,7 @@ import {
   nextDueText,
   startsLeft,
   suspectInLane,
-} from './limit-text.ts';
+} from '../limits/limit-text.ts';
 
 // Bounds the work of one claim. The next claim continues.
 const maxSignals = 1000;

@@ -2,12 +2,12 @@ import type { FetchWorkItemsParams, WorkItem } from '../../contract/work-queue.t
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Connections } from '../driver/connection.ts';
-import { definitionKeys, toItem, type ClaimedItem } from '../queues/item-claims.ts';
+import { definitionKeys, toItem, type ClaimedItem } from './item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { newPlaceSecret, type WorkItems } from '../tables/work-items.ts';
 import type { QueueAccess } from '../wakeups/fetching.ts';
 import { claimStatements } from './limited-claims.ts';
-import type { LimitedDefinitions } from './limited-definitions.ts';
+import type { LimitedDefinitions } from '../batches/limited-definitions.ts';
 
 /** The store parts that claims of limited definitions need. */
 export type LimitedFetchParts = QueueAccess & {
@@ -62,6 +62,8 @@ export class LimitedFetches {
     const maxAgeMs = limited.isEmpty ? maxUnknownMs : maxQueryAgeMs;
     if (this.#store.monotonic() - limited.queriedAt > maxAgeMs) return [];
     const keys = this.#dueKeys(params);
+    // What became due by time, such as an expired lease, may concern flagged items too: the due query finds both.
+    if (keys.some((key) => !limited.wasLeft(key))) return [];
     return keys.length === 0 ? plain(params, true) : this.#claimBoth(params, keys, plain);
   }
 
@@ -165,8 +167,9 @@ export class LimitedFetches {
       return [claimedRows, nextRow];
     });
     const nextAt = left?.nextAt ?? Infinity;
-    limited.claimed({ definitionKey, nextAt, hasPlaces: left?.hasPlaces ?? false });
     const isDue = left !== undefined && nextAt <= left.now;
+    const hasPlaces = left?.hasPlaces ?? false;
+    limited.claimed({ definitionKey, nextAt, hasPlaces, wasLeft: isDue });
     const [first] = rows;
     if (first === undefined) return { claimed: [], isDue };
     const effects = new Effects();

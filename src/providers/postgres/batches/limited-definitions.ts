@@ -1,9 +1,15 @@
-import type { DueTimes, LimitedDue } from '../wakeups/due-query.ts';
+/** When a claim of a limited definition can find something. */
+export interface LimitedDue {
+  readonly definitionKey: number;
+  readonly nextAt: number;
+}
 
 /** A limited definition, as this process knows it. */
 interface Known {
   /** Store time from which a claim can find something, by the last query or claim. */
   nextAt: number;
+  /** Whether the last claim left items that could be claimed immediately. */
+  wasLeft: boolean;
   /** Whether it has a global or a per-key limit, so that a freed place can let another item start. */
   hasPlaces: boolean;
   /** The number of the last claim, to serve the definitions in turn. */
@@ -38,23 +44,24 @@ export class LimitedDefinitions {
 
   /** Adds definitions that are limited. A claim tries them. */
   add(definitionKeys: readonly number[]): void {
-    for (const key of definitionKeys) this.#of(key).nextAt = 0;
+    for (const key of definitionKeys) Object.assign(this.#of(key), { nextAt: 0, wasLeft: false });
   }
 
   /** Stores the result of a due query that was sent at a monotonic time. */
-  record({ limited }: Pick<DueTimes, 'limited'>, sentAt: number): void {
+  record(limited: readonly LimitedDue[], sentAt: number): void {
     this.#queriedAt = sentAt;
-    for (const { definitionKey, nextAt } of limited) this.#of(definitionKey).nextAt = nextAt;
+    for (const { definitionKey, nextAt } of limited)
+      Object.assign(this.#of(definitionKey), { nextAt, wasLeft: false });
   }
 
   /** Stores what a claim left. */
-  claimed({
-    definitionKey,
-    nextAt,
-    hasPlaces,
-  }: LimitedDue & { readonly hasPlaces: boolean }): void {
+  claimed({ definitionKey, ...left }: LimitedDue & Pick<Known, 'hasPlaces' | 'wasLeft'>): void {
     this.#claims += 1;
-    Object.assign(this.#of(definitionKey), { nextAt, hasPlaces, lastClaim: this.#claims });
+    Object.assign(this.#of(definitionKey), { ...left, lastClaim: this.#claims });
+  }
+
+  wasLeft(definitionKey: number): boolean {
+    return this.#known.get(definitionKey)?.wasLeft ?? false;
   }
 
   hasPlaces(definitionKey: number): boolean {
@@ -73,7 +80,7 @@ export class LimitedDefinitions {
   #of(definitionKey: number): Known {
     const known = this.#known.get(definitionKey);
     if (known !== undefined) return known;
-    const added = { nextAt: 0, hasPlaces: true, lastClaim: 0 };
+    const added = { nextAt: 0, wasLeft: false, hasPlaces: true, lastClaim: 0 };
     this.#known.set(definitionKey, added);
     return added;
   }
