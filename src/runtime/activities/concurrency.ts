@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers';
+import { taskActivityName } from '../../model/task-call.ts';
 import { CircuitBreaker, type BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskDefinition } from '../../tasks/task.ts';
 
@@ -57,12 +58,15 @@ export class LeakedHandlers {
 /** Limits the concurrent runs of one task in a worker: by its `concurrency` and its circuit breaker. */
 export class TaskLimiter {
   readonly task: string;
+  /** The activity that orchestrations call for the task. */
+  readonly activity: string;
   readonly #concurrency: number;
   readonly #breaker: CircuitBreaker | undefined;
   #running = 0;
 
   constructor({ name, concurrency, circuitBreaker }: TaskDefinition) {
     this.task = name;
+    this.activity = taskActivityName(name);
     this.#concurrency = concurrency?.perWorker ?? Infinity;
     this.#breaker = circuitBreaker && new CircuitBreaker(circuitBreaker);
   }

@@ -18,7 +18,7 @@ function setUp(limiters: readonly Partial<TaskLimiter>[]) {
     },
   };
   const handlers: Partial<WorkHandlers> = {
-    activityNames: () => [],
+    unboundedActivities: () => [],
     unboundedTasks: () => [],
     limiters: () => limiters as readonly TaskLimiter[],
   };

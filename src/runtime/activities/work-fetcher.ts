@@ -61,7 +61,7 @@ export class WorkFetcher {
   /** Starts fetching. Also without registered work: any worker may ack an item that was canceled. */
   start(): void {
     const { handlers } = this.#params;
-    const unbounded = { names: handlers.activityNames(), tasks: handlers.unboundedTasks() };
+    const unbounded = { names: handlers.unboundedActivities(), tasks: handlers.unboundedTasks() };
     this.#loops = [
       this.#repeat(() => this.#fetchUnbounded(unbounded)),
       ...this.#limiters.map((limiter) => this.#repeat(() => this.#fetchLimited(limiter))),
@@ -116,8 +116,9 @@ export class WorkFetcher {
     const { clock, slots } = this.#params;
     const max = Math.min(limiter.capacity(clock.monotonic()), slots.free);
     const tasks = [limiter.task];
+    const names = [limiter.activity];
     if (this.#isSaturated || slots.free === 0) await this.#untilWoken(undefined);
-    else if (max > 0) await this.#poll({ max, names: [], tasks });
+    else if (max > 0) await this.#poll({ max, names, tasks });
     else if (this.#queuedOnFails.has(limiter.task)) {
       // `onFail` items have the highest priority. If a run is claimed instead, it is released.
       const failures = Math.min(this.#queuedOnFails.get(limiter.task) ?? 0, slots.free);
@@ -134,8 +135,11 @@ export class WorkFetcher {
     const nowMs = clock.monotonic();
     const open = this.#limiters.filter((limiter) => limiter.capacity(nowMs) >= 1);
     const max = Math.min(slots.free, ...open.map((limiter) => limiter.capacity(nowMs)));
-    const all = [...tasks, ...open.map(({ task }) => task)];
-    const count = await this.#fetch({ max, names, tasks: all, signal, waitMs: 0 });
+    const all = {
+      names: [...names, ...open.map(({ activity }) => activity)],
+      tasks: [...tasks, ...open.map(({ task }) => task)],
+    };
+    const count = await this.#fetch({ max, ...all, signal, waitMs: 0 });
     if (count < max) this.#leaveSaturation();
     else if (slots.free > 0) {
       await this.#fetch({ max: slots.free, names, tasks, signal, waitMs: 0 });

@@ -25,12 +25,15 @@ export class WorkHandlers {
 
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
+    const limiters = new Map(definitions.map((one) => [one, TaskLimiter.of(one)]));
     this.#byKind = {
       activity: new Map([
-        ...definitions.map((one) => [taskActivityName(one.name), taskCallHandler(one)] as const),
+        ...definitions.map(
+          (one) => [taskActivityName(one.name), taskCallHandler(one, limiters.get(one))] as const,
+        ),
         ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
       ]),
-      task: new Map(definitions.map((one) => [one.name, taskHandler(one)])),
+      task: new Map(definitions.map((one) => [one.name, taskHandler(one, limiters.get(one))])),
       onFail: new Map(definitions.map((one) => [one.name, onFailHandler(one, provider)])),
     };
   }
@@ -39,20 +42,23 @@ export class WorkHandlers {
     return this.#byKind[kind].get(name);
   }
 
-  activityNames(): readonly string[] {
-    return [...this.#byKind.activity.keys()];
+  /** Names of the activities that have no limiter, including tasks that orchestrations call. */
+  unboundedActivities(): readonly string[] {
+    return unbounded(this.#byKind.activity);
   }
 
   /** Names of the tasks that have no limiter. */
   unboundedTasks(): readonly string[] {
-    return [...this.#byKind.task]
-      .filter(([, { limiter }]) => limiter === undefined)
-      .map(([name]) => name);
+    return unbounded(this.#byKind.task);
   }
 
   limiters(): readonly TaskLimiter[] {
     return [...this.#byKind.task.values()].flatMap(({ limiter }) => limiter ?? []);
   }
+}
+
+function unbounded(handlers: ReadonlyMap<string, WorkHandler>): readonly string[] {
+  return [...handlers].filter(([, { limiter }]) => limiter === undefined).map(([name]) => name);
 }
 
 /** Call options that the work item stores for its worker. Opaque to the store. */
@@ -68,7 +74,7 @@ export interface WorkHandler {
   readonly inputSchema: StandardSchema | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
-  /** The task's own concurrency limit and circuit breaker. */
+  /** The task's own concurrency limit and circuit breaker. Runs and calls of the task share it. */
   readonly limiter?: TaskLimiter | undefined;
   /** Whether an `onFail` handler runs after the final failure. */
   readonly hasOnFail: boolean;
@@ -102,14 +108,14 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
 }
 
 /** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
-function taskHandler(definition: TaskDefinition): WorkHandler {
+function taskHandler(definition: TaskDefinition, limiter: TaskLimiter | undefined): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter: TaskLimiter.of(definition),
+    limiter,
     hasOnFail: definition.onFail !== undefined,
     options: (item) => withCheckedHeaders(item, options),
     ...(definition.condition !== undefined && {
@@ -124,14 +130,18 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
   };
 }
 
-/** A task as an activity, for orchestrations that call it. */
-function taskCallHandler(definition: TaskDefinition): WorkHandler {
+/** A task as an activity, for orchestrations that call it. They handle its failure, so it has no `onFail`. */
+function taskCallHandler(
+  definition: TaskDefinition,
+  limiter: TaskLimiter | undefined,
+): WorkHandler {
   const { cancellation: _, ...defaults } = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
+    limiter,
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
