@@ -320,6 +320,28 @@ describeEngine(
       ]);
     });
 
+    it('retry() rejects while a live instance holds the dedupe key, and changes nothing', async () => {
+      const failing = orchestration('failing', async (ctx, fails: boolean) => {
+        if (fails) throw new Error('first');
+        await ctx.waitFor(over);
+      });
+      const { client } = await open({ orchestrations: [failing] });
+      const dedupeKey = 'one at a time';
+      const first = await client.start(failing, true, { id: 'first', dedupeKey });
+      await expect(first.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      const second = await client.start(failing, false, { id: 'second', dedupeKey });
+      const retried = client.retry('first', { from: 'start', input: false });
+      await expect(retried).rejects.toMatchObject({
+        code: 'INSTANCE_NOT_RETRYABLE',
+        message: expect.stringContaining('"second"') as string,
+      });
+      expect(await client.get('first')).toMatchObject({ status: 'failed', executionId: 1 });
+      await second.raiseEvent(over);
+      await second.result();
+      await client.retry('first', { from: 'start', input: false });
+      expect((await client.start(failing, false, { dedupeKey })).id).toBe('first');
+    });
+
     it('calls and runs of a task share its concurrency in a worker', async () => {
       let running = 0;
       let most = 0;
