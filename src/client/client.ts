@@ -133,6 +133,7 @@ export abstract class Client extends ReadingClient implements Submitter {
   readonly #guard: () => void;
   readonly #calls: CallPath;
   readonly #access: InstanceAccess;
+  readonly #newId = (): string => timeOrderedId(this.#backend.clock.now());
   #closed: Promise<void> | undefined;
 
   constructor({
@@ -216,11 +217,13 @@ export abstract class Client extends ReadingClient implements Submitter {
     options?: StartOptions,
   ): Promise<Handle> {
     this.assertOpen();
-    const start = await readStart(definition, input, options, this.payloadLimitBytes);
-    const id = start.id ?? timeOrderedId(this.#backend.clock.now());
-    const { name } = start;
-    const found = await traced(this.#calls, { kind: 'start', name, instanceId: id }, (trace) =>
-      this.#backend.start({ ...start, id, trace }),
+    const start = await readStart(definition, input, options, {
+      limitBytes: this.payloadLimitBytes,
+      newId: this.#newId,
+    });
+    const { name, id: instanceId } = start;
+    const found = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
+      this.#backend.start(trace === undefined ? start : { ...start, trace }),
     );
     return new Handle(found, this.#access);
   }
@@ -399,7 +402,7 @@ export abstract class Client extends ReadingClient implements Submitter {
   async fork(id: string, options: ForkOptions): Promise<Handle> {
     this.assertOpen();
     const limitBytes = this.payloadLimitBytes;
-    const generateId = () => timeOrderedId(this.#backend.clock.now());
+    const generateId = this.#newId;
     const call = readFork(id, options, { limitBytes, generateId });
     await this.#backend.fork(call);
     return new Handle(call.newId, this.#access);
@@ -575,7 +578,7 @@ export abstract class Client extends ReadingClient implements Submitter {
   #taskCall(request: Parameters<typeof readTaskRun>[0]): Promise<TaskCall> {
     return readTaskRun(request, {
       limitBytes: this.payloadLimitBytes,
-      newId: () => timeOrderedId(this.#backend.clock.now()),
+      newId: this.#newId,
     });
   }
 

@@ -41,7 +41,7 @@ import {
   type UnclaimedWorkInfo,
   type WorkerInfo,
 } from './reading/workers.ts';
-import { toEventMessage, toIdentity, toNewInstance } from './starting/new-instance.ts';
+import { toEventMessage, toNewInstance, withIdentity } from './starting/new-instance.ts';
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalStates } from './local-states.ts';
@@ -175,10 +175,8 @@ export class LocalBackend implements ClientBackend {
 
   async start(call: StartCall): Promise<string> {
     const { id: instanceId, replaceKey: incarnation = randomToken() } = call;
-    const instance: NewInstance = {
-      ...toNewInstance(call, { instanceId, incarnation }),
-      ...toIdentity(call, this.#maxPendingEvents),
-    };
+    const created = toNewInstance(call, { instanceId, incarnation });
+    const instance = withIdentity(created, call, this.#maxPendingEvents);
     const result = await this.completions.recentStarts.during(instance, () =>
       this.#create(instance),
     );

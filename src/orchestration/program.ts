@@ -25,15 +25,15 @@ export function createProgram(
     const context = new LiveContext({ code, started, ...environment });
     const { inputSchema } = definition;
     const { middleware } = environment;
-    const run = (value: unknown): unknown =>
-      middleware === undefined || middleware.isEmpty('orchestration')
-        ? definition.handler(context, value)
-        : middleware.run('orchestration', toCall(context, started, value), () =>
-            definition.handler(context, value),
-          );
-    if (inputSchema === undefined) return run(input);
-    const what = `Orchestration '${definition.name}'`;
-    return run(await validateInput(inputSchema, input, what));
+    const value =
+      inputSchema === undefined
+        ? input
+        : await validateInput(inputSchema, input, `Orchestration '${definition.name}'`);
+    if (middleware === undefined || middleware.isEmpty('orchestration'))
+      return definition.handler(context, value);
+    return middleware.run('orchestration', toCall(context, started, value), () =>
+      definition.handler(context, value),
+    );
   };
 }
 

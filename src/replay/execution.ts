@@ -106,6 +106,16 @@ interface UpdateTurn {
   readonly carried: UpdateMessage[];
 }
 
+function updateResults({
+  rejections,
+  carried,
+}: UpdateTurn): Pick<TurnResult, 'rejections' | 'carriedUpdates'> {
+  return {
+    ...(rejections.length > 0 && { rejections }),
+    ...(carried.length > 0 && { carriedUpdates: carried }),
+  };
+}
+
 const none: ReadonlyMap<number, Operation> = new Map();
 
 // About 3 ms of replay.
@@ -219,7 +229,7 @@ export class Execution implements Recorder {
       const firstEventId = this.#length + 1;
       const events: HistoryEvent[] = [];
       this.#recording = events;
-      for (const command of continued) this.#append(command);
+      if (continued !== undefined) for (const command of continued) this.#append(command);
       const before = this.#storedEventCount();
       const isBreakage = !this.ended && (await this.#runTurn(params));
       const last = events.at(-1);
@@ -227,18 +237,21 @@ export class Execution implements Recorder {
         last?.kind === 'executionContinuedAsNew'
           ? (last.carried?.length ?? 0)
           : this.#code.bufferedEvents;
-      return {
+      // Assigned one by one: spreads of optional fields take longer.
+      const result: { -readonly [Field in keyof TurnResult]: TurnResult[Field] } = {
         firstEventId,
         events,
-        ...(bufferedEvents !== before && { bufferedEvents }),
-        ...(isBreakage && { isBreakage }),
-        ...(this.#code.carried !== undefined && { carried: this.#code.carried }),
-        ...(this.#hasDueSteps(params.nowMs) && { dueSteps: true }),
-        ...this.#neverAwaited(last),
-        ...this.#updateResults(),
-        ...(last?.kind === 'executionContinuedAsNew' &&
-          this.#code.commands.hasAwakeables && { closesAwakeables: true }),
       };
+      if (bufferedEvents !== before) result.bufferedEvents = bufferedEvents;
+      if (isBreakage) result.isBreakage = true;
+      if (this.#code.carried !== undefined) result.carried = this.#code.carried;
+      if (this.#hasDueSteps(params.nowMs)) result.dueSteps = true;
+      const neverAwaited = this.#neverAwaited(last);
+      if (neverAwaited !== undefined) result.neverAwaited = neverAwaited;
+      if (this.#updates !== undefined) Object.assign(result, updateResults(this.#updates));
+      if (last?.kind === 'executionContinuedAsNew' && this.#code.commands.hasAwakeables)
+        result.closesAwakeables = true;
+      return result;
     } finally {
       this.#recording = undefined;
       this.#batch = undefined;
@@ -276,11 +289,11 @@ export class Execution implements Recorder {
   }
 
   /** Returns the commands of the code after its last copied event (R19). Throws if other code has any. */
-  #takeContinued(): readonly HistoryEvent[] {
+  #takeContinued(): readonly HistoryEvent[] | undefined {
     const { inheritedEvents } = this.#code;
     if (inheritedEvents > 0 && this.#length === inheritedEvents) return this.#check.takeIssued();
     this.assertReplayed();
-    return [];
+    return undefined;
   }
 
   #replayIncoming(event: IncomingEvent): Promise<void> {
@@ -297,16 +310,18 @@ export class Execution implements Recorder {
   }
 
   #hasDueSteps(nowMs: number): boolean {
-    for (const { step } of this.pendingSteps.values()) {
+    const { pendingSteps } = this;
+    if (pendingSteps.size === 0) return false;
+    for (const { step } of pendingSteps.values()) {
       if (step?.retryAt === undefined || step.retryAt <= nowMs) return true;
     }
     return false;
   }
 
-  #neverAwaited(last: HistoryEvent | undefined): Pick<TurnResult, 'neverAwaited'> {
-    if (last === undefined || !this.ended) return {};
+  #neverAwaited(last: HistoryEvent | undefined): readonly string[] | undefined {
+    if (last === undefined || !this.ended) return undefined;
     const neverAwaited = this.#code.neverAwaited(last as TerminalEvent);
-    return neverAwaited.length === 0 ? {} : { neverAwaited };
+    return neverAwaited.length === 0 ? undefined : neverAwaited;
   }
 
   /** Returns whether the turn ended with a breakage. */
@@ -352,7 +367,7 @@ export class Execution implements Recorder {
       this.#append(event);
       await this.#code.deliver(event);
     }
-    await this.#applyUnhandled(at);
+    if (this.#updates !== undefined) await this.#applyUnhandled(this.#updates, at);
   }
 
   /** Accepts or rejects an update, or keeps one without a handler until the end of the turn (R20). */
@@ -373,16 +388,16 @@ export class Execution implements Recorder {
   }
 
   /** Tries the updates without a handler again, unless the execution ends. */
-  async #applyUnhandled(at: number): Promise<void> {
+  async #applyUnhandled({ unhandled, rejections }: UpdateTurn, at: number): Promise<void> {
     const { ending, breakage } = this.#code;
-    if (this.#updates === undefined || this.#batch?.next !== undefined) return;
-    for (const message of this.#updates.unhandled.splice(0)) {
+    if (this.#batch?.next !== undefined) return;
+    for (const message of unhandled.splice(0)) {
       const isBroken = breakage.isBroken && (await breakage.isConfirmed());
-      if (ending.outcome !== undefined || isBroken) this.#updates.unhandled.push(message);
+      if (ending.outcome !== undefined || isBroken) unhandled.push(message);
       else if ((await this.#applyUpdate(message, at)) === 'unhandled') {
-        this.#updates.unhandled.pop();
+        unhandled.pop();
         const failure = this.#code.updates.toUnknown(message);
-        this.#updates.rejections.push({ key: message.key, failure });
+        rejections.push({ key: message.key, failure });
       }
     }
   }
@@ -447,15 +462,6 @@ export class Execution implements Recorder {
       });
     }
     ending.markRecorded(recorded);
-  }
-
-  #updateResults(): Pick<TurnResult, 'rejections' | 'carriedUpdates'> {
-    if (this.#updates === undefined) return {};
-    const { rejections, carried } = this.#updates;
-    return {
-      ...(rejections.length > 0 && { rejections }),
-      ...(carried.length > 0 && { carriedUpdates: carried }),
-    };
   }
 
   #append(event: HistoryEvent): void {

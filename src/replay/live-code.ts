@@ -90,6 +90,7 @@ export interface Recorder {
 }
 
 const none: readonly never[] = [];
+const noIds: ReadonlySet<string> = new Set();
 
 // Measured for an instance that waits for one activity.
 const baseSizeBytes = 2_400;
@@ -106,7 +107,6 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   readonly commands: Commands;
   readonly scopes: Scopes;
   readonly patches: Patches;
-  readonly updates: Updates = new Updates(this);
   readonly hasDeterministicGlobals: boolean;
   readonly recordsPlaces: boolean;
   readonly ending: Ending;
@@ -115,7 +115,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   tags: Tags = {};
   /** The settings of the start, if it had any. */
   carried: CarriedSettings | undefined;
-  takenChildIds: ReadonlySet<string> = new Set();
+  takenChildIds: ReadonlySet<string> = noIds;
 
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;
@@ -130,8 +130,9 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   #inputBytes = 0;
   #nowMs = 0;
   #startedAtMs = 0;
-  /** Created when it is used. */
+  /** Created when they are used. */
   #state: StateValues | undefined;
+  #updates: Updates | undefined;
   /** A `NondeterminismError` that the code itself threw. */
   #disagreement: NondeterminismError | undefined;
 
@@ -179,6 +180,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     return this.#steps;
   }
 
+  get updates(): Updates {
+    this.#updates ??= new Updates(this);
+    return this.#updates;
+  }
+
   get state(): StateValues {
     this.#state ??= new StateValues();
     return this.#state;
@@ -196,7 +202,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
 
   /** The number of events that a retry or a fork copied. */
   get inheritedEvents(): number {
-    return this.#inherited.at(-1)?.events ?? 0;
+    return this.#inherited.length === 0 ? 0 : (this.#inherited.at(-1)?.events ?? 0);
   }
 
   get isPastInherited(): boolean {
@@ -223,8 +229,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     if (started.headers !== undefined || started.priority !== undefined)
       this.carried = carriedSettings(started);
     if (started.state !== undefined) this.#state = new StateValues(started.state);
-    this.takenChildIds = new Set(started.takenChildIds);
-    for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
+    if (started.takenChildIds !== undefined) this.takenChildIds = new Set(started.takenChildIds);
+    for (const event of started.carried ?? none) this.#table.receive(event.name, event.payload);
     this.#window.open();
     if (started.cancel !== undefined) this.ending.requestCancel(started.cancel);
     void runInScope(this.#root, () => this.#run(started));
@@ -291,7 +297,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     const outcome = this.ending.outcomeAt(this.#nowMs);
     if (outcome !== undefined) return this.#checkAwaited(outcome);
     if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
-    const isStuck = this.#table.size === 0 && !this.updates.hasHandlers;
+    const isStuck = this.#table.size === 0 && this.#updates?.hasHandlers !== true;
     if (!isStuck && !this.breakage.isBroken) return undefined;
     await yieldToEventLoop();
     const failure =

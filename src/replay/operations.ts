@@ -124,11 +124,14 @@ export function isAnswerTo(operation: Operation, answer: { readonly kind: string
 const pendingBytes = 820;
 const resultBytes = 128;
 
+const noSteps: ReadonlyMap<number, Operation> = new Map();
+
 /** The outstanding operations of an execution, and its buffered external events. */
 export class OperationTable {
   readonly inbox = new EventInbox();
   readonly #pending = new Map<number, Operation>();
-  readonly #steps = new Map<number, Operation>();
+  /** Absent until the first one: most executions have none. */
+  #steps: Map<number, Operation> | undefined;
   readonly #unawaited = new Unawaited();
   #mustAnswer = 0;
   #resultBytes = 0;
@@ -140,7 +143,7 @@ export class OperationTable {
 
   /** The steps without an outcome, by operation, in call order. */
   get steps(): ReadonlyMap<number, Operation> {
-    return this.#steps;
+    return this.#steps ?? noSteps;
   }
 
   /** Whether a `wait` operation is outstanding, so that the execution cannot end yet (R17). */
@@ -175,13 +178,13 @@ export class OperationTable {
   /** Adds an operation that its scope neither withdraws nor waits for. */
   addUnscoped(operation: Operation): void {
     this.#pending.set(operation.id, operation);
-    if (operation.kind === 'step') this.#steps.set(operation.id, operation);
+    if (operation.kind === 'step') (this.#steps ??= new Map()).set(operation.id, operation);
     if (operation.cancellation === 'wait') this.#mustAnswer += 1;
   }
 
   remove(operation: Operation): void {
     this.#pending.delete(operation.id);
-    if (operation.kind === 'step') this.#steps.delete(operation.id);
+    if (operation.kind === 'step') this.#steps?.delete(operation.id);
     if (operation.cancellation === 'wait') this.#mustAnswer -= 1;
     if (operation.kind === 'event') this.inbox.forget(operation);
     operation.scope.remove(operation);

@@ -1,5 +1,5 @@
 import { encodeMessage } from '../../model/message.ts';
-import { carriedSettings, startTimes, type StartSettings } from '../../model/start-settings.ts';
+import { carriedSettings, type StartSettings } from '../../model/start-settings.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import type { Payload } from '../../model/values/payload.ts';
@@ -20,28 +20,39 @@ export function toNewInstance(
   call: CheckedStart,
   { instanceId, incarnation }: Pick<NewInstance, 'instanceId' | 'incarnation'>,
 ): NewInstance {
-  const { name, version, payload, tags, trace } = call;
-  const tagged = tags !== undefined && { tags };
-  const start = { kind: 'start', name, version, payload, ...tagged } as const;
-  return {
+  const { name, version, payload, tags, trace, headers, priority } = call;
+  const plain = { kind: 'start', name, version, payload } as const;
+  const isPlain = tags === undefined && headers === undefined && priority === undefined;
+  const start = isPlain
+    ? plain
+    : { ...plain, ...(tags !== undefined && { tags }), ...carriedSettings(call) };
+  // Assigned one by one: spreads of optional fields take longer.
+  const instance: { -readonly [Field in keyof NewInstance]: NewInstance[Field] } = {
     instanceId,
     incarnation,
     name,
     version,
     inputHash: inputHash(payload),
-    start: encodeMessage({ ...start, ...carriedSettings(call) }),
-    ...tagged,
-    ...startTimes(call),
-    ...(trace !== undefined && { headers: encodeTrace(trace) }),
+    start: encodeMessage(start),
   };
+  if (tags !== undefined) instance.tags = tags;
+  const { delayMs, runAt, timeoutMs } = call;
+  if (delayMs !== undefined && delayMs > 0) instance.delayMs = delayMs;
+  if (runAt !== undefined) instance.runAt = runAt;
+  if (timeoutMs !== undefined) instance.timeoutMs = timeoutMs;
+  if (trace !== undefined) instance.headers = encodeTrace(trace);
+  return instance;
 }
 
-/** The part of a start that decides what happens if its instance exists. */
-export function toIdentity(
+/** Adds the part of a start that decides what happens if its instance exists. */
+export function withIdentity(
+  instance: NewInstance,
   { dedupeKey, event, onConflict, trace }: StartCall,
   maxPending: number,
-): Pick<NewInstance, 'dedupeKey' | 'event' | 'onConflict'> {
+): NewInstance {
+  if (dedupeKey === undefined && event === undefined && onConflict === undefined) return instance;
   return {
+    ...instance,
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(event !== undefined && { event: toEventMessage(event, trace, maxPending) }),
     ...(onConflict !== undefined && { onConflict }),

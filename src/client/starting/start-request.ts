@@ -174,22 +174,27 @@ function readStartEvent(event: unknown, limitBytes: number): EventCall {
   return readEventCall(given.token, given.payload, { key: given.key }, limitBytes);
 }
 
-/** Checks and encodes a start; its id is `undefined` unless the caller chose one. */
+/** Checks and encodes a start. `newId` returns the id, unless the caller chose one. */
 export async function readStart(
   definition: unknown,
   input: unknown,
   options: unknown,
-  limitBytes: number,
-): Promise<Omit<StartCall, 'id'> & { readonly id: string | undefined }> {
-  const { name, schema, ...target } = readTarget(definition);
+  { limitBytes, newId }: { readonly limitBytes: number; readonly newId: () => string },
+): Promise<StartCall> {
+  const target = readTarget(definition);
+  const { name, schema } = target;
+  const encoding = { kind: 'Orchestration', name, schema, limitBytes } as const;
+  if (options === undefined) {
+    const payload = await encodeInput(input, encoding);
+    return { id: newId(), name, version: target.version, payload };
+  }
   const identity = readIdentity(options, limitBytes);
   const { id, version = target.version, settings } = readStartOptions(withoutIdentity(options));
-  const payload = await encodeInput(input, { kind: 'Orchestration', name, schema, limitBytes });
-  return { id, name, version, payload, ...settings, ...identity };
+  const payload = await encodeInput(input, encoding);
+  return { id: id ?? newId(), name, version, payload, ...settings, ...identity };
 }
 
 function withoutIdentity(options: unknown): unknown {
-  if (options === undefined) return undefined;
   const {
     dedupeKey: _,
     event: __,

@@ -359,7 +359,9 @@ export class ActivityDispatcher {
     try {
       const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
       // The run was canceled meanwhile, so it ended instead.
-      if (typeof result === 'string') reportTaskEnd(this.#params, item, result);
+      if (typeof result === 'string') {
+        reportTaskEnd(this.#params, { item, status: result, nowMs: this.#params.clock.now() });
+      }
     } catch (error) {
       options.logger.error({ error }, 'releasing work failed, its lease will expire');
     }

@@ -336,7 +336,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
         return;
       }
       // Chunks that the handler did not await are stored before its outcome ends the claim.
-      await this.#emitter?.drain();
+      if (this.#emitter !== undefined) await this.#emitter.drain();
       const result = this.#completed(output.value);
       if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
@@ -392,15 +392,14 @@ export class ActivityRun implements LoopHolder, RunOperations {
       const begunAt = performance.now();
       const watchdogAt = watchdogMs();
       try {
-        return hasNoMiddleware(options, item)
-          ? runAsHolder(this, () =>
-              callInSpan(this.#span, () => handler.run(this.#context, input, item)),
-            )
-          : runAsHolder(this, () =>
-              callInSpan(this.#span, () =>
-                this.#around(input, () => handler.run(this.#context, input, item)),
-              ),
-            );
+        const handle = (): unknown => handler.run(this.#context, input, item);
+        const call = hasNoMiddleware(options, item)
+          ? handle
+          : (): unknown => this.#around(input, handle);
+        return runAsHolder(
+          this,
+          this.#span === undefined ? call : () => callInSpan(this.#span, call),
+        );
       } finally {
         const ms = performance.now() - begunAt;
         if (hasBlocked(options, ms, watchdogAt)) this.#environment.onBlocked(item, ms);
@@ -449,6 +448,8 @@ export class ActivityRun implements LoopHolder, RunOperations {
       this.#activityOptions = handler.options(item);
       this.#restartTimeout();
       const value = decodePayload(item.payload);
+      // Without a schema, nothing is awaited.
+      if (handler.inputSchema === undefined) return { value };
       return { value: await validateInput(handler.inputSchema, value, capitalize(handler.label)) };
     } catch (error) {
       this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });

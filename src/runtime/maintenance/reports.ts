@@ -1,4 +1,3 @@
-import type { Clock } from '../../model/clock.ts';
 import { toEpochMs } from '../../model/epoch-time.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import {
@@ -120,28 +119,32 @@ function traceTaskEnd(
   });
 }
 
-/** Counts, logs and reports the end of a task run that this worker committed. */
+interface EndedTask {
+  readonly item: WorkItem;
+  readonly status: TerminalStatus;
+  readonly outcome?: Outcome;
+  readonly nowMs: number;
+}
+
+/** Counts, logs and reports the end of a task run that this worker committed at `nowMs`. */
 export function reportTaskEnd(
   {
-    clock,
     options: { logger, hooks, metrics, telemetry },
     series,
   }: {
-    readonly clock: Clock;
     readonly options: Pick<ResolvedOptions, 'logger' | 'hooks' | 'metrics' | 'telemetry'>;
     readonly series: SeriesCounters;
   },
-  item: WorkItem,
-  status: TerminalStatus,
-  outcome?: Outcome,
+  { item, status, outcome, nowMs }: EndedTask,
 ): void {
   const { instanceId, name: task } = item;
-  series.ended(task, clock.now(), status);
+  series.ended(task, nowMs, status);
   metrics.ended(task, status);
   if (telemetry !== undefined)
     reportSafely(logger, () => traceTaskEnd(telemetry, item, status, outcome));
   if (status === 'failed' && outcome?.kind === 'failed')
     reportFailedTask(logger, item, outcome.failure);
+  if (hooks.taskEnded === undefined) return;
   const failure = status === 'failed' && outcome?.kind === 'failed' ? outcome.failure : undefined;
   reportSafely(logger, () =>
     hooks.taskEnded?.({

@@ -12,6 +12,8 @@ import {
   type MutableCounts,
 } from '../../providers/rules/series.ts';
 
+const stops: ReadonlySet<TerminalStatus> = new Set(stopStatuses);
+
 type Minute = Map<string, MutableCounts>;
 
 // Bounds the memory while the store is unavailable.
@@ -88,5 +90,5 @@ export class SeriesCounters {
 }
 
 function isStop(status: TerminalStatus): boolean {
-  return stopStatuses.some((one) => one === status);
+  return stops.has(status);
 }

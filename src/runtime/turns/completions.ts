@@ -99,7 +99,7 @@ export class Completions {
 
   /** Reports an outcome that was committed together with writes of the application. */
   committed(settled: SettledActivity, result: CommitResult): void {
-    this.#acked(settled, result);
+    this.#acked(settled, result, this.#params.clock.now());
   }
 
   /** Runs that end in the same event loop iteration share one call. */
@@ -217,6 +217,7 @@ export class Completions {
       const results = await withRetries(retry, () => provider.ackWorkItems(acks));
       // Without a codec, nothing is awaited here.
       if (results.some(isUnencoded)) await this.#handBack(batch, results);
+      const nowMs = clock.now();
       batch.forEach((settled, index) => {
         const result = results[index];
         if (result?.ok === false && !(result.error instanceof LockLostError)) {
@@ -225,7 +226,7 @@ export class Completions {
             'store rejected an ack',
           );
         }
-        this.#acked(settled, result);
+        this.#acked(settled, result, nowMs);
       });
     } catch (error) {
       options.logger.error(
@@ -250,12 +251,13 @@ export class Completions {
     if (abandons.length > 0) await this.#params.provider.abandonWorkItems(abandons);
   }
 
-  #acked(settled: SettledActivity, result: CommitResult | undefined): void {
+  #acked(settled: SettledActivity, result: CommitResult | undefined, nowMs: number): void {
     this.#params.onAcked(settled, result?.ok === true);
     if (result?.ok !== true || result.ended === undefined) return;
-    reportTaskEnd(this.#params, settled.item, result.ended, settled.outcome);
+    const { item, outcome } = settled;
+    reportTaskEnd(this.#params, { item, status: result.ended, outcome, nowMs });
     if (result.ended === 'failed' && settled.hasOnFail === true) {
-      this.#params.onFailQueued(settled.item.name);
+      this.#params.onFailQueued(item.name);
     }
     if (result.ended === 'canceled') this.#discard(settled);
   }

@@ -90,7 +90,7 @@ async function run(trials: number): Promise<{
     await query('DELETE FROM worker_queue');
     await insert('worker_queue', items.map(toRow));
     const request = { max, lockMs: 10, waitMs: 0, names: ['activity'], tasks: ['task'] };
-    const found = (await path.claim(request, now)).map(({ itemKey }) => itemKey);
+    const found = (await path.claim(request, now)).items.map(({ itemKey }) => itemKey);
     const expected = chosenKeys(items, max);
     if (found.length > 0) report.claimed += 1;
     else if (expected.length > 0) report.left += 1;

@@ -7,7 +7,7 @@ export const taskAckFences: FencedStatement = {
   fences: [
     {
       demands: 'a run that is not paused',
-      find: /run\.paused_at IS NULL/,
+      find: /definition_key > 0/,
       replace: 'TRUE',
       rejectedBy: 'pause/a-task-run-is-not-claimed',
     },
@@ -48,7 +48,7 @@ export const taskAckFences: FencedStatement = {
     { find: /held_key = item_key/, because: 'joins the item to its ack' },
     { find: /run_key = instance_key/, because: 'joins the run to its item' },
     { find: /run\.ctid = ack\.row_id/, because: 'joins the run to its ack' },
-    { find: /one\.item_key = wanted\.item_key/, because: 'locks the item' },
+    { find: /item_key = ANY \(ARRAY\(SELECT item_key FROM ended\)\)/, because: 'locks the items' },
     { find: /item_key = ANY \(ARRAY\(SELECT item_key FROM locked\)\)/, because: 'names the items' },
     {
       find: /instance_key = ANY \(ARRAY\(\s+SELECT instance_key FROM ended WHERE dedupe_key IS NOT NULL\)\)/,

@@ -138,11 +138,15 @@ export const turnFences: FencedStatement = {
     { find: /one\.instance_key = turn\.instance_key LIMIT 1/, because: 'joins the instance' },
     { find: /\(turn\.status = 'running' OR/, because: 'begins the demands of an end' },
     {
-      find: /\(\s+SELECT count\(\*\) FROM unnest(?=\([^)]+\) AS token)/,
+      find: /\(\s+SELECT count\(\*\) FILTER \(WHERE(?= item)/,
       because: 'begins the demands of the tokens',
     },
-    { find: /one\.item_key = token\.item_key LIMIT 1/, because: 'joins the item' },
-    { find: /item_key = ANY \(\$\d+::bigint\[\]\)/, because: 'names the items to delete' },
+    { find: /ON held_key = item_key/, because: 'joins the item' },
+    {
+      find: /item_key = ANY \(\$\d+::bigint\[\]\)/,
+      times: 2,
+      because: 'names the items to read, and those to delete',
+    },
     { find: /instance\.ctid = turn\.row_id/, because: 'joins the instance to its turn' },
     { find: /ended_at IS NOT NULL/, times: 2, because: 'reads which instances have ended' },
   ],

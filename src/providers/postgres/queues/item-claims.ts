@@ -15,7 +15,6 @@ import { itemKind, toCancelInfo } from '../../shared/work-item-row.ts';
 /** A claimed work item, with the columns of its instance that the handler needs. */
 export interface ClaimedItem {
   readonly itemKey: number;
-  readonly secret: string;
   readonly instanceKey: number;
   /** `null`, like all columns of the instance, if the instance no longer exists. */
   readonly instanceId: string | null;
@@ -47,10 +46,16 @@ export interface ItemClaimParts {
   readonly dueItems: DueItems;
 }
 
-/** A claim in one statement. It returns nothing if another way is needed or nothing is due. */
+/** The items of a claim, and its secret. The statement does not return the secret per item: it is known. */
+export interface Claimed<Item = ClaimedItem> {
+  readonly items: readonly Item[];
+  readonly secret: string;
+}
+
+/** A claim in one statement. It returns no items if another way is needed or nothing is due. */
 export type SingleStatementClaim = (
   params: FetchWorkItemsParams,
-) => Promise<readonly (ClaimedItem & { readonly now: number })[]>;
+) => Promise<Claimed<ClaimedItem & { readonly now: number }>>;
 
 /** Claims due work items in a transaction. */
 export async function claimItems(
@@ -58,7 +63,7 @@ export async function claimItems(
   scope: Scope,
   params: FetchWorkItemsParams,
 ): Promise<readonly WorkItem[]> {
-  const claimed = await dueItems.claim(scope, params);
+  const { items: claimed, secret } = await dueItems.claim(scope, params);
   if (claimed.length === 0) return [];
   const orphans = claimed.filter(({ instanceId }) => instanceId === null);
   await Promise.all([
@@ -69,7 +74,7 @@ export async function claimItems(
     definitions.load(scope.tx, claimed.flatMap(definitionKeys)),
   ]);
   scope.effects.due('work', scope.now + params.lockMs);
-  return claimed.flatMap((row) => toItem(definitions, row, scope.now) ?? []);
+  return toItems(definitions, { items: claimed, secret }, () => scope.now);
 }
 
 /** Claims due work items in one round trip, plus one to read definitions that are not cached. */
@@ -80,7 +85,7 @@ export async function claimItemsInOneStatement(
 ): Promise<readonly WorkItem[]> {
   const { definitions } = store;
   const sentAt = store.monotonic();
-  const claimed = await claim(params);
+  const { items: claimed, secret } = await claim(params);
   const [first] = claimed;
   if (first === undefined) return [];
   const effects = new Effects();
@@ -90,20 +95,39 @@ export async function claimItemsInOneStatement(
   if (!definitions.knows(needed)) {
     await store.read('fetchWorkItems', (tx) => definitions.load(tx, needed));
   }
-  return claimed.flatMap((row) => toItem(definitions, row, row.now) ?? []);
+  return toItems(definitions, { items: claimed, secret }, ({ now }) => now);
+}
+
+function toItems<Item extends ClaimedItem>(
+  definitions: Definitions,
+  { items, secret }: Claimed<Item>,
+  nowOf: (row: Item) => number,
+): readonly WorkItem[] {
+  const taskSecret = newTaskSecret(secret);
+  const claimed: WorkItem[] = [];
+  for (const row of items) {
+    const lockToken = formatToken(row.itemKey, row.isTask ? taskSecret : secret);
+    const item = toItem(definitions, row, { nowMs: nowOf(row), lockToken });
+    if (item !== undefined) claimed.push(item);
+  }
+  return claimed;
 }
 
 function definitionKeys(row: ClaimedItem): readonly number[] {
   return [row.definitionKey, row.instanceDefinitionKey];
 }
 
-function toItem(definitions: Definitions, row: ClaimedItem, nowMs: number): WorkItem | undefined {
+function toItem(
+  definitions: Definitions,
+  row: ClaimedItem,
+  { nowMs, lockToken }: { readonly nowMs: number; readonly lockToken: string },
+): WorkItem | undefined {
   const { instanceId } = row;
   if (instanceId === null) return undefined;
   const kind = itemKind(row.isTask, row.operation);
   return {
     kind,
-    lockToken: formatToken(row.itemKey, row.secret),
+    lockToken,
     instanceKey: row.instanceKey,
     instanceId,
     incarnation: row.incarnation,
@@ -162,7 +186,7 @@ export class DueItems {
   async claim(
     scope: Scope,
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
-  ): Promise<readonly ClaimedItem[]> {
+  ): Promise<Claimed> {
     const { tx, nowParameter: now } = scope;
     const { flagged, moveLapsed, due, claim } = this.#statements;
     const wanted = { now, names: unique(names), tasks: unique(tasks) };
@@ -186,9 +210,9 @@ export class DueItems {
       keyOf: ({ itemKey }) => itemKey,
       // The next claim ends runs that expired since this one read them.
     }).filter(({ expiresAt }) => expiresAt === null || expiresAt > scope.now);
-    if (chosen.length === 0) return [];
-    const taskItems = chosen.filter(({ isTask }) => isTask);
     const secret = this.#secrets.next();
+    if (chosen.length === 0) return { items: [], secret };
+    const taskItems = chosen.filter(({ isTask }) => isTask);
     const claimed = await tx.query<ClaimedItem>(
       ...claim({
         items: chosen.map(({ itemKey }) => itemKey),
@@ -201,7 +225,7 @@ export class DueItems {
       }),
     );
     const byKey = new Map(claimed.map((item) => [item.itemKey, item]));
-    return chosen.flatMap(({ itemKey }) => byKey.get(itemKey) ?? []);
+    return { items: chosen.flatMap(({ itemKey }) => byKey.get(itemKey) ?? []), secret };
   }
 }
 
@@ -342,7 +366,7 @@ export function claimText(schema: string, parts: ClaimParts): string {
         priority AS run_priority, input, options AS run_options, failure
       FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM claimed))
     )
-    SELECT ${now} AS "now", item_key AS "itemKey", lock_token AS secret, instance_key AS "instanceKey",
+    SELECT ${now} AS "now", item_key AS "itemKey", instance_key AS "instanceKey",
       instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
       execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,
       heartbeat, ${cancelColumns}, run_priority IS NOT NULL AS "isTask", input, run_options AS "runOptions", failure,

@@ -12,6 +12,7 @@ import {
   claimText,
   dueItemsText,
   lapsedItemsText,
+  type Claimed,
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -138,10 +139,12 @@ const ackRows = rowsOf<TokenAck>()({
 /**
  * The statement that ends runs.
  *
- * - Checks the token and the cancel flag on the rows that the DELETE returns: those are current even if another
- *   transaction changed the item after this statement began. If a check fails, 1/0 rolls the statement back. The status
- *   excludes runs that have ended, and so the items of on-fail handlers. Paused runs take the general path.
- * - Reads items and runs by one index scan each. FULL JOIN forces a hash join.
+ * - Checks the token, the cancel flag and the pause on the rows that the DELETE returns: those are current even if
+ *   another transaction changed the item after this statement began. If a check fails, 1/0 rolls the statement back.
+ *   The status excludes runs that have ended, and so the items of on-fail handlers. Paused runs have negative definition
+ *   keys in their items, and take the general path. To read `paused_at` instead, PostgreSQL would parse most columns of
+ *   the run once more.
+ * - Reads items and runs by one index scan each. FULL JOIN forces a hash join. Locks items in the order of their keys.
  * - Deletes by a list of keys, because a DELETE joined to a list searches the whole list for each row.
  */
 function endStatement(schema: string) {
@@ -167,21 +170,20 @@ function endStatement(schema: string) {
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
-          WHERE run.ctid = ack.row_id AND (run.status = 'pending') IS TRUE AND run.paused_at IS NULL
+          WHERE run.ctid = ack.row_id AND (run.status = 'pending') IS TRUE
           RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key
         ), locked AS MATERIALIZED (
-          SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted
-          CROSS JOIN LATERAL (
-            SELECT one.item_key FROM ${items} AS one WHERE one.item_key = wanted.item_key LIMIT 1 FOR UPDATE) AS item
+          SELECT item_key FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended))
+          ORDER BY item_key FOR UPDATE
         ), settled AS (
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM locked))
-          RETURNING item_key, lock_token, cancel_requested
+          RETURNING item_key, lock_token, cancel_requested, definition_key
         ), freed AS (
           DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(
             SELECT instance_key FROM ended WHERE dedupe_key IS NOT NULL))
         ), verdict AS MATERIALIZED (
           SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key)
-              WHERE lock_token = secret AND NOT cancel_requested) = cardinality(${acks.column('item_key')}))::int AS holds
+              WHERE lock_token = secret AND NOT cancel_requested AND definition_key > 0) = cardinality(${acks.column('item_key')}))::int AS holds
         )
         SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM verdict LEFT JOIN ended ON holds = 1`,
   );
@@ -203,10 +205,10 @@ export class SingleStatementClaims {
   }
 
   /** Claims up to `max` items in due order. Returns none if the caller has to use the general path. */
-  claim(
+  async claim(
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     now: number | null,
-  ): Promise<readonly (ClaimedItem & { readonly now: number })[]> {
+  ): Promise<Claimed<ClaimedItem & { readonly now: number }>> {
     const secret = this.#secrets.next();
     const claim = {
       now,
@@ -218,7 +220,11 @@ export class SingleStatementClaims {
       taskSecret: newTaskSecret(secret),
       worker,
     };
-    return this.#connections.statement('fetchWorkItems', ...this.#claim(claim));
+    const items = await this.#connections.statement<ClaimedItem & { readonly now: number }>(
+      'fetchWorkItems',
+      ...this.#claim(claim),
+    );
+    return { items, secret };
   }
 }
 

@@ -226,9 +226,10 @@ export class GroupCommit {
 
   #settle(group: readonly Pending[]): void {
     const { results, effects } = this.#commitGroup(group);
-    for (const [index, result] of results.entries()) {
-      if (result.ok) group[index]?.resolve(result.value as never);
-      else group[index]?.reject(result.error);
+    for (let index = 0; index < results.length; index++) {
+      const result = results[index];
+      if (result?.ok === true) group[index]?.resolve(result.value as never);
+      else if (result !== undefined) group[index]?.reject(result.error);
     }
     this.#onCommitted(effects);
   }
