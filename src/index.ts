@@ -25,7 +25,22 @@ export { event, update } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
-export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
+export type {
+  BatchTaskOptions,
+  FailedRun,
+  OnFailOptions,
+  TaskDefinition,
+  TaskOptions,
+} from './tasks/task.ts';
+export type {
+  BatchContext,
+  BatchDefinition,
+  BatchHandler,
+  BatchOptions,
+  BatchOutput,
+  BatchResults,
+  BatchRun,
+} from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
   ActivityRef,

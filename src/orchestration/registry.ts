@@ -54,6 +54,14 @@ export class Registry {
     return this.#activities.has(name);
   }
 
+  /** Whether this worker can claim an activity when it is scheduled: it is registered and has no limits. */
+  isClaimable(name: string): boolean {
+    const activity = this.#activities.get(name);
+    return (
+      activity !== undefined && activity.concurrency === undefined && activity.rate === undefined
+    );
+  }
+
   /** Returns the defaults of an activity for calls by name. */
   scheduleDefaults(activity: string): ScheduleDefaults | undefined {
     return this.#scheduleDefaults.get(activity);

@@ -3,6 +3,7 @@
  * - turns/turn-lifecycle: creates an instance with its first turn, and follows up on every committed turn
  * - turns/orchestration-dispatcher, turns/turn-runner: claim instances and run their turns (slow path)
  * - activities/work-fetcher, activities/activity-dispatcher, activities/activity-run: claim work and run handlers
+ * - batches/batch-gatherer, batches/batch: group the runs of a task for one call of its handler
  * - turns/completions: commits outcomes, with the next turn of a warm instance (fast path)
  * - steps/step-holder, steps/step-run: keep the claim on an instance and run its steps
  * - leases/leases: renews the claims

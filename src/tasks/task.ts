@@ -25,6 +25,13 @@ import {
 } from '../orchestration/definition-checks.ts';
 import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
 import {
+  readBatch,
+  type BatchDefinition,
+  type BatchHandler,
+  type BatchOutput,
+  type BatchOptions,
+} from './batch.ts';
+import {
   resolveBreaker,
   type CircuitBreakerOptions,
   type ResolvedBreaker,
@@ -98,6 +105,16 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> extends L
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
+/** Options of `task()` with a handler that gets several runs at a time. */
+export interface BatchTaskOptions<Parsed, Output = unknown, Input = Parsed> extends TaskOptions<
+  Parsed,
+  Output,
+  Input
+> {
+  /** Groups runs: the handler gets up to `max` of them, and settles each. */
+  readonly batch: BatchOptions;
+}
+
 /** A durable background job: one handler, no orchestration code. */
 export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input>
   extends TaskRef<Input, Output>, ResolvedLimits {
@@ -105,6 +122,8 @@ export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Inpu
   readonly attemptTimeoutMs?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
   readonly onFail?: OnFailDefinition<Input> | undefined;
+  /** The handler gets several runs at a time. */
+  readonly batch?: BatchDefinition<Parsed, Output> | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
   // Methods are bivariant, so that definitions with different inputs fit into one list.
@@ -132,17 +151,32 @@ const known = [
   'circuitBreaker',
   'onFail',
   'onAbandoned',
+  'batch',
 ];
 
+/**
+ * Defines a task whose handler gets several runs at a time. Each run keeps its own attempts, lease, signal and outcome.
+ */
+export function task<Parsed = void, Output = unknown, Input = Parsed, Returned = never>(
+  name: string,
+  handler: BatchHandler<Parsed, Output, Returned>,
+  options: BatchTaskOptions<Parsed, NoInfer<BatchOutput<Output, Returned>>, Input>,
+): TaskDefinition<Input, BatchOutput<Output, Returned>, Parsed>;
 /** Defines a task: a background job that runs at least once. Input and result are stored as JSON. */
 export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: TaskContext, input: Parsed) => Output | Promise<Output>,
-  options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
+  options?: TaskOptions<Parsed, NoInfer<Output>, Input>,
+): TaskDefinition<Input, Output, Parsed>;
+export function task<Parsed, Output, Input>(
+  name: string,
+  handler:
+    TaskDefinition<Input, Output, Parsed>['handler'] | BatchDefinition<Parsed, Output>['handler'],
+  options: TaskOptions<Parsed, Output, Input> & { readonly batch?: BatchOptions } = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;
   checkDefinition({ what, handler, options, known });
-  const { input, priority, expiresIn, condition, circuitBreaker, onFail } = options;
+  const { input, priority, expiresIn, condition, circuitBreaker, onFail, batch } = options;
   if (condition !== undefined) checkFunction(`The condition of ${what}`, condition);
   return Object.freeze({
     kind: 'task',
@@ -159,8 +193,23 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
     ...(circuitBreaker !== undefined && { circuitBreaker: readBreaker(what, circuitBreaker) }),
     ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
     ...readOnAbandoned(what, options.onAbandoned),
-    handler,
+    ...(batch === undefined
+      ? { handler: handler as TaskDefinition<Input, Output, Parsed>['handler'] }
+      : toBatchHandler(what, handler as BatchDefinition<Parsed, Output>['handler'], batch)),
   });
+}
+
+function toBatchHandler<Parsed, Output>(
+  what: string,
+  handler: BatchDefinition<Parsed, Output>['handler'],
+  options: BatchOptions,
+) {
+  return {
+    batch: Object.freeze({ ...readBatch(what, options), handler }),
+    handler: (): never => {
+      throw new Error(`The handler of ${what} gets batches of runs.`);
+    },
+  };
 }
 
 /**
@@ -174,11 +223,19 @@ export function isolatedTask<Parsed = void, Output = unknown, Input = Parsed>(
   options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const isolated = locateHandler(handler);
+  if ('batch' in options && options.batch !== undefined) throw isolatedBatch(name);
   const runsElsewhere = (): never => {
     throw new Error(`Task ${JSON.stringify(name)} runs in its own thread.`);
   };
   const definition = task<Parsed, Output, Input>(name, runsElsewhere, options);
   return Object.freeze({ ...definition, isolated });
+}
+
+function isolatedBatch(name: string): PerdureError {
+  return new PerdureError(
+    'INVALID_OPTION',
+    `Invalid \`batch\` of isolated task ${JSON.stringify(name)}: a thread runs one handler for one run. Use task(), or omit \`batch\`.`,
+  );
 }
 
 function readExpiry(what: string, expiresIn: Duration): number {

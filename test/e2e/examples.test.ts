@@ -26,6 +26,7 @@ it('examples/ contains exactly the expected programs', () => {
       'agent-with-streaming',
       'attached-work',
       'bank-transfer',
+      'batch-insert',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',

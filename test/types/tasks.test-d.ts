@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import {
   task,
+  type BatchRun,
   type FailedRun,
   type Handle,
   type OrchestrationRef,
@@ -71,6 +72,33 @@ exactly<TaskDefinition<{ n: number }, number>>()(checked);
 task('vague', (_ctx, _input: string) => 1, { condition: () => 'yes' });
 // @ts-expect-error a handler for failures cannot cancel the run, which is over
 task('over', () => 1, { onFail: { handler: (ctx) => ctx.cancel() } });
+
+// The option `batch` decides the type of the handler.
+const insert = task(
+  'insert',
+  async (ctx, runs: readonly BatchRun<{ to: string }, number>[]) => {
+    exactly<AbortSignal>()(ctx.signal);
+    for (const run of runs) run.complete(run.input.to.length);
+  },
+  { batch: { max: 100, wait: '200ms' }, concurrency: 2 },
+);
+exactly<TaskDefinition<{ to: string }, number>>()(insert);
+const returned = task('returned', (_ctx, runs: readonly BatchRun<string>[]) => runs.map(() => 1), {
+  batch: { max: 2 },
+});
+exactly<TaskDefinition<string, number>>()(returned);
+const parsed = task('parsed', async (_ctx, runs) => runs.map(({ input }) => input.n), {
+  batch: { max: 2 },
+  input: z.object({ n: z.number() }),
+  onFail: { handler: (_ctx, { input }) => exactly<number>()(input.n) },
+});
+exactly<TaskDefinition<{ n: number }, number>>()(parsed);
+// @ts-expect-error a result has the wrong type
+task('wrong', async (_ctx, [run]: readonly BatchRun<string, number>[]) => run?.complete('a'), {
+  batch: { max: 2 },
+});
+// @ts-expect-error `max` is missing
+task('unbounded', async (_ctx, runs: readonly BatchRun<string>[]) => runs, { batch: {} });
 
 // A schedule checks the input type of what it starts.
 void client.schedules.put('nightly', { cron: '0 3 * * *', task: mail, input: { to: 'ops' } });

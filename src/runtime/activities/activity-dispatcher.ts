@@ -10,6 +10,7 @@ import {
   toError,
   type Failure,
 } from '../../model/failures/failure.ts';
+import { taskNameOf } from '../../model/task-call.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { CommitResult } from '../../providers/contract/turn.ts';
@@ -20,6 +21,7 @@ import { SessionReader } from './session-reader.ts';
 import { ActivityRun, type RunEnvironment } from './activity-run.ts';
 import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
+import { BatchGatherer } from '../batches/batch-gatherer.ts';
 import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -28,7 +30,7 @@ import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { RunningActivityContext } from './running-context.ts';
 import { handBackUnencoded, type SettledActivity } from '../turns/completions.ts';
-import { StartSlices, type LeakedHandlers, type Slots, type TaskLimiter } from './concurrency.ts';
+import { StartSlices, type LeakedHandlers, type Slots, type WorkLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
 
@@ -59,6 +61,8 @@ export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #fetcher: WorkFetcher;
   readonly #environment: RunEnvironment;
+  /** The tasks that are handled in batches, by name. */
+  readonly #gatherers: ReadonlyMap<string, BatchGatherer>;
   readonly #running = new Set<ActivityRun>();
   readonly #pendingReleases = new Set<Promise<void>>();
   /** Claims being released whose handler never started. */
@@ -85,8 +89,14 @@ export class ActivityDispatcher {
       sessions: new SessionReader(params.provider, clock, options),
       onBlocked: (item, blockedMs) => this.#onBlocked(item, blockedMs),
     };
+    this.#gatherers = new Map(
+      params.handlers
+        .batches()
+        .map((batch) => [batch.task, new BatchGatherer(batch, this.#environment, params.slots)]),
+    );
     this.#fetcher = new WorkFetcher({
       ...params,
+      batches: [...this.#gatherers.values()],
       take: (item, claimedAt) => this.#take(item, claimedAt),
     });
   }
@@ -99,8 +109,8 @@ export class ActivityDispatcher {
   startClaimed(items: readonly WorkItem[], claimedAt: number): void {
     for (const item of items) {
       const accepted = this.#accept(item, claimedAt);
-      if (accepted === undefined) this.#params.slots.release(1);
-      else this.#start(accepted);
+      if (accepted?.gatherer !== undefined || accepted === undefined) this.#params.slots.release(1);
+      if (accepted !== undefined) this.#start(accepted);
     }
   }
 
@@ -112,6 +122,7 @@ export class ActivityDispatcher {
   /** Stops fetching, waits up to `shutdownGrace` for the handlers, then releases the rest. */
   async stop(): Promise<void> {
     await this.#fetcher.stop();
+    for (const gatherer of this.#gatherers.values()) gatherer.stop();
     if (this.#running.size > 0) await this.#endRunning();
     await this.released();
   }
@@ -138,13 +149,20 @@ export class ActivityDispatcher {
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
     // Acks may have claimed items for the last slots while the fetch waited. Leave this item to others.
-    if (slots.free === 0 && item.cancel === null) this.#abandon(item);
-    else {
-      const accepted = this.#accept(item, claimedAt);
-      if (accepted === undefined) return;
-      slots.take(1);
-      this.#start(accepted);
+    if (slots.free === 0 && item.cancel === null && !this.#hasPlace(item)) {
+      this.#abandon(item, this.#gatherers.get(taskNameOf(item.name, item.kind))?.noPlace);
+      return;
     }
+    const accepted = this.#accept(item, claimedAt);
+    if (accepted === undefined) return;
+    if (accepted.gatherer === undefined) slots.take(1);
+    this.#start(accepted);
+  }
+
+  /** Whether an item joins a batch, which has its slot already. */
+  #hasPlace(item: WorkItem): boolean {
+    if (this.#gatherers.size === 0 || item.kind === 'onFail') return false;
+    return this.#gatherers.get(taskNameOf(item.name, item.kind))?.hasPlace(item) === true;
   }
 
   /** Creates the run of an item. Settles or releases an item that must not run, and returns `undefined`. */
@@ -160,7 +178,7 @@ export class ActivityDispatcher {
     else if (admission.kind === 'blocked') fail(this.#blockedFailure(item, handler));
     else if (admission.kind === 'poison') fail(poison(item));
     else if (admission.kind === 'encoded') this.#handBackEncoded(item, admission.error);
-    else this.#abandon(item, { delayMs: admission.delayMs });
+    else this.#abandon(item, admission);
     return undefined;
   }
 
@@ -181,13 +199,20 @@ export class ActivityDispatcher {
       // The breaker opened while the fetch waited.
       return { kind: 'release', delayMs: delayUntilAvailable(limiter, nowMs) };
     }
+    if (handler.batch !== undefined) {
+      const gatherer = this.#gatherers.get(handler.batch.task);
+      if (gatherer?.mayAdd(item) !== true) return { kind: 'release', ...gatherer?.noPlace };
+    }
     return { kind: 'run', handler };
   }
 
   #newRun(item: WorkItem, handler: WorkHandler, claimedAt: number): AcceptedRun {
     const run = new ActivityRun(item, handler, this.#environment);
     this.#params.leases.add(run, claimedAt);
-    return { run, handler };
+    const { batch } = handler;
+    if (batch === undefined) return { run, handler };
+    const gatherer = this.#gatherers.get(batch.task);
+    return { run, handler, gatherer };
   }
 
   /**
@@ -254,7 +279,7 @@ export class ActivityDispatcher {
     return mark;
   }
 
-  #start({ run, handler }: AcceptedRun): void {
+  #start({ run, handler, gatherer }: AcceptedRun): void {
     const { kind, name, claims, failures, nowMs, dueAt } = run.item;
     const { series, options } = this.#params;
     series.waited(name, nowMs, nowMs - dueAt);
@@ -264,17 +289,18 @@ export class ActivityDispatcher {
       options.metrics.started(name);
     }
     this.#running.add(run);
+    if (gatherer !== undefined) run.join(gatherer.add(run));
     void this.#follow(run, handler);
   }
 
-  async #follow(run: ActivityRun, { limiter, hasOnFail }: WorkHandler): Promise<void> {
+  async #follow(run: ActivityRun, { limiter, hasOnFail, batch }: WorkHandler): Promise<void> {
     const { clock, options, slots, settle } = this.#params;
     const startedAt = clock.monotonic();
     const endAttempt = limiter?.start();
     const result = await run.run();
     const endedAt = clock.monotonic();
     endAttempt?.(breakerOutcomes[result.kind], endedAt);
-    if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
+    if (run.hasBegun) this.#report(run, result, endedAt - (run.beganAt ?? startedAt));
     if (result.kind === 'retry') this.#retry(run, result);
     else if (result.kind === 'abandoned') this.#abandon(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
@@ -285,7 +311,8 @@ export class ActivityDispatcher {
       else settle(settled);
     }
     this.#running.delete(run);
-    slots.release(1);
+    // A batch has one slot for all of its runs.
+    if (batch === undefined) slots.release(1);
     if (this.#running.size === 0) this.#idle?.();
   }
 
@@ -399,12 +426,14 @@ type Admission =
   /** The codec cannot decode it, or there is none. */
   | { readonly kind: 'encoded'; readonly error: PerdureError }
   /** Hand it back, to be claimed again after the delay. */
-  | { readonly kind: 'release'; readonly delayMs: number }
+  | { readonly kind: 'release'; readonly delayMs?: number }
   | { readonly kind: 'run'; readonly handler: WorkHandler };
 
 interface AcceptedRun {
   readonly run: ActivityRun;
   readonly handler: WorkHandler;
+  /** Groups it with other runs. Only for tasks with `batch`. */
+  readonly gatherer?: BatchGatherer | undefined;
 }
 
 const outcomeNames = {
@@ -456,7 +485,7 @@ function identityOf({ instanceKey, incarnation, executionId, operation, kind }: 
   return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
 }
 
-function delayUntilAvailable(limiter: TaskLimiter, nowMs: number): number {
+function delayUntilAvailable(limiter: WorkLimiter, nowMs: number): number {
   return Math.max(0, (limiter.availableAt ?? nowMs) - nowMs);
 }
 

@@ -32,6 +32,8 @@ import {
   type RunOperations,
 } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
+import { RunningBatchRun } from '../batches/batch-contexts.ts';
+import type { BatchedAttempt, BatchMember } from '../batches/batch.ts';
 import type { Emitter } from './emitter.ts';
 import type { SessionReader } from './session-reader.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
@@ -70,7 +72,7 @@ interface StartLeases {
 }
 
 /** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
-export class ActivityRun implements LoopHolder, RunOperations {
+export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
   readonly item: WorkItem;
   readonly #handler: WorkHandler;
   readonly #environment: RunEnvironment;
@@ -92,15 +94,15 @@ export class ActivityRun implements LoopHolder, RunOperations {
   #isDisposed = false;
   #isLeaked = false;
   #span: AttemptSpan | undefined;
+  /** Its place in a batch. Only for tasks with `batch`. */
+  #member: BatchMember | undefined;
+  #beganAt: number | undefined;
 
   constructor(item: WorkItem, handler: WorkHandler, environment: RunEnvironment) {
     this.item = item;
     this.#handler = handler;
     this.#environment = environment;
-    this.#context =
-      item.kind === 'activity' && !handler.isTask
-        ? new RunningActivityContext(this, environment)
-        : new RunningTaskContext(this, environment);
+    this.#context = newContext(this, handler, environment);
   }
 
   get #kind(): string {
@@ -128,6 +130,25 @@ export class ActivityRun implements LoopHolder, RunOperations {
   /** Whether user code was called: the condition of a task, or the handler. */
   get hasBegun(): boolean {
     return this.#hasBegun;
+  }
+
+  /** The monotonic time at which a batch handler got the run. */
+  get beganAt(): number | undefined {
+    return this.#beganAt;
+  }
+
+  /** Makes the run a member of a batch. Call it before `run()`. */
+  join(member: BatchMember): void {
+    this.#member = member;
+  }
+
+  get batchRun(): RunningBatchRun {
+    if (this.#context instanceof RunningBatchRun) return this.#context;
+    throw new Error('The run is not a member of a batch.');
+  }
+
+  callInSpan<Result>(call: () => Result): Result {
+    return callInSpan(this.#span, call);
   }
 
   /** The ids of the span of the attempt, for log lines. */
@@ -301,6 +322,7 @@ export class ActivityRun implements LoopHolder, RunOperations {
     const { clock, options } = this.#environment;
     this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#onGraceExpired());
     this.#context.abort(reason);
+    this.#member?.cancel(reason);
     if (!this.#mayComplete(reason)) this.#transaction?.abort(reason);
     // The handler has not started, so there is nothing to wait for.
     if (!this.#hasBegun) this.#end(this.#toResult(reason));
@@ -329,7 +351,11 @@ export class ActivityRun implements LoopHolder, RunOperations {
         if (skipped?.value === true) this.#end({ kind: 'skipped' });
         if (skipped?.value !== false) return;
       }
-      const output = await this.#begin(() => this.#runHandler(input.value));
+      const member = this.#member;
+      const output =
+        member === undefined
+          ? await this.#begin(() => this.#runHandler(input.value))
+          : await this.#runInBatch(member, input.value);
       if (output === undefined) return;
       if (this.#committed !== undefined) {
         reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, ...output });
@@ -379,6 +405,27 @@ export class ActivityRun implements LoopHolder, RunOperations {
     }
     if (!this.#hasBegun) this.#restartTimeout();
     return { value: await call() };
+  }
+
+  /** Waits for the batch of the run, then passes the run to its handler. The wait does not count for the timeout. */
+  async #runInBatch(
+    member: BatchMember,
+    input: unknown,
+  ): Promise<{ readonly value: unknown } | undefined> {
+    const { clock, leases } = this.#environment;
+    this.#cancelTimeout?.();
+    await member.ready();
+    if (this.#finish === undefined) return undefined;
+    this.#context.throwIfCanceled();
+    if (!leases.isHeld(this.lockToken)) {
+      this.onLost();
+      return undefined;
+    }
+    this.#restartTimeout();
+    this.#beganAt = clock.monotonic();
+    this.#isHandling = true;
+    this.#markBegun();
+    return { value: await this.#around(input, () => member.enter(input)) };
   }
 
   #runHandler(input: unknown): unknown {
@@ -564,8 +611,21 @@ export class ActivityRun implements LoopHolder, RunOperations {
     this.#transaction?.abort(new CanceledError('the attempt has ended', 'lease_lost'));
     // The thread must not outlive the attempt.
     void this.#thread?.kill();
+    this.#member?.end();
     finish(this.#isDeleted ? { kind: 'deleted' } : result);
   }
+}
+
+function newContext(
+  run: ActivityRun,
+  handler: WorkHandler,
+  environment: RunEnvironment,
+): RunningActivityContext {
+  if (run.item.kind === 'activity' && !handler.isTask)
+    return new RunningActivityContext(run, environment);
+  return handler.batch === undefined
+    ? new RunningTaskContext(run, environment)
+    : new RunningBatchRun(run, environment);
 }
 
 function capitalize(what: string): string {

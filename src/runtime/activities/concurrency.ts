@@ -1,7 +1,10 @@
 import { setImmediate } from 'node:timers';
-import { taskActivityName } from '../../model/task-call.ts';
-import { CircuitBreaker, type BreakerOutcome } from '../../tasks/circuit-breaker.ts';
-import type { TaskDefinition } from '../../tasks/task.ts';
+import {
+  CircuitBreaker,
+  type BreakerOutcome,
+  type ResolvedBreaker,
+} from '../../tasks/circuit-breaker.ts';
+import type { WorkSource } from './work-source.ts';
 
 /** The slots of a worker: its limit on concurrent handlers. */
 export class Slots {
@@ -55,32 +58,49 @@ export class LeakedHandlers {
   }
 }
 
-/** Limits the concurrent runs of one task in a worker: by its `concurrency` and its circuit breaker. */
-export class TaskLimiter {
-  readonly task: string;
-  /** The activity that orchestrations call for the task. */
-  readonly activity: string;
+/** The limits of an activity or a task in one worker. */
+export interface WorkerLimits {
+  /** The task. Absent: an activity. */
+  readonly task?: string;
+  /** The names of activities. Absent: none. */
+  readonly names?: readonly string[];
+  /** Maximum concurrent runs. Absent: no limit. */
+  readonly concurrency?: number | undefined;
+  readonly circuitBreaker?: ResolvedBreaker | undefined;
+}
+
+/** Limits the concurrent runs of one activity or task in a worker: by its `concurrency` and its circuit breaker. */
+export class WorkLimiter implements WorkSource {
+  readonly task: string | undefined;
+  readonly tasks: readonly string[];
+  readonly names: readonly string[];
+  readonly isBatch = false;
+  readonly isGathering = false;
   readonly #concurrency: number;
   readonly #breaker: CircuitBreaker | undefined;
   #running = 0;
 
-  constructor({ name, concurrency, circuitBreaker }: TaskDefinition) {
-    this.task = name;
-    this.activity = taskActivityName(name);
-    this.#concurrency = concurrency?.perWorker ?? Infinity;
+  constructor({ task, names = [], concurrency = Infinity, circuitBreaker }: WorkerLimits) {
+    this.task = task;
+    this.tasks = task === undefined ? [] : [task];
+    this.names = names;
+    this.#concurrency = concurrency;
     this.#breaker = circuitBreaker && new CircuitBreaker(circuitBreaker);
   }
 
-  /** Returns the limiter of a task, or `undefined` if the task has no limits of its own. */
-  static of(task: TaskDefinition): TaskLimiter | undefined {
-    const isBounded =
-      task.concurrency?.perWorker !== undefined || task.circuitBreaker !== undefined;
-    return isBounded ? new TaskLimiter(task) : undefined;
+  /** Returns a limiter, or `undefined` if there are no limits. */
+  static of(limits: WorkerLimits): WorkLimiter | undefined {
+    const isBounded = limits.concurrency !== undefined || limits.circuitBreaker !== undefined;
+    return isBounded ? new WorkLimiter(limits) : undefined;
   }
 
   /** Returns how many more runs may start now. */
   capacity(nowMs: number): number {
     return Math.min(this.#concurrency - this.#running, this.#breaker?.capacity(nowMs) ?? Infinity);
+  }
+
+  claimable(nowMs: number, freeSlots: number): number {
+    return Math.min(this.capacity(nowMs), freeSlots);
   }
 
   /** When the breaker allows a probe. `undefined`: capacity changes only when a run ends. */

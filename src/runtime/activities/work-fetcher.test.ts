@@ -2,12 +2,12 @@ import { expect, it } from 'vitest';
 import { systemClock } from '../../model/clock.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { resolveOptions } from '../options.ts';
-import { Slots, type TaskLimiter } from './concurrency.ts';
+import { Slots, type WorkLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandlers } from './work-handlers.ts';
 
 /** A fetcher without a free slot, and the fetches that it sent. A fetch waits until its signal aborts. */
-function setUp(limiters: readonly Partial<TaskLimiter>[]) {
+function setUp(limiters: readonly Partial<WorkLimiter>[]) {
   const slots = new Slots(1);
   slots.take(1);
   const fetches: unknown[] = [];
@@ -18,9 +18,9 @@ function setUp(limiters: readonly Partial<TaskLimiter>[]) {
     },
   };
   const handlers: Partial<WorkHandlers> = {
-    unboundedActivities: () => [],
+    activityNames: () => [],
     unboundedTasks: () => [],
-    limiters: () => limiters as readonly TaskLimiter[],
+    limiters: () => limiters as readonly WorkLimiter[],
   };
   const fetcher = new WorkFetcher({
     provider: provider as Provider,
@@ -28,6 +28,7 @@ function setUp(limiters: readonly Partial<TaskLimiter>[]) {
     options: resolveOptions({}, 'build'),
     slots,
     handlers: handlers as WorkHandlers,
+    batches: [],
     take: () => undefined,
     onStoreReplaced: () => undefined,
   });

@@ -6,8 +6,9 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { claimedSince } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause } from '../maintenance/provider-retry.ts';
-import type { Slots, TaskLimiter } from './concurrency.ts';
+import type { Slots } from './concurrency.ts';
 import type { WorkHandlers } from './work-handlers.ts';
+import type { WorkSource } from './work-source.ts';
 
 export interface WorkFetcherParams {
   readonly provider: Provider;
@@ -15,6 +16,8 @@ export interface WorkFetcherParams {
   readonly options: ResolvedOptions;
   readonly slots: Slots;
   readonly handlers: WorkHandlers;
+  /** Tasks that are handled in batches. */
+  readonly batches: readonly WorkSource[];
   readonly take: (item: WorkItem, claimedAt: number) => void;
   /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
@@ -32,17 +35,19 @@ interface Names {
 }
 
 /**
- * Fetches as much work as there are free slots. A task with a limiter has its own loop, so that no more is claimed
- * than may start and other tasks do not wait for it. While the slots are saturated, one loop fetches for all of them:
+ * Fetches as much work as there are free slots. A task with a limiter or with batches has its own loop, so that no more is
+ * claimed than may start and other tasks do not wait for it. While the slots are saturated, one loop fetches for all of them:
  * then priority decides, not the fastest loop.
  */
 export class WorkFetcher {
   readonly #params: WorkFetcherParams;
   readonly #stopping = new AbortController();
-  readonly #limiters: readonly TaskLimiter[];
+  /** Work that has a loop of its own. */
+  readonly #sources: readonly WorkSource[];
   readonly #wakers = new Set<() => void>();
   /** Aborts the fetches that wait for work. */
   readonly #polls = new Set<() => void>();
+  readonly #pollsOfSources = new Map<WorkSource, () => void>();
   /** Number of `onFail` items queued by failures of this worker, by task. */
   readonly #queuedOnFails = new Map<string, number>();
   #isSaturated = false;
@@ -50,8 +55,14 @@ export class WorkFetcher {
 
   constructor(params: WorkFetcherParams) {
     this.#params = params;
-    this.#limiters = params.handlers.limiters();
+    this.#sources = [...params.handlers.limiters(), ...params.batches];
     params.slots.onFree(() => this.#wake());
+    for (const source of params.batches) {
+      source.observe?.({
+        opened: () => this.#wake(),
+        closed: () => this.#pollsOfSources.get(source)?.(),
+      });
+    }
   }
 
   get isStopping(): boolean {
@@ -61,10 +72,10 @@ export class WorkFetcher {
   /** Starts fetching. Also without registered work: any worker may ack an item that was canceled. */
   start(): void {
     const { handlers } = this.#params;
-    const unbounded = { names: handlers.unboundedActivities(), tasks: handlers.unboundedTasks() };
+    const unbounded = { names: handlers.activityNames(), tasks: handlers.unboundedTasks() };
     this.#loops = [
       this.#repeat(() => this.#fetchUnbounded(unbounded)),
-      ...this.#limiters.map((limiter) => this.#repeat(() => this.#fetchLimited(limiter))),
+      ...this.#sources.map((source) => this.#repeat(() => this.#fetchSource(source))),
     ];
   }
 
@@ -72,12 +83,13 @@ export class WorkFetcher {
     this.#stopping.abort();
     this.#wake();
     this.#endPolls();
+    this.#endSourcePolls();
     await Promise.all(this.#loops);
   }
 
   /** Announces a queued `onFail` item. It is fetched even while its task has no capacity. */
   expectOnFail(task: string): void {
-    if (!this.#limiters.some((limiter) => limiter.task === task)) return;
+    if (!this.#sources.some((source) => source.task === task)) return;
     this.#queuedOnFails.set(task, (this.#queuedOnFails.get(task) ?? 0) + 1);
     this.#wake();
   }
@@ -112,20 +124,20 @@ export class WorkFetcher {
     else await this.#poll({ max: slots.free, ...unbounded });
   }
 
-  async #fetchLimited(limiter: TaskLimiter): Promise<void> {
+  async #fetchSource(source: WorkSource): Promise<void> {
     const { clock, slots } = this.#params;
-    const max = Math.min(limiter.capacity(clock.monotonic()), slots.free);
-    const tasks = [limiter.task];
-    const names = [limiter.activity];
-    if (this.#isSaturated || slots.free === 0) await this.#untilWoken(undefined);
-    else if (max > 0) await this.#poll({ max, names, tasks });
-    else if (this.#queuedOnFails.has(limiter.task)) {
-      // `onFail` items have the highest priority. If a run is claimed instead, it is released.
-      const failures = Math.min(this.#queuedOnFails.get(limiter.task) ?? 0, slots.free);
-      this.#queuedOnFails.delete(limiter.task);
+    const { names, tasks, task = '' } = source;
+    const max = source.claimable(clock.monotonic(), slots.free);
+    const isFull = this.#isSaturated || slots.free === 0;
+    if (isFull && !source.isGathering) await this.#untilWoken(undefined);
+    else if (this.#queuedOnFails.has(task) && slots.free > 0 && (max < 1 || source.isBatch)) {
+      // `onFail` items have the highest priority. If a run is claimed instead, it is released, or joins a batch.
+      const failures = Math.min(this.#queuedOnFails.get(task) ?? 0, slots.free);
+      this.#queuedOnFails.delete(task);
       const { signal } = this.#stopping;
       await this.#fetch({ max: failures, names: [], tasks, signal, waitMs: 0 });
-    } else await this.#untilWoken(limiter.availableAt);
+    } else if (max > 0) await this.#poll({ max, names, tasks }, source);
+    else await this.#untilWoken(source.availableAt);
   }
 
   /** Fetches by priority. No limited task gets more than its capacity; the other work fills the remaining slots. */
@@ -133,11 +145,11 @@ export class WorkFetcher {
     const { clock, slots } = this.#params;
     const { signal } = this.#stopping;
     const nowMs = clock.monotonic();
-    const open = this.#limiters.filter((limiter) => limiter.capacity(nowMs) >= 1);
-    const max = Math.min(slots.free, ...open.map((limiter) => limiter.capacity(nowMs)));
+    const open = this.#sources.filter((source) => source.claimable(nowMs, slots.free) >= 1);
+    const max = Math.min(slots.free, ...open.map((source) => source.claimable(nowMs, slots.free)));
     const all = {
-      names: [...names, ...open.map(({ activity }) => activity)],
-      tasks: [...tasks, ...open.map(({ task }) => task)],
+      names: [...names, ...open.flatMap((source) => source.names)],
+      tasks: [...tasks, ...open.flatMap((source) => source.tasks)],
     };
     const count = await this.#fetch({ max, ...all, signal, waitMs: 0 });
     if (count < max) this.#leaveSaturation();
@@ -153,17 +165,20 @@ export class WorkFetcher {
   }
 
   /** Waits for work while there is a free slot. */
-  async #poll(params: Names & { readonly max: number }): Promise<void> {
+  async #poll(params: Names & { readonly max: number }, source?: WorkSource): Promise<void> {
     const { signal } = this.#stopping;
-    if (this.#limiters.length === 0) await this.#fetch({ ...params, signal });
+    if (this.#sources.length === 0) await this.#fetch({ ...params, signal });
     else {
       const saturated = new AbortController();
       const end = (): void => saturated.abort(noSlotLeft);
-      this.#polls.add(end);
+      // A batch that gathers has its slot, so it claims on while the worker is saturated.
+      if (source?.isGathering !== true) this.#polls.add(end);
+      if (source !== undefined) this.#pollsOfSources.set(source, end);
       try {
         await this.#fetch({ ...params, signal: saturated.signal });
       } finally {
         this.#polls.delete(end);
+        if (source !== undefined) this.#pollsOfSources.delete(source);
       }
     }
   }
@@ -198,7 +213,7 @@ export class WorkFetcher {
       worker: options.name,
     });
     for (const item of items) take(item, claimedSince(clock, item.nowMs, askedAt));
-    if (slots.free === 0 && this.#limiters.length > 0) {
+    if (slots.free === 0 && this.#sources.length > 0) {
       this.#isSaturated = true;
       this.#endPolls();
     }
@@ -228,6 +243,10 @@ export class WorkFetcher {
 
   #endPolls(): void {
     for (const end of this.#polls) end();
+  }
+
+  #endSourcePolls(): void {
+    for (const end of this.#pollsOfSources.values()) end();
   }
 }
 

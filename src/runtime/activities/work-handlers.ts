@@ -17,7 +17,8 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskRegistry, FailedRun, TaskDefinition } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
-import { TaskLimiter } from './concurrency.ts';
+import { WorkLimiter } from './concurrency.ts';
+import type { WorkBatch } from '../batches/batch.ts';
 
 /** The handlers of a worker, by kind and name of the work item. */
 export class WorkHandlers {
@@ -25,15 +26,15 @@ export class WorkHandlers {
 
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
-    const limiters = new Map(definitions.map((one) => [one, TaskLimiter.of(one)]));
+    const limits = new Map(definitions.map((one) => [one, toTaskLimits(one)]));
     this.#byKind = {
       activity: new Map([
         ...definitions.map(
-          (one) => [taskActivityName(one.name), taskCallHandler(one, limiters.get(one))] as const,
+          (one) => [taskActivityName(one.name), taskCallHandler(one, limits.get(one))] as const,
         ),
         ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
       ]),
-      task: new Map(definitions.map((one) => [one.name, taskHandler(one, limiters.get(one))])),
+      task: new Map(definitions.map((one) => [one.name, taskHandler(one, limits.get(one))])),
       onFail: new Map(definitions.map((one) => [one.name, onFailHandler(one, provider)])),
     };
   }
@@ -42,23 +43,32 @@ export class WorkHandlers {
     return this.#byKind[kind].get(name);
   }
 
-  /** Names of the activities that have no limiter, including tasks that orchestrations call. */
-  unboundedActivities(): readonly string[] {
-    return unbounded(this.#byKind.activity);
+  /** Names of the activities that are fetched with the slots of the worker alone. */
+  activityNames(): readonly string[] {
+    return [...this.#byKind.activity]
+      .filter(([, { limiter, batch }]) => limiter === undefined && batch === undefined)
+      .map(([name]) => name);
   }
 
-  /** Names of the tasks that have no limiter. */
+  /** Names of the tasks that have neither a limiter nor batches. */
   unboundedTasks(): readonly string[] {
-    return unbounded(this.#byKind.task);
+    return [...this.#byKind.task]
+      .filter(([, { limiter, batch }]) => limiter === undefined && batch === undefined)
+      .map(([name]) => name);
   }
 
-  limiters(): readonly TaskLimiter[] {
-    return [...this.#byKind.task.values()].flatMap(({ limiter }) => limiter ?? []);
+  limiters(): readonly WorkLimiter[] {
+    const { activity, task } = this.#byKind;
+    const all = [...activity.values(), ...task.values()].flatMap(({ limiter, batch }) =>
+      limiter === undefined || batch !== undefined ? [] : limiter,
+    );
+    // A task and the activity that orchestrations call for it share a limiter.
+    return [...new Set(all)];
   }
-}
 
-function unbounded(handlers: ReadonlyMap<string, WorkHandler>): readonly string[] {
-  return [...handlers].filter(([, { limiter }]) => limiter === undefined).map(([name]) => name);
+  batches(): readonly WorkBatch[] {
+    return [...this.#byKind.task.values()].flatMap(({ batch }) => batch ?? []);
+  }
 }
 
 /** Call options that the work item stores for its worker. Opaque to the store. */
@@ -74,8 +84,10 @@ export interface WorkHandler {
   readonly inputSchema: StandardSchema | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
-  /** The task's own concurrency limit and circuit breaker. Runs and calls of the task share it. */
-  readonly limiter?: TaskLimiter | undefined;
+  /** Its own limits in this worker: concurrency, and the circuit breaker of a task. Runs and calls of a task share them. */
+  readonly limiter?: WorkLimiter | undefined;
+  /** The handler gets the run together with others. Then `run` is not called. */
+  readonly batch?: WorkBatch | undefined;
   /** Whether an `onFail` handler runs after the final failure. */
   readonly hasOnFail: boolean;
   /** Whether the handler gets the context of a task. */
@@ -97,6 +109,10 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
     isTask: false,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
+    limiter: WorkLimiter.of({
+      names: [definition.name],
+      concurrency: definition.concurrency?.perWorker,
+    }),
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
@@ -108,14 +124,14 @@ function activityHandler(definition: ActivityDefinition): WorkHandler {
 }
 
 /** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
-function taskHandler(definition: TaskDefinition, limiter: TaskLimiter | undefined): WorkHandler {
+function taskHandler(definition: TaskDefinition, limits: TaskLimits = {}): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter,
+    ...limits,
     hasOnFail: definition.onFail !== undefined,
     options: (item) => withCheckedHeaders(item, options),
     ...(definition.condition !== undefined && {
@@ -131,29 +147,55 @@ function taskHandler(definition: TaskDefinition, limiter: TaskLimiter | undefine
 }
 
 /** A task as an activity, for orchestrations that call it. They handle its failure, so it has no `onFail`. */
-function taskCallHandler(
-  definition: TaskDefinition,
-  limiter: TaskLimiter | undefined,
-): WorkHandler {
+function taskCallHandler(definition: TaskDefinition, limits: TaskLimits = {}): WorkHandler {
   const { cancellation: _, ...defaults } = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
     isTask: true,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    limiter,
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
+    ...limits,
+    ...(limits.batch !== undefined &&
+      definition.condition !== undefined && {
+        isSkipped: async (context, input, item) => {
+          await assertNotSkipped(definition, taskContext(context), input, item);
+          return false;
+        },
+      }),
     run: async (context, input, item) => {
-      const isRefused =
-        definition.condition !== undefined &&
-        item.failures === 0 &&
-        (await isSkipped(definition, taskContext(context), input));
-      if (isRefused) throw skipped(definition.name);
+      await assertNotSkipped(definition, taskContext(context), input, item);
       return definition.handler(taskContext(context), input);
     },
   };
+}
+
+/** Throws `TASK_SKIPPED` if the condition of a task that an orchestration calls is false. */
+async function assertNotSkipped(
+  definition: TaskDefinition,
+  context: RunningTaskContext,
+  input: unknown,
+  { failures }: WorkItem,
+): Promise<void> {
+  if (definition.condition === undefined || failures > 0) return;
+  if (await isSkipped(definition, context, input)) throw skipped(definition.name);
+}
+
+type TaskLimits = Pick<WorkHandler, 'limiter' | 'batch'>;
+
+/** The limits of a task in this worker. With batches, its concurrency counts calls of the handler. */
+function toTaskLimits(definition: TaskDefinition): TaskLimits {
+  const { name: task, batch, concurrency: { perWorker } = {}, circuitBreaker } = definition;
+  const names = [taskActivityName(task)];
+  if (batch === undefined)
+    return { limiter: WorkLimiter.of({ task, names, concurrency: perWorker, circuitBreaker }) };
+  const { max, waitMs } = batch;
+  const breaker = WorkLimiter.of({ task, circuitBreaker });
+  const concurrency = perWorker ?? Infinity;
+  const call: WorkBatch['call'] = (context, runs) => batch.handler(context, runs);
+  return { limiter: breaker, batch: { task, max, waitMs, concurrency, breaker, call } };
 }
 
 // Not retryable: the condition is checked before the first attempt only.

@@ -79,7 +79,7 @@ export class TurnLifecycle {
       streamLimitBytes: options.streamLimitBytes,
       worker: options.name,
       claimMs: (activity) => {
-        if (budget === 0 || !registry.hasActivity(activity)) return undefined;
+        if (budget === 0 || !registry.isClaimable(activity)) return undefined;
         budget -= 1;
         return options.activityLeaseMs;
       },
