@@ -299,6 +299,7 @@ export type {
   CancelWait,
   ChildWait,
   DelayWait,
+  StartWait,
   DetachedWait,
   EndedWait,
   EventWait,

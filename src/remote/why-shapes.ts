@@ -11,6 +11,7 @@ import type {
   EventWait,
   JobWait,
   PausedWait,
+  StartWait,
   TaskWait,
   TimerWait,
   TurnWait,
@@ -68,6 +69,13 @@ const wait: Check = variants<Wait['kind']>('kind', {
     lockedUntil: number,
   }),
   delay: fields<DelayWait>({ kind: text, until: number }),
+  start: fields<StartWait>({
+    kind: text,
+    startsAt: number,
+    unclaimed: optional(text),
+    name: text,
+    version: optional(text),
+  }),
   activity: work,
   onFail: work,
   task: fields<TaskWait>({

@@ -60,6 +60,8 @@ export function summarizeWaits(waits: readonly Wait[], options: SummaryOptions):
   if (worker !== undefined) return workerSummary(worker, nowMs);
   const delay = of('delay');
   if (delay !== undefined) return `Released by a worker: next claim ${inTime(delay.until, nowMs)}`;
+  const start = of('start');
+  if (start !== undefined) return `Starts ${inTime(start.startsAt, nowMs)}`;
   return operationSummary(operations, options);
 }
 

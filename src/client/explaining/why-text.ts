@@ -7,6 +7,7 @@ import type {
   EventWait,
   JobWait,
   PausedWait,
+  StartWait,
   ActivityWait,
   TaskWait,
   TurnWait,
@@ -59,6 +60,9 @@ export function explainWaits(
           `A worker released it: the next claim is possible ${inTime(wait.until, nowMs)}.`,
         );
         break;
+      case 'start':
+        sentences.push(startText(wait, nowMs));
+        break;
       case 'job':
         notes.push(jobText(wait, nowMs));
         break;
@@ -90,10 +94,20 @@ function join(clauses: readonly Clause[]): string {
   return first === undefined ? text : `${text} ${first}`;
 }
 
+function startText({ startsAt, unclaimed, name, version }: StartWait, nowMs: number): string {
+  const starts = `Starts ${inTime(startsAt, nowMs)}`;
+  if (unclaimed === undefined) return `${starts}: its start was delayed.`;
+  const what = `${code(name)}${version === undefined ? '' : ` version ${code(version)}`}`;
+  return `${starts}: its start was delayed. No live worker has ${what}: start one before.`;
+}
+
 function clauseOf(
   wait: Exclude<
     Wait,
-    { kind: 'ended' | 'paused' | 'cancel' | 'blocked' | 'turn' | 'worker' | 'delay' | 'job' }
+    {
+      kind:
+        'ended' | 'paused' | 'cancel' | 'blocked' | 'turn' | 'worker' | 'delay' | 'start' | 'job';
+    }
   >,
   nowMs: number,
 ): Clause {

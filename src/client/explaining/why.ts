@@ -28,6 +28,7 @@ export type Wait =
   | WorkerWait
   | TurnWait
   | DelayWait
+  | StartWait
   | ActivityWait
   | TaskWait
   | TimerWait
@@ -89,6 +90,17 @@ export interface TurnWait {
 export interface DelayWait {
   readonly kind: 'delay';
   readonly until: number;
+}
+
+/** The instance has not started: its start has a `delay` or `runAt`. */
+export interface StartWait {
+  readonly kind: 'start';
+  readonly startsAt: number;
+  /** Set if no live worker has its code. */
+  readonly unclaimed?: Extract<UnclaimedReason, 'noWorker'>;
+  /** The name and version of its orchestration. No version: any. */
+  readonly name: string;
+  readonly version?: string;
 }
 
 /** An activity, or the failure handler of a task, without an outcome. */

@@ -17,6 +17,7 @@ const order: readonly Wait['kind'][] = [
   'onFail',
   'turn',
   'delay',
+  'start',
   'child',
   'event',
   'awakeable',
@@ -61,6 +62,8 @@ export function toneOfWait(wait: Wait): Tone {
     case 'turn':
     case 'update':
       return 'running';
+    case 'start':
+      return wait.unclaimed === 'noWorker' ? 'failed' : 'pending';
     case 'delay':
     case 'timer':
     case 'event':
