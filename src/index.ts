@@ -40,6 +40,7 @@ export type {
   BatchOutput,
   BatchResults,
   BatchRun,
+  BatchTransactionWork,
 } from './tasks/batch.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
@@ -120,6 +121,11 @@ export type {
   StartEvent,
   StartOptions,
 } from './client/starting/start-request.ts';
+export type {
+  AdmissionOptions,
+  DebounceOptions,
+  DedupeOptions,
+} from './model/admission-options.ts';
 export type { CommonStartOptions } from './model/start-settings.ts';
 export type { TaskHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
@@ -298,6 +304,7 @@ export type {
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   DelayWait,
   StartWait,
   DetachedWait,

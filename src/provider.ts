@@ -41,6 +41,7 @@ export type {
   InspectInstancesParams,
   InspectionStore,
   InstanceDetails,
+  DebounceState,
   PendingItem,
   TurnState,
 } from './providers/contract/inspection.ts';

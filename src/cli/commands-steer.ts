@@ -78,6 +78,26 @@ export const steerCommands: readonly Command[] = [
         summary: 'At most one active run of the task or orchestration has this key',
       },
       {
+        name: 'dedupe-for',
+        value: 'duration',
+        summary: 'Also return the run with the key after its end, for this time after its creation',
+      },
+      {
+        name: 'debounce-key',
+        value: 'text',
+        summary: 'Move the run with this key that has not started, and replace its input',
+      },
+      {
+        name: 'debounce-wait',
+        value: 'duration',
+        summary: 'Time from the last start with the debounce key to the start of the run',
+      },
+      {
+        name: 'debounce-max-wait',
+        value: 'duration',
+        summary: 'Longest time from the first start with the debounce key',
+      },
+      {
         name: 'key',
         value: 'text',
         summary: 'Key that limits per key count, such as a tenant. Keys are served in turn',

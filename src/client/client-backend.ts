@@ -10,6 +10,7 @@
  * C4. Hashes, cron expressions and sweeps need Node or packages, so they stay behind the port: `Client` runs in browsers.
  */
 import type { JobBackend } from '../jobs/backend.ts';
+import type { Admission } from '../model/admission-options.ts';
 import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
 import type { BulkBackend } from '../management/bulk-call.ts';
 import type { InstanceFilter } from '../management/instance-filter.ts';
@@ -66,13 +67,12 @@ import type { UpdateBackend } from './updating/update-request.ts';
 export type Surface<Class> = Pick<Class, keyof Class>;
 
 /** A start, checked and encoded. */
-export interface StartCall extends StartSettings {
+export interface StartCall extends StartSettings, Admission {
   readonly id: string;
   readonly name: string;
   /** `null`: the worker that runs the first turn chooses its newest version. */
   readonly version: string | null;
   readonly payload: Payload | null;
-  readonly dedupeKey?: string | undefined;
   /** Raised with the start, or raised at the live instance with the id. */
   readonly event?: EventCall | undefined;
   readonly onConflict?: 'useExisting' | 'terminateExisting' | undefined;
@@ -96,7 +96,7 @@ export interface TaskCall extends TaskSettings {
 /** The run of a task call. */
 export interface TaskRun {
   readonly id: string;
-  /** Whether the call created the run; otherwise a run with its id or dedupe key existed. */
+  /** Whether the call created the run; otherwise a run with its id, dedupe key or debounce key existed. */
   readonly created: boolean;
 }
 
@@ -150,8 +150,8 @@ export interface ClientBackend {
   retention(assertOpen: () => void): Surface<RetentionControl>;
 
   /**
-   * Creates an instance, or finds the one of the same start. Resolves with its id: with a `dedupeKey`, it may be another
-   * one. Rejects with `INSTANCE_ALREADY_EXISTS`.
+   * Creates an instance, or finds the one of the same start. Resolves with its id: with a `dedupeKey` or `debounce`, it
+   * may be another one. Rejects with `INSTANCE_ALREADY_EXISTS`.
    */
   start(call: StartCall): Promise<string>;
   runTask(call: TaskCall): Promise<TaskRun>;

@@ -319,7 +319,8 @@ export function toNewTask(
   run: Omit<TaskCall, 'hasGeneratedId'> & { readonly incarnation?: string },
   nowMs: number,
 ): NewTask {
-  const { id, incarnation = randomToken(), name, payload, priority, dedupeKey, onFail, tags } = run;
+  const { id, incarnation = randomToken(), name, payload, priority, onFail, tags } = run;
+  const { dedupeKey, dedupeMs, debounce } = run;
   const options = encodeTaskOptions(run.headers, run.trace);
   return {
     instanceId: id,
@@ -332,6 +333,8 @@ export function toNewTask(
     ...toTaskTimes(run, nowMs),
     ...(run.timeoutMs !== undefined && { timeoutMs: run.timeoutMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(dedupeMs !== undefined && { dedupeMs }),
+    ...(debounce !== undefined && { debounce }),
     ...(onFail && { onFail: { options } }),
     ...(tags !== undefined && { tags }),
   };

@@ -271,7 +271,8 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     const keyed = lane !== undefined && { lane };
     return { ...request, target: { ...target, ...carriedSettings(work), ...timed, ...keyed } };
   }
-  const { kind, priority, expiresInMs, dedupeKey, headers, onFail, timeoutMs, lane } = work;
+  const { kind, priority, expiresInMs, dedupeKey, dedupeMs, headers, onFail, timeoutMs, lane } =
+    work;
   const target = {
     kind,
     name,
@@ -281,6 +282,7 @@ function toDefinition({ work, ...request }: ScheduleRequest): ScheduleDefinition
     priority,
     ...(expiresInMs !== undefined && { expiresInMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(dedupeMs !== undefined && { dedupeMs }),
     onFail,
     ...tagged,
   };

@@ -10,6 +10,7 @@ import {
   type RunTaskOptions,
   type TaskSettings,
 } from '../client/starting/task-request.ts';
+import type { AdmissionOptions } from '../model/admission-options.ts';
 import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
@@ -21,10 +22,10 @@ import type { JobRequest } from './backend.ts';
 import type { Job } from './job.ts';
 
 /** Options of a job that runs an orchestration or a flow. Its `id` must be new. */
-type JobStartOptions = Omit<StartOptions, 'dedupeKey' | 'event' | 'onConflict'>;
+type JobStartOptions = Omit<StartOptions, keyof AdmissionOptions | 'event' | 'onConflict'>;
 
 /** Options of a job. Its `id` must be new: a job cannot attach to an existing run. */
-export interface SubmitOptions extends JobStartOptions, RunTaskOptions {
+export interface SubmitOptions extends JobStartOptions, Omit<RunTaskOptions, 'debounce'> {
   /** The kind of a plain name. Default `'orchestration'`. */
   readonly kind?: 'orchestration' | 'task' | undefined;
   /** For a plain name: whether its definition has an `onAbandoned` hook. Default false. */
@@ -177,7 +178,7 @@ export interface Submitter {
   ): Job<Output>;
   submit<Input, Output>(
     task: TaskRef<Input, Output>,
-    ...args: StartArguments<Input, RunTaskOptions>
+    ...args: StartArguments<Input, Omit<RunTaskOptions, 'debounce'>>
   ): Job<Output>;
   submit<Input, Output>(
     flow: FlowRef<Input, Output>,

@@ -22,9 +22,9 @@ export function createProgram(
 ): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {
   return async (code, started) => {
     const input = decodePayload(started.payload);
-    const context = new LiveContext({ code, started, ...environment });
+    const { log, logFields, scheduleDefaults, middleware } = environment;
+    const context = new LiveContext({ code, started, log, logFields, scheduleDefaults });
     const { inputSchema } = definition;
-    const { middleware } = environment;
     const value =
       inputSchema === undefined
         ? input

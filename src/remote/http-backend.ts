@@ -1,7 +1,7 @@
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
 import type { EventCall } from '../client/starting/start-request.ts';
-import { toWireSettings } from '../client/starting/wire-settings.ts';
+import { toWireStart } from '../client/starting/wire-settings.ts';
 import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
   ExecutionPage,
@@ -109,14 +109,13 @@ export class HttpBackend implements ClientBackend {
   }
 
   async start(call: StartCall): Promise<string> {
-    const { id, name, version, payload, trace, dedupeKey, event, onConflict, replaceKey } = call;
+    const { id, name, version, payload, trace, event, onConflict, replaceKey } = call;
     const body = {
       id,
       name,
       ...inputOf(payload),
       ...(version !== null && { version }),
-      ...toWireSettings(call),
-      ...(dedupeKey !== undefined && { dedupeKey }),
+      ...toWireStart(call),
       ...(event !== undefined && { event: toWireEvent(event) }),
       ...(onConflict !== undefined && { onConflict }),
       ...(replaceKey !== undefined && { replaceKey }),
@@ -323,15 +322,14 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { id, name, payload, expiresInMs, expiresAt, dedupeKey, onFail } = call;
+  const { id, name, payload, expiresInMs, expiresAt, onFail } = call;
   return {
     id,
     task: name,
     ...inputOf(payload),
-    ...toWireSettings(call),
+    ...toWireStart(call),
     expiresIn: expiresInMs,
     expiresAt,
-    dedupeKey,
     onFail,
   };
 }

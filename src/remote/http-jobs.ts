@@ -245,6 +245,7 @@ function toWireJob(request: JobRequest): NewJob {
 function toTask({
   headers,
   tags,
+  debounce: _,
   lane,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {

@@ -37,7 +37,7 @@ import type { RetentionReport, RetentionStatus } from '../management/retention-r
 import { isPerdureError } from '../model/failures/errors.ts';
 import { readFields } from '../model/option-fields.ts';
 import { checkInstanceId } from '../model/values/names.ts';
-import { toWireSettings } from '../client/starting/wire-settings.ts';
+import { toWireStart } from '../client/starting/wire-settings.ts';
 import { decodePayload } from '../model/values/payload.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
 import type { ResponseBody, Request } from './operations.ts';
@@ -318,12 +318,12 @@ function toWireSchedule(request: ScheduleRequest): Request<'putSchedule'>['body'
 
 function toWireWork(work: ScheduledWork) {
   const input = decodePayload(work.payload);
-  const { delay: _, runAt: __, ...settings } = toWireSettings(work);
+  const { delay: _, runAt: __, debounce: ___, ...settings } = toWireStart(work);
   if (work.kind === 'orchestration') {
     const options = { version: work.version ?? undefined, ...settings };
     return { orchestration: work.name, input, options };
   }
-  const { name, expiresInMs, dedupeKey, onFail } = work;
-  const options = { expiresIn: expiresInMs, dedupeKey, ...settings };
+  const { name, expiresInMs, onFail } = work;
+  const options = { expiresIn: expiresInMs, ...settings };
   return { task: name, input, onFail, options };
 }

@@ -146,6 +146,7 @@ export const instanceFields = {
   failure: optional(failure),
   customStatusVersion: optional(number),
   createdAt: number,
+  runAt: optional(number),
   startedAt: optional(number),
   endedAt: optional(number),
   cancel: optional(cancel),

@@ -5,6 +5,7 @@ import type {
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   DelayWait,
   DetachedWait,
   EndedWait,
@@ -76,6 +77,7 @@ const wait: Check = variants<Wait['kind']>('kind', {
     name: text,
     version: optional(text),
   }),
+  debounced: fields<DebouncedWait>({ kind: text, key: text, startsAt: number, moves: number }),
   activity: work,
   onFail: work,
   task: fields<TaskWait>({

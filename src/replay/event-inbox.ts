@@ -12,7 +12,8 @@ interface Mailbox {
 
 /** Matches external events with waits: per name, in FIFO order (R5). */
 export class EventInbox {
-  readonly #mailboxes = new Map<string, Mailbox>();
+  /** Absent until the first event or wait: most executions have none. */
+  #mailboxes: Map<string, Mailbox> | undefined;
   #size = 0;
 
   /** The number of buffered events. */
@@ -35,7 +36,7 @@ export class EventInbox {
 
   /** Removes and returns the oldest buffered event of this name, if there is one. */
   take(name: string): { readonly payload: Payload | null } | undefined {
-    const mailbox = this.#mailboxes.get(name);
+    const mailbox = this.#mailboxes?.get(name);
     if (mailbox === undefined || mailbox.head >= mailbox.buffered.length) return undefined;
     const payload = mailbox.buffered[mailbox.head] ?? null;
     mailbox.head += 1;
@@ -53,17 +54,18 @@ export class EventInbox {
 
   /** Removes a withdrawn wait. */
   forget(operation: Operation): void {
-    this.#mailboxes.get(operation.name)?.waits.delete(operation);
+    this.#mailboxes?.get(operation.name)?.waits.delete(operation);
   }
 
   /** Returns the buffered events for the next execution, in order within each name. */
   leftovers(): BufferedEvent[] {
-    return [...this.#mailboxes].flatMap(([name, { buffered, head }]) =>
+    return [...(this.#mailboxes ?? [])].flatMap(([name, { buffered, head }]) =>
       buffered.slice(head).map((payload) => ({ name, payload })),
     );
   }
 
   #mailbox(name: string): Mailbox {
+    this.#mailboxes ??= new Map();
     let mailbox = this.#mailboxes.get(name);
     if (mailbox === undefined) {
       mailbox = { buffered: [], head: 0, waits: new Set() };

@@ -68,9 +68,9 @@ export interface LiveCodeOptions {
   /** Fail an execution whose code never awaited some of its operations. Default false. */
   readonly failUnawaited?: boolean;
   /** Record the lines of code that issue operations, for `neverAwaitedPlaces`. Default: `failUnawaited`. */
-  readonly recordPlaces?: boolean;
+  readonly recordPlaces?: boolean | undefined;
   /** Advice in a `NondeterminismError`. Default: restore the code or register a new version. */
-  readonly advice?: string;
+  readonly advice?: string | undefined;
   /** Called when the code breaks outside a turn, also after `dispose`: pass the failure to a turn in a wake message. */
   readonly onBroken?: (failure: Failure) => void;
 }

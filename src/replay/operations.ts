@@ -346,9 +346,9 @@ class Unawaited {
 
   /** The operations that were never awaited, in call order. */
   list(outstanding: Iterable<Operation>): readonly Operation[] {
-    return [...this.#settled, ...outstanding]
-      .filter(isUnawaited)
-      .sort((one, other) => one.id - other.id);
+    const candidates = [...this.#settled, ...outstanding];
+    if (candidates.length === 0) return candidates;
+    return candidates.filter(isUnawaited).sort((one, other) => one.id - other.id);
   }
 }
 

@@ -19,7 +19,8 @@ interface PatchHost {
  */
 export class Patches {
   readonly #host: PatchHost;
-  readonly #known = new Map<string, boolean>();
+  /** Absent until the first one. */
+  #known: Map<string, boolean> | undefined;
 
   constructor(host: PatchHost) {
     this.#host = host;
@@ -28,7 +29,7 @@ export class Patches {
   has(id: string): boolean {
     const host = this.#host;
     const scope = host.enter('patched', id);
-    const known = this.#known.get(id);
+    const known = this.#known?.get(id);
     if (known !== undefined) return known;
     // Code that runs on after the end records nothing, so that its answer must not count for a shield.
     if (host.hasEnded(scope)) return true;
@@ -38,7 +39,7 @@ export class Patches {
     const isNew = !host.isReplaying || (next === undefined && host.isPastInherited);
     const has = isMarked || isNew;
     if (has) host.record({ kind: 'patchMarked', at: host.nowMs, id });
-    this.#known.set(id, has);
+    (this.#known ??= new Map()).set(id, has);
     return has;
   }
 }

@@ -24,6 +24,8 @@ export interface ScheduledTask {
   readonly priority: number;
   readonly expiresInMs?: number;
   readonly dedupeKey?: string;
+  /** How long from its creation a run with the key is returned, also after its end. */
+  readonly dedupeMs?: number;
   readonly onFail: boolean;
   readonly tags?: Tags;
   readonly timeoutMs?: number;

@@ -70,7 +70,7 @@ function toTask(
   target: ScheduledTask,
   trace: TraceContext | undefined,
 ): NewTask {
-  const { name, payload, inputHash, priority, expiresInMs, dedupeKey } = target;
+  const { name, payload, inputHash, priority, expiresInMs, dedupeKey, dedupeMs } = target;
   const options = trace === undefined ? target.options : withTrace(target.options, trace);
   return {
     instanceId,
@@ -82,6 +82,7 @@ function toTask(
     priority,
     ...(expiresInMs !== undefined && { expiresInMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(dedupeMs !== undefined && { dedupeMs }),
     ...(target.onFail && { onFail: { options } }),
     ...(target.tags !== undefined && { tags: target.tags }),
     ...(target.timeoutMs !== undefined && { timeoutMs: target.timeoutMs }),

@@ -1,10 +1,12 @@
 import { invalidOption } from '../model/option-fields.ts';
 import type { Logger } from '../model/logger.ts';
+import type { StoreTransaction } from '../model/store-transaction.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import type {
   ActivityClient,
   AttemptContext,
   CancelInfo,
+  TransactionOptions,
 } from '../orchestration/activity-context.ts';
 import { checkOptions } from '../orchestration/definition-checks.ts';
 
@@ -41,8 +43,17 @@ export interface BatchRun<Input = unknown, Output = unknown> extends AttemptCont
   pointOfNoReturn(): Promise<void>;
 }
 
+// A method is bivariant, so that the narrower parameter is accepted.
+/** The closure of `ctx.transaction` in a batch handler. It returns the results in the order of `runs`. */
+export type BatchTransactionWork<Input, Output> = {
+  work(
+    tx: StoreTransaction,
+    runs: readonly BatchRun<Input, Output>[],
+  ): readonly Output[] | Promise<readonly Output[]>;
+}['work'];
+
 /** The context of a batch handler. */
-export interface BatchContext {
+export interface BatchContext<Input = unknown, Output = unknown> {
   readonly taskName: string;
   readonly client: ActivityClient;
   readonly log: Logger;
@@ -56,6 +67,15 @@ export interface BatchContext {
   throwIfCanceled(): void;
   /** Resolves once the handler should stop. */
   canceled(): Promise<CancelInfo>;
+  /**
+   * Completes all runs that are not settled with the results of `work`, whose writes to the tables of the application commit
+   * in the same transaction: exactly once. `work` gets these runs. If one of them is canceled or lost meanwhile, nothing is
+   * written, and `work` runs again with the others.
+   */
+  transaction(
+    work: BatchTransactionWork<Input, Output>,
+    options?: TransactionOptions,
+  ): Promise<void>;
 }
 
 /** What a batch handler returns: the results in the order of the runs, or nothing if it has settled each run. */
@@ -66,7 +86,7 @@ export type BatchResults<Output> = readonly Output[] | undefined | void;
  * that is not settled.
  */
 export type BatchHandler<Input, Output, Returned = Output> = (
-  context: BatchContext,
+  context: BatchContext<Input, Output>,
   runs: readonly BatchRun<Input, Output>[],
 ) => BatchResults<Returned> | Promise<BatchResults<Returned>>;
 

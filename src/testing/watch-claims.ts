@@ -56,6 +56,7 @@ export function watchClaims(store: Provider): WatchedProvider {
       const one = await request.write(tx);
       // The claim of an instance that gets a message is kept.
       if (one.kind === 'turn') tokens.push(...one.ack.lockTokens);
+      else if (one.kind === 'workItems') tokens.push(...one.acks.map(({ ack }) => ack.lockToken));
       else if (one.kind !== 'message') tokens.push(one.ack.lockToken);
       return one;
     };

@@ -31,6 +31,7 @@ import { brokenSeries } from './broken/series.ts';
 import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStarting } from './broken/starting.ts';
+import { brokenStartKeys } from './broken/start-keys.ts';
 import { brokenState } from './broken/state.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenRecordedStreams } from './broken/recorded-streams.ts';
@@ -59,6 +60,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTransactions,
   ...brokenStops,
   ...brokenStarting,
+  ...brokenStartKeys,
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,

@@ -31,6 +31,7 @@ it('examples/ contains exactly the expected programs', () => {
       'cancel-from-outside',
       'child-orchestrations',
       'continue-as-new',
+      'debounced-search-index',
       'fan-out-fan-in',
       'flow-with-failures',
       'flow',

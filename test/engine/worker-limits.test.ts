@@ -37,7 +37,7 @@ describeEngine(
         activities: [limited, other],
         activityConcurrency: 8,
       });
-      const results = (await (await client.start(flow)).result()) as number[];
+      const results = await (await client.start(flow)).result();
       expect(results.slice(0, 12)).toEqual(Array.from({ length: 12 }, (_, index) => index));
       expect(Math.max(...peaks)).toBe(2);
       expect(others).toBe(4);

@@ -41,6 +41,8 @@ const cases: readonly string[] = [
   'conflict/replaces-a-live-instance',
   'conflict/ends-the-tree',
   'dedupe/names-the-live-instance',
+  'debounce/moves-a-run-that-has-not-started',
+  'window/is-deleted-with-its-run',
   'event-key/is-one-event',
   'record/drops-the-oldest',
   'record/a-repeat-is-not-written-twice',
@@ -359,7 +361,7 @@ describe('query plans for empty queues', () => {
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks,
-      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys; ANALYZE`);
+      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys, ${schema}.start_keys; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
     // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,

@@ -418,6 +418,21 @@ CREATE INDEX sessions_by_due_at ON sessions (due_at);
 
 CREATE INDEX sessions_by_label ON sessions (label) WHERE label IS NOT NULL;
 
+CREATE TABLE start_keys (
+  definition_key INTEGER NOT NULL, -- of an orchestration: the one without a version
+  kind TEXT NOT NULL CHECK (kind IN ('dedupe', 'debounce')),
+  start_key TEXT NOT NULL,
+  instance_key INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL, -- the end of a dedupe window; when a debounce key may be swept
+  moves INTEGER NOT NULL, -- of a debounced run
+  request_key TEXT, -- of the newest start of a debounced run
+  PRIMARY KEY (definition_key, kind, start_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX start_keys_expiry ON start_keys (expires_at);
+
+CREATE INDEX start_keys_instance ON start_keys (instance_key);
+
 CREATE TABLE stream_chunks (
   instance_key INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -491,7 +506,9 @@ END;
 CREATE TRIGGER worker_queue_resumed AFTER UPDATE OF definition_key ON worker_queue
 WHEN NEW.lane IS NOT NULL AND NEW.definition_key > 0
 BEGIN
-  UPDATE lanes SET more = 1, ready = 1 WHERE definition_key = NEW.definition_key AND lane = NEW.lane;
+  INSERT INTO lanes (definition_key, lane, vtime, more, ready)
+  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.definition_key
+  ON CONFLICT (definition_key, lane) DO UPDATE SET more = 1, ready = 1;
 END;
 
 CREATE TABLE worker_queue (

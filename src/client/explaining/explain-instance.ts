@@ -147,6 +147,9 @@ async function stateWaits(
   const { cancel, blocked, status } = record;
   const { held, heldUntil, dueAt, nowMs } = turn;
   const waits: Wait[] = [];
+  if (turn.debounce !== null && turn.debounce.startsAt > nowMs) {
+    waits.push({ kind: 'debounced', ...turn.debounce });
+  }
   if (status === 'canceling' && cancel !== null) {
     const cleanup = turn.cleanupAt === null ? {} : { cleanupUntil: turn.cleanupAt };
     const phase = turn.isClosing || record.kind === 'task' ? 'handlers' : 'cleanup';
@@ -171,7 +174,7 @@ async function stateWaits(
   else if (heldUntil !== null) waits.push({ kind: 'delay', until: heldUntil });
   else if (dueAt !== null && dueAt <= nowMs) {
     waits.push(await workerWait(context, record, { ...turn, dueAt }));
-  } else if (dueAt !== null && status === 'pending') {
+  } else if (dueAt !== null && status === 'pending' && turn.debounce === null) {
     waits.push(await startWait(context, record, dueAt));
   }
   return waits;

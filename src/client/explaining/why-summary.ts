@@ -1,4 +1,4 @@
-import { formatMs } from './why-text.ts';
+import { formatMs, movedText } from './why-text.ts';
 import type {
   ActivityWait,
   BlockedWait,
@@ -60,6 +60,10 @@ export function summarizeWaits(waits: readonly Wait[], options: SummaryOptions):
   if (worker !== undefined) return workerSummary(worker, nowMs);
   const delay = of('delay');
   if (delay !== undefined) return `Released by a worker: next claim ${inTime(delay.until, nowMs)}`;
+  const debounced = of('debounced');
+  if (debounced !== undefined) {
+    return `Debounced: starts ${inTime(debounced.startsAt, nowMs)} (${movedText(debounced)})`;
+  }
   const start = of('start');
   if (start !== undefined) return `Starts ${inTime(start.startsAt, nowMs)}`;
   return operationSummary(operations, options);

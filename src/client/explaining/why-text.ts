@@ -3,6 +3,7 @@ import type {
   BlockedWait,
   CancelWait,
   ChildWait,
+  DebouncedWait,
   EndedWait,
   EventWait,
   JobWait,
@@ -63,6 +64,9 @@ export function explainWaits(
       case 'start':
         sentences.push(startText(wait, nowMs));
         break;
+      case 'debounced':
+        sentences.push(debouncedText(wait, nowMs));
+        break;
       case 'job':
         notes.push(jobText(wait, nowMs));
         break;
@@ -106,7 +110,16 @@ function clauseOf(
     Wait,
     {
       kind:
-        'ended' | 'paused' | 'cancel' | 'blocked' | 'turn' | 'worker' | 'delay' | 'start' | 'job';
+        | 'ended'
+        | 'paused'
+        | 'cancel'
+        | 'blocked'
+        | 'turn'
+        | 'worker'
+        | 'delay'
+        | 'debounced'
+        | 'start'
+        | 'job';
     }
   >,
   nowMs: number,
@@ -228,6 +241,18 @@ function childClause({ id, name, status, isStopping, text }: ChildWait): Clause 
 function turnText({ worker, claimedAt, lockedUntil }: TurnWait, nowMs: number): string {
   const since = claimedAt === undefined ? '' : ` for ${formatMs(nowMs - claimedAt)}`;
   return `A turn has been running on ${workerName(worker)}${since}; its lease ends ${inTime(lockedUntil, nowMs)}.`;
+}
+
+function debouncedText(wait: DebouncedWait, nowMs: number): string {
+  const { key, startsAt } = wait;
+  const at = new Date(startsAt).toISOString();
+  return `Debounced by key ${code(key)}: starts ${inTime(startsAt, nowMs)}, at ${at} (${movedText(wait)}).`;
+}
+
+/** How often a debounced run was moved. */
+export function movedText({ moves }: DebouncedWait): string {
+  if (moves === 0) return 'not moved';
+  return `moved ${moves} ${moves === 1 ? 'time' : 'times'}`;
 }
 
 function workerText(wait: WorkerWait, nowMs: number): string {

@@ -29,6 +29,7 @@ export type Wait =
   | TurnWait
   | DelayWait
   | StartWait
+  | DebouncedWait
   | ActivityWait
   | TaskWait
   | TimerWait
@@ -101,6 +102,15 @@ export interface StartWait {
   /** The name and version of its orchestration. No version: any. */
   readonly name: string;
   readonly version?: string;
+}
+
+/** A debounced run has not started: a further start with its key moves it. */
+export interface DebouncedWait {
+  readonly kind: 'debounced';
+  readonly key: string;
+  readonly startsAt: number;
+  /** How often a later start has moved it. */
+  readonly moves: number;
 }
 
 /** An activity, or the failure handler of a task, without an outcome. */

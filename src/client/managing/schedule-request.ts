@@ -57,7 +57,15 @@ export type TaskSchedule<Input = unknown> = ScheduleTiming & {
   readonly options?:
     | Pick<
         RunTaskOptions,
-        'priority' | 'expiresIn' | 'dedupeKey' | 'headers' | 'tags' | 'timeout' | 'key' | 'weight'
+        | 'priority'
+        | 'expiresIn'
+        | 'dedupeKey'
+        | 'dedupe'
+        | 'headers'
+        | 'tags'
+        | 'timeout'
+        | 'key'
+        | 'weight'
       >
     | undefined;
 } & ScheduledInput<Input>;
@@ -241,6 +249,7 @@ async function readTaskWork(fields: Fields, limitBytes: number): Promise<Schedul
     'priority',
     'expiresIn',
     'dedupeKey',
+    'dedupe',
     ...laneOptionNames,
     'headers',
     'tags',

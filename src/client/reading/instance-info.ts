@@ -41,6 +41,8 @@ export interface InstanceInfo<Output = unknown> {
   /** Incremented each time the custom status is set. Absent before. */
   readonly customStatusVersion?: number;
   readonly createdAt: number;
+  /** When it may start, if it was delayed or debounced. */
+  readonly runAt?: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
   /** The first cancel request: reason, actor and time. */
@@ -118,6 +120,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.customStatus !== null && decode('customStatus', record.customStatus)),
     ...(record.customStatusVersion > 0 && { customStatusVersion: record.customStatusVersion }),
     createdAt: record.createdAt,
+    ...(record.runAt !== null && { runAt: record.runAt }),
     ...(record.startedAt !== null && { startedAt: record.startedAt }),
     ...(record.endedAt !== null && { endedAt: record.endedAt }),
     ...(record.cancel !== null && { cancel: record.cancel }),

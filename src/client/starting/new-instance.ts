@@ -47,13 +47,16 @@ export function toNewInstance(
 /** Adds the part of a start that decides what happens if its instance exists. */
 export function withIdentity(
   instance: NewInstance,
-  { dedupeKey, event, onConflict, trace }: StartCall,
+  { dedupeKey, dedupeMs, debounce, event, onConflict, trace }: StartCall,
   maxPending: number,
 ): NewInstance {
-  if (dedupeKey === undefined && event === undefined && onConflict === undefined) return instance;
+  const isPlain = dedupeKey === undefined && event === undefined && onConflict === undefined;
+  if (isPlain && debounce === undefined) return instance;
   return {
     ...instance,
     ...(dedupeKey !== undefined && { dedupeKey }),
+    ...(dedupeMs !== undefined && { dedupeMs }),
+    ...(debounce !== undefined && { debounce }),
     ...(event !== undefined && { event: toEventMessage(event, trace, maxPending) }),
     ...(onConflict !== undefined && { onConflict }),
   };

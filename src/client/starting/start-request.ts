@@ -1,3 +1,9 @@
+import {
+  admissionNames,
+  readAdmission,
+  type Admission,
+  type AdmissionOptions,
+} from '../../model/admission-options.ts';
 import type {
   EventToken,
   OrchestrationRef,
@@ -13,12 +19,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../../model/start-settings.ts';
-import {
-  checkDedupeKey,
-  checkEventKey,
-  checkInstanceId,
-  checkName,
-} from '../../model/values/names.ts';
+import { checkEventKey, checkInstanceId, checkName } from '../../model/values/names.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
 import { validateEvent, validateInput } from '../../model/values/validate-input.ts';
@@ -56,13 +57,11 @@ export interface StartEvent<Value = unknown> {
 export type OnConflict = 'reject' | 'useExisting' | 'terminateExisting';
 
 /** Options of a start. */
-export interface StartOptions<EventValue = unknown> extends CommonStartOptions {
+export interface StartOptions<EventValue = unknown> extends CommonStartOptions, AdmissionOptions {
   /** The id of the instance; it makes the start idempotent. Default: generated. */
   readonly id?: string | undefined;
   /** The version to run. Default: the version of the definition; for a plain name, the newest version of a worker. */
   readonly version?: string | undefined;
-  /** At most one instance of the orchestration with this key is live: a second start returns the first instance. */
-  readonly dedupeKey?: string | undefined;
   /**
    * Raised with the start, in one transaction. If the id belongs to a live instance of the orchestration, only the event
    * is raised, whatever its input. Rejects with `INSTANCE_OVER` if that instance has ended.
@@ -125,21 +124,24 @@ export function readStartOptions(options: unknown, where = 'start()'): ReadStart
   };
 }
 
-const identityNames = ['dedupeKey', 'event', 'onConflict', 'replaceKey'] as const;
+const identityNames = [...admissionNames, 'event', 'onConflict', 'replaceKey'] as const;
 const startOptionNames = ['id', 'version', ...startSettingNames, ...identityNames] as const;
 
 /** Checks which instance a start finds instead of creating one. */
 function readIdentity(
   options: unknown,
   limitBytes: number,
-): Pick<StartCall, (typeof identityNames)[number]> {
+): Admission & Pick<StartCall, 'event' | 'onConflict' | 'replaceKey'> {
   const given = readFields(options, 'start()', startOptionNames);
-  const { id, dedupeKey, event, onConflict, replaceKey } = given;
+  const { id, event, onConflict, replaceKey } = given;
   const isReplacing = onConflict === 'terminateExisting';
-  if (isReplacing && (event !== undefined || dedupeKey !== undefined)) {
+  const keeping = (['event', 'dedupeKey', 'dedupe'] as const).find(
+    (name) => given[name] !== undefined,
+  );
+  if (isReplacing && keeping !== undefined) {
     throw new PerdureError(
       'INVALID_OPTION',
-      `\`onConflict: 'terminateExisting'\` replaces a live instance, and \`${event === undefined ? 'dedupeKey' : 'event'}\` keeps it. Pass only one of them.`,
+      `\`onConflict: 'terminateExisting'\` replaces a live instance, and \`${keeping}\` keeps it. Pass only one of them.`,
     );
   }
   if (onConflict !== undefined && !onConflicts.includes(onConflict)) {
@@ -155,7 +157,7 @@ function readIdentity(
     throw new PerdureError('INVALID_OPTION', '`onConflict` needs an `id`: a generated id is new.');
   }
   return {
-    ...(dedupeKey !== undefined && { dedupeKey: checkDedupeKey(dedupeKey) }),
+    ...readAdmission(given),
     ...(event !== undefined && { event: readStartEvent(event, limitBytes) }),
     ...(onConflict !== undefined &&
       onConflict !== 'reject' && { onConflict: onConflict as StartCall['onConflict'] }),
@@ -195,14 +197,10 @@ export async function readStart(
 }
 
 function withoutIdentity(options: unknown): unknown {
-  const {
-    dedupeKey: _,
-    event: __,
-    onConflict: ___,
-    replaceKey: ____,
-    ...rest
-  } = options as StartOptions;
-  return rest;
+  const names: readonly string[] = identityNames;
+  return Object.fromEntries(
+    Object.entries(options as StartOptions).filter(([name]) => !names.includes(name)),
+  );
 }
 
 /** An event, checked and encoded. */

@@ -1,7 +1,14 @@
+import {
+  admissionNames,
+  readAdmission,
+  refuseDebounce,
+  type Admission,
+  type AdmissionOptions,
+} from '../../model/admission-options.ts';
 import type { StandardSchema, TaskRef, TaskRunDefaults } from '../../model/definition.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/names.ts';
+import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import {
   readStartSettings,
@@ -17,18 +24,13 @@ import { encodeInput, readDefinition, type StartArguments } from './start-reques
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** Options of a task run. */
-export interface RunTaskOptions extends CommonStartOptions {
+export interface RunTaskOptions extends CommonStartOptions, AdmissionOptions {
   /** The id of the run; it makes the call idempotent. Default: generated. */
   readonly id?: string | undefined;
   /** The run ends as `expired` if it has not started this long after it could. Default: that of the definition. */
   readonly expiresIn?: Duration | undefined;
   /** The run ends as `expired` if it has not started by then; excludes `expiresIn`. */
   readonly expiresAt?: Date | number | undefined;
-  /**
-   * At most one run of the task with this key is active: a second call returns the first run. The key is held until the
-   * handler has stopped, also after a cancel.
-   */
-  readonly dedupeKey?: string | undefined;
 }
 
 /** The arguments of `runTask` after the definition. */
@@ -59,16 +61,21 @@ export interface TaskTarget {
 }
 
 /** Options of a task run, checked. Durations count from the time the store gets the call. */
-export interface TaskSettings extends StartSettings {
+export interface TaskSettings extends StartSettings, Admission {
   readonly priority: number;
   readonly expiresInMs?: number | undefined;
   readonly expiresAt?: number | undefined;
-  readonly dedupeKey?: string | undefined;
   /** Whether a handler runs after a failure. */
   readonly onFail: boolean;
 }
 
-const optionNames = ['id', 'expiresIn', 'expiresAt', 'dedupeKey', ...startSettingNames] as const;
+const optionNames = [
+  'id',
+  'expiresIn',
+  'expiresAt',
+  ...admissionNames,
+  ...startSettingNames,
+] as const;
 
 /** Reads a definition or a plain name. Throws `INVALID_INPUT` for any other value. */
 export function readTask(task: unknown): TaskTarget {
@@ -88,8 +95,9 @@ export function readRunTaskOptions(
   { defaults }: Pick<TaskTarget, 'defaults'>,
   where = 'runTask()',
 ): TaskSettings & { readonly id: string | undefined } {
+  if (where !== 'runTask()') refuseDebounce(options, where);
   const given = readFields(options, where, optionNames);
-  const { id, expiresIn, expiresAt, dedupeKey } = given;
+  const { id, expiresIn, expiresAt } = given;
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
   return {
     id: id === undefined ? undefined : checkInstanceId(id),
@@ -97,7 +105,7 @@ export function readRunTaskOptions(
     ...readStartSettings(given),
     expiresInMs: readExpiresIn(expiresIn, expiresAt === undefined ? defaults : undefined),
     expiresAt: readTime('expiresAt', expiresAt),
-    dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
+    ...readAdmission(given),
     onFail: defaults?.onFail === true,
   };
 }

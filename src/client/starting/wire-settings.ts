@@ -1,3 +1,4 @@
+import type { Admission } from '../../model/admission-options.ts';
 import type { Lane } from '../../model/limit-options.ts';
 import type { StartSettings } from '../../model/start-settings.ts';
 
@@ -25,6 +26,29 @@ export function toWireSettings(settings: StartSettings): WireSettings {
     ...(priority !== undefined && { priority }),
     ...(lane !== undefined && toWireLane(lane)),
   };
+}
+
+/** The options of a start that find another run, as a server takes them. */
+interface WireAdmission {
+  dedupeKey?: string;
+  dedupe?: { key: string; for: number };
+  debounce?: { key: string; wait: number; maxWait?: number; requestKey: string };
+}
+
+/** Converts a start to what a server takes: its settings, and the options that find another run. */
+export function toWireStart(call: StartSettings & Admission): WireSettings & WireAdmission {
+  const { delay, ...settings } = toWireSettings(call);
+  const { dedupeKey, dedupeMs, debounce } = call;
+  if (debounce !== undefined) {
+    const { key, maxWaitMs, requestKey } = debounce;
+    const limited = maxWaitMs !== undefined && { maxWait: maxWaitMs };
+    return { ...settings, debounce: { key, wait: delay ?? 0, ...limited, requestKey } };
+  }
+  const started = delay === undefined ? settings : { ...settings, delay };
+  if (dedupeKey === undefined) return started;
+  return dedupeMs === undefined
+    ? { ...started, dedupeKey }
+    : { ...started, dedupe: { key: dedupeKey, for: dedupeMs } };
 }
 
 /** Converts a lane to the options that name it. */

@@ -24,6 +24,11 @@ export function checkDedupeKey(key: unknown): string {
   return checkText(key, 'Dedupe key', maxIdBytes, 'INVALID_ID');
 }
 
+/** Returns a valid key of debounced starts: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
+export function checkDebounceKey(key: unknown): string {
+  return checkText(key, 'Debounce key', maxIdBytes, 'INVALID_ID');
+}
+
 /** Returns a valid key of an event: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
 export function checkEventKey(key: unknown): string {
   const text = checkText(key, 'Event key', maxIdBytes, 'INVALID_ID');

@@ -76,6 +76,8 @@ export interface TurnState {
   } | null;
   /** The last claim, if its lease expired before a turn was committed. */
   readonly expired: { readonly worker: string | null; readonly at: number } | null;
+  /** How the run is debounced, while it has not started. */
+  readonly debounce: DebounceState | null;
   /** The job of this run, while its caller can take the reply. */
   readonly job: {
     readonly sessionId: string;
@@ -83,6 +85,15 @@ export interface TurnState {
     readonly expiresAt: number;
     readonly abandonedAt: number | null;
   } | null;
+}
+
+/** A debounced run that has not started. */
+export interface DebounceState {
+  readonly key: string;
+  /** When it may start. */
+  readonly startsAt: number;
+  /** How often a later start has moved it. */
+  readonly moves: number;
 }
 
 /** The maximum length of each failure and each task's options that `inspectInstances` reads. */
@@ -144,6 +155,8 @@ export interface InspectionStore {
    * - return the worker that holds it with the time of its claim, or the claim that expired
    *   (inspect/shows-who-runs-a-turn)
    * - return the clean-up limit, and whether only running work keeps it from its end (inspect/shows-a-canceled-end)
+   * - return how often a debounced run was moved and when it starts, until a worker claims it
+   *   (inspect/shows-a-debounced-run)
    * - return the session of a job, and since when the job is abandoned (inspect/shows-the-session-of-a-job)
    */
   inspectTurn(instanceId: string): Promise<TurnState | undefined>;

@@ -1,3 +1,4 @@
+import type { Debounce } from '../../model/admission-options.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
@@ -31,6 +32,10 @@ export interface NewInstance {
   readonly runAt?: number;
   /** At most one live instance of this name has this key. */
   readonly dedupeKey?: string;
+  /** With `dedupeKey`: how long from its creation the instance is returned to others with this option, also after its end. */
+  readonly dedupeMs?: number;
+  /** Moves the instance of this name with this key that has not started. Its `delayMs` is the wait. */
+  readonly debounce?: Debounce;
   /** Enqueued with the start, or at the live instance of this name that has the id or the dedupe key. */
   readonly event?: Omit<NewMessage, 'instanceId'>;
   /** What happens if the id belongs to an instance of this name with another input. Absent: `conflict`. */
@@ -51,7 +56,7 @@ export type CreateResult =
   /** `event`: the result of the event at the existing instance. */
   | { readonly kind: 'exists'; readonly event?: EnqueueResult }
   | { readonly kind: 'conflict'; readonly name: string }
-  /** A live instance holds the dedupe key. */
+  /** A live instance holds the dedupe key, one was created within its window, or a debounced one was moved. */
   | { readonly kind: 'active'; readonly instanceId: string; readonly event?: EnqueueResult }
   /** The store rejected this one. Nothing of it was written, and other items are not affected. */
   | { readonly kind: 'refused'; readonly error: Error };
@@ -100,6 +105,8 @@ export interface InstanceRecord extends Withheld {
   /** How often the custom status was set. */
   readonly customStatusVersion: number;
   readonly createdAt: number;
+  /** When it may start, if it was delayed or debounced. */
+  readonly runAt: number | null;
   readonly startedAt: number | null;
   readonly endedAt: number | null;
   /** The first cancel request. */
@@ -285,6 +292,8 @@ export interface InstanceStore {
    * - with a `dedupeKey` that a live instance of the name holds, return `active`, and enqueue the event there; the key is
    *   free once its holder has ended (dedupe/names-the-live-instance, dedupe/is-free-after-the-end,
    *   dedupe/concurrent-starts-have-one-winner)
+   * - treat `dedupeMs` and `debounce` as `createTasks` does; the messages of a moved instance move with its start
+   *   (debounce/holds-events-back)
    * - with `delayMs` or `runAt`, make the start and all messages before it visible from then on, by the store's clock
    *   (start-delay/waits-for-its-time, start-delay/holds-events-back)
    * - isolate errors: one bad instance does not affect the others (create/a-conflict-spares-its-neighbours,

@@ -160,20 +160,90 @@ export interface ListLimitsParams {
   readonly only?: { readonly kind: LimitedKind; readonly name: string };
 }
 
-/** Limits of definitions, over all processes. */
+/**
+ * Limits of definitions, over all processes.
+ *
+ * A definition is limited if limits of it were declared or set, or if a run of it had a key. A claim of a limited
+ * definition takes a place, which belongs to the claimed item.
+ *
+ * A provider must:
+ * - never claim more items of a definition than its global limit, or of a key than its limit per key, of tasks and
+ *   activities, in all processes together (limit/global-is-never-exceeded, limit/per-key-is-never-exceeded,
+ *   limit/an-activity-is-limited, shared/limits-hold-over-all-processes)
+ * - count items that were queued or running before the definition was limited (limit/counts-what-runs-already)
+ * - claim no item of a limited definition at its insert (limit/a-limited-item-is-not-claimed-at-insert)
+ * - free the place of an item when it is acked, handed back or deleted, exactly once, and change no place for an item
+ *   that has none (limit/every-end-frees-its-place, limit/a-queued-item-has-no-place)
+ * - free the place of an expired lease for other items, after which its token is invalid; a renewed lease keeps its
+ *   place (limit/an-expired-lease-frees-its-place, limit/a-renewal-keeps-the-place)
+ * - claim a canceled item whose lease expired without a place, whatever the limits
+ *   (limit/a-canceled-item-needs-no-place)
+ * - let the `onFail` handler and a retry of a run wait in its lane (limit/an-on-fail-handler-takes-a-place,
+ *   limit/a-rerun-keeps-its-key)
+ * - claim suspect items alone, and let expired runs end without a place (limit/a-suspect-comes-alone,
+ *   limit/an-expired-run-takes-no-place)
+ * - not claim paused items and definitions until they are resumed (limit/a-paused-item-is-not-claimed,
+ *   limit/a-paused-definition-is-not-claimed)
+ * - end the waits of workers when a place is freed, a lease of a place expires, a limit is raised, a token is
+ *   available or a delayed item is due (limit/a-freed-place-ends-a-wait, limit/an-expired-lease-ends-a-wait,
+ *   limit/raising-ends-a-wait, rate/a-token-ends-a-wait, lane/a-delayed-run-comes-in-time)
+ * - let neither limited nor unlimited definitions starve the others in one fetch (limit/starves-no-other-definition)
+ * - serve the keys of a definition in proportion to their weights, and a new key next; the newest weight counts
+ *   (lane/keys-share-by-weight, lane/a-new-key-comes-next, lane/the-newest-weight-counts)
+ * - claim the items of a key by priority, then longest due (lane/priority-counts-within-a-key)
+ * - keep keys with any characters apart, and reject invalid keys and weights without affecting other runs
+ *   (lane/keys-are-only-text, lane/a-bad-key-is-rejected)
+ * - admit at most `limit + burst` claims in any period of a rate, by GCRA, per definition or per key; each claim takes
+ *   a token, also of a retry, and none is given back (rate/admits-a-burst-then-one-per-interval, rate/counts-per-key,
+ *   rate/a-retry-takes-a-token, rate/a-key-keeps-its-rate-when-it-is-idle)
+ * - count its items in queue depths and in reports of unclaimed work (limit/queues-count-its-items)
+ * - return in `inspectInstance` and `inspectInstances` which limit holds an item back
+ *   (limit/inspection-shows-what-holds-an-item)
+ */
 export interface LimitStore {
-  /** Declares the limits of a worker's code. */
+  /**
+   * Declares the limits of a worker's code.
+   *
+   * A provider must, per definition:
+   * - make them effective, and list them (limit/is-declared-and-listed)
+   * - use the declaration of the build that declared the definition first at the latest time, and return builds with
+   *   other limits; a repeat of a build replaces its own declaration (limit/the-newest-build-wins)
+   * - accept a declaration without limits, which stores nothing for a definition that is not limited
+   *   (limit/a-newer-build-can-remove-it, limit/a-declaration-without-limits-stores-nothing)
+   * - reject figures out of range, changing nothing (limit/bad-figures-are-rejected)
+   */
   declareLimits(request: {
     readonly buildId: string;
     readonly definitions: readonly LimitDeclaration[];
   }): Promise<readonly DeclaredLimits[]>;
 
-  /** Sets or resets the limits of a definition, as an operator. Returns the new state. */
+  /**
+   * Sets or resets the limits of a definition, as an operator. Returns the new state.
+   *
+   * A provider must:
+   * - merge the figures into those that were set before, and prefer them over declared ones
+   *   (limit/an-operator-sets-single-figures)
+   * - accept any definition, declared or not (limit/an-operator-can-limit-anything)
+   * - stop nothing if a limit is lowered below what runs, and admit nothing until fewer run
+   *   (limit/lowering-stops-nothing)
+   * - record the audit entry in the same transaction, unless nothing changed (limit/a-change-is-audited)
+   */
   setLimits(request: SetLimits): Promise<LimitsRecord>;
 
-  /** Lists the definitions with limits or keys. */
+  /**
+   * Lists the definitions with limits or keys.
+   *
+   * A provider must:
+   * - return them by kind and name, in pages (limit/are-listed-in-order)
+   */
   listLimits(params: ListLimitsParams): Promise<LimitsPage<LimitsRecord>>;
 
-  /** Lists the lanes of a definition. */
+  /**
+   * Lists the lanes of a definition.
+   *
+   * A provider must:
+   * - return them by key, in pages, or by waiting items (lane/is-listed)
+   * - delete lanes without items and with a full rate, in bounded steps (lane/an-idle-one-is-deleted)
+   */
   listLanes(params: ListLanesParams): Promise<LimitsPage<LaneRecord>>;
 }

@@ -1,3 +1,4 @@
+import type { Debounce } from '../../model/admission-options.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { Lane } from './limits.ts';
@@ -24,6 +25,10 @@ export interface NewTask {
   readonly expiresInMs?: number;
   /** At most one active run of this name has this key. Held until the handler has stopped. */
   readonly dedupeKey?: string;
+  /** With `dedupeKey`: how long from its creation the run is returned to others with this option, also after its end. */
+  readonly dedupeMs?: number;
+  /** Moves the run of this name with this key that has not started. Its `delayMs` is the wait. */
+  readonly debounce?: Debounce;
   /** The handler that runs after the run has failed, with its own attempts. Opaque, like `options`. */
   readonly onFail?: { readonly options: string | null };
   readonly tags?: Tags;
@@ -40,7 +45,7 @@ export type CreateTaskResult =
   | { readonly kind: 'exists' }
   /** The id belongs to another name or input. */
   | { readonly kind: 'conflict'; readonly name: string }
-  /** An active run holds the dedupe key. */
+  /** An active run holds the dedupe key, a run was created within its window, or a debounced run was moved. */
   | { readonly kind: 'active'; readonly instanceId: string }
   /** The store rejected this one. Other items are not affected. */
   | { readonly kind: 'refused'; readonly error: Error };
@@ -118,6 +123,21 @@ export interface TaskStore {
    * - free the key when the run's own item is deleted, and not before: not at a cancel or terminate while the item is
    *   held; the `onFail` handler has no key (key/is-free-after-every-end, key/is-held-while-canceling,
    *   key/is-held-after-a-terminate, key/is-held-between-attempts, key/is-not-held-by-the-handler-for-failures)
+   * - with `dedupeMs`, also return `active` for a run that was created with the key and `dedupeMs`, whatever its status,
+   *   until its window has passed; other starts ignore windows (window/names-the-ended-run,
+   *   window/an-active-run-comes-first, window/belongs-to-starts-with-one, window/a-known-id-comes-first,
+   *   window/is-deleted-with-its-run, shared/one-window-has-one-run)
+   * - with `debounce`, in one transaction: if a run of the name with the key exists that no worker has claimed, and that
+   *   was never retried, move it to `delayMs` from now, at most `maxWaitMs` after its creation, replace its input, input
+   *   hash, options, priority, expiry, handler, tags and timeout, and return `active`; create the run otherwise. Its id,
+   *   creation time and pause stay (debounce/moves-a-run-that-has-not-started, debounce/replaces-the-options-of-a-task,
+   *   debounce/stops-at-its-max-wait, debounce/a-started-run-stays, debounce/a-retried-run-stays,
+   *   debounce/replaces-the-timeout, debounce/keeps-a-pause, debounce/belongs-to-its-name, debounce/a-batch-is-in-order)
+   * - return `active`, changing nothing, for the request key of the newest start of a debounced run
+   *   (debounce/a-repeated-request-changes-nothing)
+   * - never lose the input of a debounced start: concurrent starts have one run, and a claim gets the old input before
+   *   the move or the new one after it (shared/one-debounce-key-has-one-run,
+   *   shared/a-claim-and-a-move-exclude-each-other)
    * - compute `delayMs` and `expiresInMs` from its own clock in the transaction that creates the run, regardless of
    *   the caller's clock (task-create/counts-a-delay-by-its-own-clock,
    *   task-create/counts-an-expiry-from-when-it-may-start)

@@ -20,6 +20,13 @@ export type TransactionalWrites = Pick<InstanceStore, 'createInstances' | 'enque
   Pick<TaskStore, 'createTasks'> &
   Pick<CancellationStore, 'requestCancel'>;
 
+/** The ack of one of several work items. */
+interface TransactionItemAck {
+  readonly ack: WorkItemAck;
+  /** Refuse the ack with the `CanceledError` if the item was asked to stop. */
+  readonly unlessCanceled?: boolean;
+}
+
 /** The ack that commits together with the writes of the application. */
 export type TransactionAck =
   | {
@@ -28,6 +35,8 @@ export type TransactionAck =
       /** Refuse the ack with the `CanceledError` if the item was asked to stop. */
       readonly unlessCanceled?: boolean;
     }
+  /** Several work items: all of them, or none. The result has `items`. */
+  | { readonly kind: 'workItems'; readonly acks: readonly TransactionItemAck[] }
   | { readonly kind: 'turn'; readonly ack: TurnAck }
   | { readonly kind: 'orchestration'; readonly ack: OrchestrationAck }
   /** A message to an instance that the caller holds. The claim is kept. */
@@ -57,6 +66,8 @@ export interface TransactionStore {
    * A provider must:
    * - commit both or none of them (transact/commits-the-writes-and-the-ack, transact/commits-a-turn,
    *   transact/commits-a-turn-of-a-claim, transact/commits-a-message-to-a-held-instance)
+   * - commit the acks of several work items together, or refuse all of them if one is refused, with the result of each
+   *   (transact/commits-several-acks, transact/one-refused-ack-rolls-back-all)
    * - return a refused ack with nothing changed, also in the tables of the application
    *   (transact/a-lost-lease-rolls-back, transact/an-expired-lease-rolls-back, transact/a-refused-turn-rolls-back,
    *   transact/a-message-needs-a-held-instance)

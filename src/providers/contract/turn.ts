@@ -180,5 +180,12 @@ export type CommitResult =
       readonly paused?: true;
       /** The status of a task run that this ack ended. `canceled` if its outcome came too late. */
       readonly ended?: TerminalStatus;
+      /** Of a transaction with several acks: the result of each. */
+      readonly items?: readonly CommitResult[];
     }
-  | { readonly ok: false; readonly error: Error };
+  | {
+      readonly ok: false;
+      readonly error: Error;
+      /** Of a transaction with several acks: the result that each would have had. */
+      readonly items?: readonly CommitResult[];
+    };

@@ -28,6 +28,7 @@ const targets: {
     expiresInMs: keep,
     timeoutMs: keep,
     dedupeKey: keep,
+    dedupeMs: keep,
     lane: keep,
     onFail: keep,
     tags: keep,

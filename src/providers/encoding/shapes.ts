@@ -144,6 +144,7 @@ export const instanceRecord = fields<InstanceRecord>({
   customStatus: payload,
   customStatusVersion: keep,
   createdAt: keep,
+  runAt: keep,
   startedAt: keep,
   endedAt: keep,
   cancel: keep,
@@ -289,6 +290,8 @@ const newInstanceFields: Fields<NewInstance> = {
   delayMs: keep,
   runAt: keep,
   dedupeKey: keep,
+  dedupeMs: keep,
+  debounce: keep,
   event: fields<NonNullable<NewInstance['event']>>(startEvent),
   onConflict: keep,
   firstTurn: turn,
@@ -304,8 +307,13 @@ const instanceWithKey = fields<NewInstance>(
   ofInstance,
 );
 
-export const newInstance: Treatment<NewInstance> = (value, walk) =>
-  (value.dedupeKey === undefined ? instanceWithId : instanceWithKey)(value, walk);
+/** A debounced start may become the start of another instance: its payloads belong to none. */
+const debouncedInstance = fields<NewInstance>(newInstanceFields, () => ({}));
+
+export const newInstance: Treatment<NewInstance> = (value, walk) => {
+  if (value.debounce !== undefined) return debouncedInstance(value, walk);
+  return (value.dedupeKey === undefined ? instanceWithId : instanceWithKey)(value, walk);
+};
 
 export const newMessage = fields<NewMessage>(
   { instanceId: keep, message, maxPending: keep, key: keep, bulk: keep },
@@ -479,6 +487,15 @@ const transactionAcks: {
     ack: workItemAck,
     unlessCanceled: keep,
   }),
+  workItems: fields<TransactionAckOf<'workItems'>>({
+    kind: keep,
+    acks: list(
+      fields<TransactionAckOf<'workItems'>['acks'][number]>({
+        ack: workItemAck,
+        unlessCanceled: keep,
+      }),
+    ),
+  }),
   turn: fields<TransactionAckOf<'turn'>>({ kind: keep, ack: turnAck }),
   orchestration: fields<TransactionAckOf<'orchestration'>>({ kind: keep, ack: orchestrationAck }),
   message: fields<TransactionAckOf<'message'>>({
@@ -514,27 +531,33 @@ export const workItemRenewal = fields<WorkItemRenewal>(
   ofInstance,
 );
 
-export const newTask = fields<NewTask>(
-  {
-    instanceId: keep,
-    incarnation: keep,
-    name: keep,
-    inputHash: hashed,
-    payload,
-    options: keep,
-    priority: keep,
-    lane: keep,
-    runAt: keep,
-    delayMs: keep,
-    expiresAt: keep,
-    expiresInMs: keep,
-    timeoutMs: keep,
-    dedupeKey: keep,
-    onFail: keep,
-    tags: keep,
-  },
-  ofInstance,
-);
+const newTaskFields: Fields<NewTask> = {
+  instanceId: keep,
+  incarnation: keep,
+  name: keep,
+  inputHash: hashed,
+  payload,
+  options: keep,
+  priority: keep,
+  lane: keep,
+  runAt: keep,
+  delayMs: keep,
+  expiresAt: keep,
+  expiresInMs: keep,
+  timeoutMs: keep,
+  dedupeKey: keep,
+  dedupeMs: keep,
+  debounce: keep,
+  onFail: keep,
+  tags: keep,
+};
+
+const taskWithId = fields<NewTask>(newTaskFields, ofInstance);
+/** A debounced run may become another one: its payload belongs to none. */
+const debouncedTask = fields<NewTask>(newTaskFields, () => ({}));
+
+export const newTask: Treatment<NewTask> = (value, walk) =>
+  (value.debounce === undefined ? taskWithId : debouncedTask)(value, walk);
 
 type JobOf<Kind extends NewJob['kind']> = Extract<NewJob, { readonly kind: Kind }>;
 

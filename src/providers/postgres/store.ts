@@ -26,6 +26,8 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
+import { MovedStarts } from './tables/moved-starts.ts';
+import { StartKeys } from './tables/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -93,6 +95,8 @@ export class Store implements QueueAccess {
   readonly instanceHeaders: InstanceHeaders;
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
+  readonly startKeys: StartKeys;
+  readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
@@ -169,6 +173,8 @@ export class Store implements QueueAccess {
     this.instanceHeaders = new InstanceHeaders(schema);
     this.deadlines = new InstanceDeadlines(schema);
     this.eventKeys = new EventKeys(schema);
+    this.startKeys = new StartKeys(schema);
+    this.movedStarts = new MovedStarts(schema);
     this.replacedRows = new ReplacedRows(schema);
     this.instanceState = new InstanceState(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);

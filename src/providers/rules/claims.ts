@@ -105,6 +105,11 @@ interface Due {
 // of trusted entries would starve it.
 const maxSuspectWaitMs = 300_000;
 
+/** Whether a suspect has been due so long that it goes before entries that are due now. */
+export function isLongDue({ nextAt }: { readonly nextAt: number }, now: number): boolean {
+  return nextAt + maxSuspectWaitMs < now;
+}
+
 /**
  * Chooses what to claim: highest priority first, then longest due, up to `max`. A suspect was claimed twice without an
  * outcome and may crash its process. It is claimed alone: if no trusted entry is due, or if it has been due for 5 minutes

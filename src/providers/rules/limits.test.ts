@@ -7,9 +7,9 @@ import {
   chooseDeclaration,
   chooseFairly,
   defaultBurst,
-  divideClaim,
   gcraOf,
   holdingLimit,
+  limitedShare,
   mergeLimits,
   mergeOverride,
   nextTokenAt,
@@ -258,11 +258,10 @@ describe('chooseFairly()', () => {
   });
 });
 
-it('divideClaim() gives each side half, and what the other does not use', () => {
-  expect(divideClaim(10, { plain: 3, limited: 4 }, true)).toEqual({ plain: 3, limited: 4 });
-  expect(divideClaim(10, { plain: 10, limited: 10 }, true)).toEqual({ plain: 5, limited: 5 });
-  expect(divideClaim(10, { plain: 10, limited: 2 }, true)).toEqual({ plain: 8, limited: 2 });
-  expect(divideClaim(10, { plain: 2, limited: 10 }, false)).toEqual({ plain: 2, limited: 8 });
-  expect(divideClaim(1, { plain: 1, limited: 1 }, true)).toEqual({ plain: 1, limited: 0 });
-  expect(divideClaim(1, { plain: 1, limited: 1 }, false)).toEqual({ plain: 0, limited: 1 });
+it('limitedShare() leaves half of a claim to unlimited definitions, or what they use', () => {
+  expect(limitedShare(10, 0, true)).toBe(10);
+  expect(limitedShare(10, 2, true)).toBe(8);
+  expect(limitedShare(10, 10, true)).toBe(5);
+  expect(limitedShare(1, 1, true)).toBe(0);
+  expect(limitedShare(1, 1, false)).toBe(1);
 });

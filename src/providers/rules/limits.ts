@@ -345,16 +345,10 @@ export function defaultBurst(limit: number, perMs: number): number {
 }
 
 /**
- * How a claim of `max` items is divided between items of unlimited definitions and those of limited ones. Neither starves
- * the other: each gets half, and what the other does not use. `plainFirst` alternates for an odd `max`.
+ * How many of `max` items a claim takes from limited definitions, with `plain` due items of unlimited ones. Neither
+ * starves the other: each gets half, and what the other does not use. `plainFirst` alternates for an odd `max`.
  */
-export function divideClaim(
-  max: number,
-  { plain, limited }: { readonly plain: number; readonly limited: number },
-  plainFirst: boolean,
-): { readonly plain: number; readonly limited: number } {
-  if (plain + limited <= max) return { plain, limited };
+export function limitedShare(max: number, plain: number, plainFirst: boolean): number {
   const half = plainFirst ? Math.ceil(max / 2) : Math.floor(max / 2);
-  const forPlain = Math.min(plain, Math.max(half, max - limited));
-  return { plain: forPlain, limited: max - forPlain };
+  return max - Math.min(plain, half);
 }

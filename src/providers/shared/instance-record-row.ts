@@ -38,7 +38,6 @@ export interface InstanceRecordRow extends Omit<
   readonly priority: number | null;
   readonly input: string | null;
   readonly options: string | null;
-  readonly runAt: number | null;
   readonly expiresAt: number | null;
   readonly dedupeKey: string | null;
   readonly failures: number | null;
@@ -95,6 +94,7 @@ export function toInstanceRecord(
     customStatus: row.customStatus,
     customStatusVersion: row.customStatusVersion,
     createdAt: row.createdAt,
+    runAt: row.runAt,
     startedAt: row.startedAt,
     endedAt: row.endedAt,
     cancel:

@@ -1,4 +1,4 @@
-import type { TurnState } from '../contract/inspection.ts';
+import type { DebounceState, TurnState } from '../contract/inspection.ts';
 import type { SessionState } from '../contract/sessions.ts';
 
 /** The turn state of an instance as a store reads it. Flags are booleans, or 0 and 1. */
@@ -12,6 +12,10 @@ export interface TurnStateRow {
   readonly lockedUntil: number | null;
   readonly claimedBy: string | null;
   readonly claimedAt: number | null;
+  /** The columns of a debounced run are set until it starts. */
+  readonly debounceKey: string | null;
+  readonly moves: number | null;
+  readonly runAt: number | null;
   readonly sessionId: string | null;
   readonly sessionState: SessionState | null;
   readonly sessionExpiresAt: number | null;
@@ -33,9 +37,15 @@ export function toTurnState(row: TurnStateRow, nowMs: number): TurnState {
     claims: row.claims ?? 0,
     held: isHeld ? { worker, claimedAt, lockedUntil } : null,
     expired: lockedUntil === null || isHeld ? null : { worker, at: lockedUntil },
+    debounce: toDebounce(row),
     job:
       sessionId === null || sessionState === null || sessionExpiresAt === null
         ? null
         : { sessionId, sessionState, expiresAt: sessionExpiresAt, abandonedAt },
   };
+}
+
+function toDebounce({ debounceKey, moves, runAt }: TurnStateRow): DebounceState | null {
+  if (debounceKey === null || moves === null || runAt === null) return null;
+  return { key: debounceKey, startsAt: runAt, moves };
 }

@@ -13,7 +13,7 @@ import { createPauseStore } from './pausing/pausing.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createRerunStore } from './reruns/reruns.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
-import { createLimitStore } from './queues/limits.ts';
+import { createLimitStore } from './limits/limits.ts';
 import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { prepareOnUse } from './driver/lazy-statements.ts';

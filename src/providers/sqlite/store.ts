@@ -22,6 +22,8 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
+import { MovedStarts } from './tables/moved-starts.ts';
+import { StartKeys } from './tables/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -32,6 +34,10 @@ import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
+import { LaneRows } from './limits/lane-rows.ts';
+import { Lanes } from './limits/lanes.ts';
+import { LimitReads } from './limits/limit-reads.ts';
+import { LimitRows } from './limits/limit-rows.ts';
 import { Messages } from './tables/messages.ts';
 import { DefinitionQueues } from './reading/definition-queues.ts';
 import { QueueDepthSlices } from './reading/queue-depths.ts';
@@ -81,6 +87,8 @@ export class Store implements StoreAccess {
   readonly instanceHeaders: InstanceHeaders;
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
+  readonly startKeys: StartKeys;
+  readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
@@ -94,6 +102,10 @@ export class Store implements StoreAccess {
   readonly pauseRows: PauseRows;
   readonly pausedDefinitions: PausedDefinitions;
   readonly stopRows: StopRows;
+  readonly limitReads: LimitReads;
+  readonly limitRows: LimitRows;
+  readonly laneRows: LaneRows;
+  readonly lanes: Lanes;
   readonly taskItems: TaskItems;
   readonly taskRows: TaskRows;
   readonly dedupeKeys: DedupeKeys;
@@ -156,6 +168,8 @@ export class Store implements StoreAccess {
     this.instanceHeaders = new InstanceHeaders(db);
     this.deadlines = new InstanceDeadlines(db);
     this.eventKeys = new EventKeys(db);
+    this.startKeys = new StartKeys(db);
+    this.movedStarts = new MovedStarts(db);
     this.replacedRows = new ReplacedRows(db);
     this.instanceState = new InstanceState(db);
     this.instanceList = new InstanceList(db, this);
@@ -169,6 +183,10 @@ export class Store implements StoreAccess {
     this.pauseRows = new PauseRows(db);
     this.pausedDefinitions = new PausedDefinitions(db);
     this.stopRows = new StopRows(db);
+    this.limitRows = new LimitRows(db);
+    this.limitReads = new LimitReads(db, this);
+    this.laneRows = new LaneRows(db);
+    this.lanes = new Lanes(this);
     this.taskItems = new TaskItems(db);
     this.taskRows = new TaskRows(db);
     this.dedupeKeys = new DedupeKeys(db);
@@ -194,7 +212,7 @@ export class Store implements StoreAccess {
     this.definitionQueues = new DefinitionQueues(db, this.definitions);
     this.queueDepthSlices = new QueueDepthSlices(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
-    this.inspection = new Inspection(db, this.definitions, this.instanceRecords);
+    this.inspection = new Inspection(db, this);
     this.views = new Views(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
@@ -218,7 +236,11 @@ export class Store implements StoreAccess {
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => this.#showHidden(scope),
       storeError: (operation) => this.#files.replacedError(operation, performance.now()),
-      beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
+      beforeCommit: ({ effects, now }) => {
+        // A freed place ends the waits of workers for limited definitions.
+        if (this.limitRows.hasFreed()) effects.due('work', now);
+        changeLog.write(effects, now);
+      },
       onCommitted: (effects) => {
         changeLog.confirm();
         this.wakeUps.announce(effects);
@@ -243,8 +265,10 @@ export class Store implements StoreAccess {
     if (plan !== undefined) this.systemRecords.write(clockRecord, JSON.stringify(plan));
   }
 
-  /** Makes messages visible again that a clock set back has hidden. */
-  #showHidden({ now, effects }: Scope): void {
+  /** Makes messages visible and lanes ready again that a clock set back has hidden. */
+  #showHidden(scope: Scope): void {
+    const { now, effects } = scope;
+    if (this.limitRows.isAny(scope)) this.laneRows.wakeAll();
     const instanceKeys = this.messages.showHidden(now);
     for (const instanceKey of instanceKeys) this.locks.refresh(instanceKey);
     if (instanceKeys.size > 0) effects.due('orchestrations', now);

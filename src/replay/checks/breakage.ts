@@ -6,7 +6,8 @@ import { yieldToEventLoop } from '../turn-window.ts';
 /** Errors of the code apart from its outcome: a stray await, an ignored cancel, unhandled rejections. */
 export class Breakage {
   readonly #onBroken: ((failure: Failure) => void) | undefined;
-  readonly #unhandled = new Map<Promise<unknown>, unknown>();
+  /** Absent until the first one: almost no execution has any. */
+  #unhandled: Map<Promise<unknown>, unknown> | undefined;
   #error: PerdureError | undefined;
 
   constructor(onBroken: ((failure: Failure) => void) | undefined) {
@@ -14,13 +15,17 @@ export class Breakage {
   }
 
   get isBroken(): boolean {
-    return this.#error !== undefined || this.#unhandled.size > 0;
+    return this.#error !== undefined || this.#hasUnhandled;
+  }
+
+  get #hasUnhandled(): boolean {
+    return this.#unhandled !== undefined && this.#unhandled.size > 0;
   }
 
   /** The failure of the instance. */
   get failure(): Failure | undefined {
     if (this.#error !== undefined) return toFailure(this.#error);
-    const [first] = this.#unhandled;
+    const [first] = this.#unhandled ?? [];
     return first === undefined ? undefined : toFailure(first[1]);
   }
 
@@ -33,17 +38,17 @@ export class Breakage {
 
   addUnhandled(promise: Promise<unknown>, reason: unknown, duringTurn: boolean): void {
     const wasBroken = this.isBroken;
-    this.#unhandled.set(promise, reason);
+    (this.#unhandled ??= new Map()).set(promise, reason);
     if (!wasBroken && !duringTurn) this.#report();
   }
 
   removeUnhandled(promise: Promise<unknown>): void {
-    this.#unhandled.delete(promise);
+    this.#unhandled?.delete(promise);
   }
 
   /** Whether the code is still broken, after Node has reported rejections that were handled late. */
   async isConfirmed(): Promise<boolean> {
-    if (this.#unhandled.size > 0) await yieldToEventLoop();
+    if (this.#hasUnhandled) await yieldToEventLoop();
     return this.isBroken;
   }
 

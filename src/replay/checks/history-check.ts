@@ -29,7 +29,7 @@ type StepStub = Extract<HistoryEvent, { kind: 'stepCompleted' }>;
 interface Subject {
   readonly instanceId: string;
   readonly executionId: number;
-  readonly advice?: string;
+  readonly advice?: string | undefined;
 }
 
 const changedCode =

@@ -7,6 +7,7 @@ import type { AttemptSpan } from '../../model/telemetry.ts';
 import type { TraceIds } from '../../model/trace-context.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
 import {
   isOfWorker,
@@ -16,6 +17,7 @@ import {
 } from './attempt-result.ts';
 import {
   AttemptTransaction,
+  completedAck,
   nested,
   outsideHandler,
   readTransactionCall,
@@ -33,7 +35,7 @@ import {
 } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import { RunningBatchRun } from '../batches/batch-contexts.ts';
-import type { BatchedAttempt, BatchMember } from '../batches/batch.ts';
+import type { BatchedAttempt, BatchMember } from '../batches/batch-member.ts';
 import type { Emitter } from './emitter.ts';
 import type { SessionReader } from './session-reader.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
@@ -86,7 +88,7 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
   #emitter: Emitter | undefined;
-  #transaction: AttemptTransaction | undefined;
+  #transaction: AttemptTransaction<unknown> | undefined;
   #committed: { readonly payload: Payload | null } | undefined;
   #isHandling = false;
   #hasBegun = false;
@@ -226,14 +228,10 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     const timeoutMs = readTransactionCall(this.#handler.label, work, options);
     const transaction = this.#newTransaction();
     try {
-      // Chunks are stored under the claim, which ends with the commit.
-      await this.#emitter?.drain();
-      const { value, payload, commit } = await transaction.run(work, timeoutMs);
-      if (!commit.ok) throw this.#refused(commit.error);
-      this.#committed = { payload };
-      // The item is gone: a renewal would report a lost lease.
-      this.#environment.leases.remove(this.lockToken);
-      this.#end({ kind: 'completed', payload, commit });
+      await this.drain();
+      const { value, written, commit } = await transaction.run(work, timeoutMs);
+      if (!commit.ok) throw this.refuse(commit.error);
+      this.commit(written, commit);
       return value;
     } catch (error) {
       if (!(error instanceof StoreFailure)) throw error;
@@ -246,26 +244,56 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     }
   }
 
-  #newTransaction(): AttemptTransaction {
-    const { item } = this;
+  #newTransaction(): AttemptTransaction<Payload | null> {
+    const { item, isRefusedByCancel: unlessCanceled } = this;
     const { label } = this.#handler;
     const { store, options } = this.#environment;
     if (this.#transaction !== undefined) throw nested(label);
     if (this.#finish === undefined || !this.#isHandling) throw outsideHandler(label);
     this.#context.throwIfCanceled();
-    this.#transaction = new AttemptTransaction({
-      item,
+    const transaction = new AttemptTransaction({
       label,
-      options,
       store,
-      unlessCanceled: item.kind !== 'activity' || this.#activityOptions.cancellation === undefined,
-      assertMayComplete: () => {
-        const stopping = this.#stopping;
-        if (stopping !== undefined && !this.#mayComplete(stopping)) throw stopping;
-        if (this.#finish === undefined) throw outsideHandler(label);
-      },
+      toAck: (value) => completedAck({ item, label, options, unlessCanceled }, value),
+      assertMayComplete: () => this.assertMayCommit(),
     });
-    return this.#transaction;
+    this.#transaction = transaction;
+    return transaction;
+  }
+
+  get isRefusedByCancel(): boolean {
+    return this.item.kind !== 'activity' || this.#activityOptions.cancellation === undefined;
+  }
+
+  get mayCommit(): boolean {
+    const stopping = this.#stopping;
+    return this.#finish !== undefined && (stopping === undefined || this.#mayComplete(stopping));
+  }
+
+  assertMayCommit(): void {
+    const stopping = this.#stopping;
+    if (stopping !== undefined && !this.#mayComplete(stopping)) throw stopping;
+    if (this.#finish === undefined) throw outsideHandler(this.#handler.label);
+  }
+
+  openTransaction(transaction: AttemptTransaction<unknown>): void {
+    this.#transaction = transaction;
+  }
+
+  closeTransaction(): void {
+    this.#transaction = undefined;
+  }
+
+  /** Chunks are stored under the claim, which ends with the commit. */
+  drain(): Promise<unknown> {
+    return this.#emitter?.drain() ?? Promise.resolve();
+  }
+
+  commit(payload: Payload | null, commit: CommitResult): void {
+    this.#committed = { payload };
+    // The item is gone: a renewal would report a lost lease.
+    this.#environment.leases.remove(this.lockToken);
+    this.#end({ kind: 'completed', payload, commit });
   }
 
   /** Whether a handler that ignores the cancel still completes: the orchestration waits for its outcome. */
@@ -276,7 +304,7 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
   }
 
   /** Handles a refused ack: nothing was written. Returns the error for the handler. */
-  #refused(error: Error): Error {
+  refuse(error: Error): Error {
     this.#transaction?.settle();
     if (error instanceof CanceledError) this.abort(error);
     else if (error instanceof LockLostError) this.onLost();

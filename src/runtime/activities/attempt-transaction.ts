@@ -5,42 +5,42 @@ import { encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { TransactionOptions } from '../../orchestration/activity-context.ts';
 import { checkOptions } from '../../orchestration/definition-checks.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
+import type { TransactionAck } from '../../providers/contract/transactional.ts';
 import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
 
-/** A transaction of an attempt, with the ack of its item. */
-export interface AttemptTransactionParams {
-  readonly item: WorkItem;
+/** A transaction of an attempt or of a batch, with its ack. */
+export interface AttemptTransactionParams<Written> {
   /** Used in messages, for example `activity "x"`. */
   readonly label: string;
-  readonly options: Pick<ResolvedOptions, 'name' | 'payloadLimitBytes'>;
   readonly store: Pick<Provider, 'name' | 'transact'>;
-  /** Refuse the ack of an item that was asked to stop. */
-  readonly unlessCanceled: boolean;
+  /** Encodes the value of the closure. Its error rolls back. */
+  readonly toAck: (value: unknown) => { readonly written: Written; readonly ack: TransactionAck };
   /** Throws if the attempt was stopped while the closure ran. */
   readonly assertMayComplete: () => void;
 }
 
 /** The outcome of a transaction. */
-interface TransactedAttempt<Value> {
+interface Transacted<Value, Written> {
   readonly value: Value;
-  readonly payload: Payload | null;
+  /** The encoded value. */
+  readonly written: Written;
   readonly commit: CommitResult;
 }
 
 /** The store could not run the transaction, or does not know its outcome. The closure is not at fault. */
 export class StoreFailure extends Error {}
 
-/** Runs a closure and commits its writes together with its value, as the outcome of the item. */
-export class AttemptTransaction {
-  readonly #params: AttemptTransactionParams;
+/** Runs a closure and commits its writes together with its value, as the outcome of work items. */
+export class AttemptTransaction<Written> {
+  readonly #params: AttemptTransactionParams<Written>;
   readonly #controller = new AbortController();
   /** Calls that wait for the outcome of the commit. Set while it is unknown. */
   #waiting: (() => void)[] | undefined;
 
-  constructor(params: AttemptTransactionParams) {
+  constructor(params: AttemptTransactionParams<Written>) {
     this.#params = params;
   }
 
@@ -65,10 +65,10 @@ export class AttemptTransaction {
   async run<Value>(
     work: (tx: StoreTransaction) => Value | Promise<Value>,
     timeoutMs: number | undefined,
-  ): Promise<TransactedAttempt<Value>> {
-    const { item, label, options, store, unlessCanceled, assertMayComplete } = this.#params;
+  ): Promise<Transacted<Value, Written>> {
+    const { label, store, toAck, assertMayComplete } = this.#params;
     if (store.transact === undefined) throw unsupported(label, store.name);
-    let written: { readonly value: Value; readonly payload: Payload | null } | undefined;
+    let result: { readonly value: Value; readonly written: Written } | undefined;
     let thrown: { readonly error: unknown } | undefined;
     try {
       const commit = await store.transact({
@@ -80,39 +80,55 @@ export class AttemptTransaction {
           thrown = undefined;
           try {
             const value = await work(tx);
-            const payload = this.#encode(value);
-            written = { value, payload };
+            const { written, ack } = toAck(value);
+            result = { value, written };
             assertMayComplete();
+            this.#waiting = [];
+            return ack;
           } catch (error) {
             thrown = { error };
             throw error;
           }
-          this.#waiting = [];
-          const { lockToken, nowMs: startedAt } = item;
-          const outcome = {
-            kind: 'completed',
-            payload: written.payload,
-            ran: { worker: options.name, startedAt },
-          } as const;
-          return { kind: 'workItem', ack: { lockToken, outcome }, unlessCanceled };
         },
       });
-      if (written === undefined) throw new Error('The store did not run the closure.');
-      return { ...written, commit };
+      if (result === undefined) throw new Error('The store did not run the closure.');
+      return { ...result, commit };
     } catch (error) {
       const isOfStore = thrown === undefined && error instanceof ProviderError && error.retryable;
       throw isOfStore ? new StoreFailure('store failure', { cause: error }) : error;
     }
   }
+}
 
-  /** A value that cannot be stored fails the attempt for good, like a result of a handler. */
-  #encode(value: unknown): Payload | null {
-    const { label, options } = this.#params;
-    try {
-      return encodePayload(value, `The result of ${label}`, options.payloadLimitBytes);
-    } catch (error) {
-      throw Object.assign(error as Error, { nonRetryable: true });
-    }
+/** The ack that completes one item with a value. */
+export function completedAck(
+  attempt: {
+    readonly item: WorkItem;
+    readonly label: string;
+    readonly options: Pick<ResolvedOptions, 'name' | 'payloadLimitBytes'>;
+    /** Refuse the ack of an item that was asked to stop. */
+    readonly unlessCanceled: boolean;
+  },
+  value: unknown,
+): { readonly written: Payload | null; readonly ack: TransactionAck } {
+  const { item, label, options, unlessCanceled } = attempt;
+  const written = encodeResult(value, label, options);
+  const { lockToken, nowMs: startedAt } = item;
+  const ran = { worker: options.name, startedAt };
+  const outcome = { kind: 'completed', payload: written, ran } as const;
+  return { written, ack: { kind: 'workItem', ack: { lockToken, outcome }, unlessCanceled } };
+}
+
+/** Encodes a result. One that cannot be stored fails the attempt for good, like a result of a handler. */
+export function encodeResult(
+  value: unknown,
+  label: string,
+  { payloadLimitBytes }: Pick<ResolvedOptions, 'payloadLimitBytes'>,
+): Payload | null {
+  try {
+    return encodePayload(value, `The result of ${label}`, payloadLimitBytes);
+  } catch (error) {
+    throw Object.assign(error as Error, { nonRetryable: true });
   }
 }
 

@@ -1,9 +1,10 @@
 import { PerdureError, type CanceledError } from '../../model/failures/errors.ts';
 import { withFields, type Logger } from '../../model/logger.ts';
-import type { ActivityClient } from '../../orchestration/activity-context.ts';
-import type { BatchContext, BatchRun } from '../../tasks/batch.ts';
+import type { ActivityClient, TransactionOptions } from '../../orchestration/activity-context.ts';
+import type { BatchContext, BatchRun, BatchTransactionWork } from '../../tasks/batch.ts';
 import { RunningTaskContext } from '../activities/running-context.ts';
 import type { ResolvedOptions } from '../options.ts';
+import type { BatchTransaction } from './batch-transaction.ts';
 
 /** Settles a run of a batch. */
 interface Settlement {
@@ -50,11 +51,21 @@ export class RunningBatchContext implements BatchContext {
   readonly client: ActivityClient;
   readonly log: Logger;
   readonly #controller = new AbortController();
+  readonly #transaction: BatchTransaction;
 
   constructor(
     task: string,
-    { options, client }: { readonly options: ResolvedOptions; readonly client: ActivityClient },
+    {
+      options,
+      client,
+      transaction,
+    }: {
+      readonly options: ResolvedOptions;
+      readonly client: ActivityClient;
+      readonly transaction: BatchTransaction;
+    },
   ) {
+    this.#transaction = transaction;
     this.taskName = task;
     this.client = client;
     this.log = withFields(options.logger, () => ({ task }));
@@ -85,14 +96,17 @@ export class RunningBatchContext implements BatchContext {
     this.#controller.abort(reason);
   }
 
-  async transaction(): Promise<never> {
-    throw transactionUnsupported(this.taskName);
+  transaction(
+    work: BatchTransactionWork<unknown, unknown>,
+    options?: TransactionOptions,
+  ): Promise<void> {
+    return this.#transaction.run(work, options);
   }
 }
 
 function transactionUnsupported(task: string): PerdureError {
   return new PerdureError(
     'TRANSACTION_UNSUPPORTED',
-    `The batch handler of task ${JSON.stringify(task)} cannot use ctx.transaction(). Use a task without \`batch\`.`,
+    `The batch handler of task ${JSON.stringify(task)} has no transaction of a single run. Use ctx.transaction(async (tx, runs) => results).`,
   );
 }

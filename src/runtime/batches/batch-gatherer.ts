@@ -2,13 +2,8 @@ import { taskActivityName } from '../../model/task-call.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { Slots } from '../activities/concurrency.ts';
 import type { WorkSource, WorkSourceListener } from '../activities/work-source.ts';
-import {
-  Batch,
-  type BatchedAttempt,
-  type BatchEnvironment,
-  type BatchMember,
-  type WorkBatch,
-} from './batch.ts';
+import type { BatchedAttempt, BatchMember } from './batch-member.ts';
+import { Batch, type BatchEnvironment, type WorkBatch } from './batch.ts';
 
 /** From this claim on, the store hands an item out alone: its earlier workers may have crashed because of it. */
 const firstSuspectClaim = 3;

@@ -1,5 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
-import { PerdureError, type CanceledError } from '../../model/failures/errors.ts';
+import type { CanceledError } from '../../model/failures/errors.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BatchContext, BatchRun } from '../../tasks/batch.ts';
 import type { TaskClient } from '../../tasks/task.ts';
@@ -7,9 +8,12 @@ import type { LeakedHandlers, StartSlices, WorkLimiter } from '../activities/con
 import { hasBlocked } from '../activities/handler-call.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { runAsHolder, type LoopHolder } from '../watchdog/loop-holder.ts';
+import { runAsHolder } from '../watchdog/loop-holder.ts';
 import { watchdogMs } from '../watchdog/watchdog.ts';
-import { RunningBatchContext, type RunningBatchRun } from './batch-contexts.ts';
+import { RunningBatchContext } from './batch-contexts.ts';
+import { invalidResult, unsettled } from './batch-errors.ts';
+import { BatchMember, type BatchedAttempt, type MemberState } from './batch-member.ts';
+import { BatchTransaction } from './batch-transaction.ts';
 
 /** The batches of a task, in the code of the worker. */
 export interface WorkBatch {
@@ -23,16 +27,6 @@ export interface WorkBatch {
   call(context: BatchContext, runs: readonly BatchRun[]): unknown;
 }
 
-/** The attempt of a run that is a member of a batch. */
-export interface BatchedAttempt extends LoopHolder {
-  readonly item: WorkItem;
-  readonly batchRun: RunningBatchRun;
-  /** Calls the handler with the span of the attempt as the active one. */
-  callInSpan<Result>(call: () => Result): Result;
-  /** Hands the run back. */
-  abandon(): void;
-}
-
 /** What all batches of a worker share. */
 export interface BatchEnvironment {
   readonly clock: Clock;
@@ -40,100 +34,9 @@ export interface BatchEnvironment {
   readonly client: TaskClient;
   readonly starts: StartSlices;
   readonly leaked: LeakedHandlers;
+  readonly store: Pick<Provider, 'name' | 'transact'>;
   readonly leases: { pendingRenewal(lockToken: string): Promise<unknown> | undefined };
   readonly onBlocked: (item: WorkItem, blockedMs: number) => void;
-}
-
-/** A run and its batch. The attempt of the run calls it. */
-export class BatchMember {
-  readonly attempt: BatchedAttempt;
-  readonly #onChange: () => void;
-  readonly #started = Promise.withResolvers<void>();
-  readonly #outcome = Promise.withResolvers<unknown>();
-  state: 'preparing' | 'ready' | 'entered' | 'ended' = 'preparing';
-  /** Whether the handler got the run. */
-  hasEntered = false;
-  canceled: CanceledError | undefined;
-  #isSettled = false;
-  #isClosed = false;
-
-  constructor(attempt: BatchedAttempt, onChange: () => void) {
-    this.attempt = attempt;
-    this.#onChange = onChange;
-    this.#started.promise.catch(() => undefined);
-  }
-
-  /** The run is validated, and its condition holds. Resolves when the batch starts; rejects if the run is canceled before. */
-  ready(): Promise<void> {
-    if (this.state === 'preparing') this.#become('ready');
-    return this.#started.promise;
-  }
-
-  start(): void {
-    this.#started.resolve();
-  }
-
-  /** Passes the run to the handler. Resolves with its result, or rejects with its error. */
-  enter(input: unknown): Promise<unknown> {
-    this.attempt.batchRun.enter(this, input);
-    this.hasEntered = true;
-    if (this.state !== 'ended') this.#become('entered');
-    return this.#outcome.promise;
-  }
-
-  /** The run was asked to stop, or its worker stops. */
-  cancel(reason: CanceledError): void {
-    this.canceled ??= reason;
-    this.#started.reject(reason);
-    this.#onChange();
-  }
-
-  /** The attempt has ended. */
-  end(): void {
-    this.#started.resolve();
-    this.#become('ended');
-  }
-
-  get isSettled(): boolean {
-    return this.#isSettled;
-  }
-
-  complete(output: unknown): void {
-    this.#settle('complete');
-    this.#outcome.resolve(output);
-  }
-
-  fail(error: unknown): void {
-    this.#settle('fail');
-    this.#outcome.reject(error);
-  }
-
-  /** The handler has returned or thrown: rejects a run that it has not settled. */
-  close(error: unknown): void {
-    this.#isClosed = true;
-    if (!this.#isSettled) this.#outcome.reject(error);
-  }
-
-  /** The handler has returned a result for the run. */
-  closeWith(output: unknown): void {
-    this.#isClosed = true;
-    // A canceled run without a result was skipped.
-    if (this.canceled !== undefined && output === undefined) this.close(this.canceled);
-    else this.#outcome.resolve(output);
-  }
-
-  #settle(call: 'complete' | 'fail'): void {
-    const { id, taskName } = this.attempt.batchRun;
-    if (this.#isClosed) throw afterReturn(taskName, id, call);
-    if (this.#isSettled) throw settledTwice(taskName, id, call);
-    this.#isSettled = true;
-    this.#onChange();
-  }
-
-  #become(state: BatchMember['state']): void {
-    this.state = state;
-    this.#onChange();
-  }
 }
 
 /**
@@ -150,6 +53,7 @@ export class Batch {
   readonly #environment: BatchEnvironment;
   readonly #onEnded: () => void;
   readonly #members: BatchMember[] = [];
+  readonly #counts = { preparing: 0, ready: 0, entered: 0, ended: 0 };
   readonly #context: RunningBatchContext;
   readonly #allEntered = Promise.withResolvers<void>();
   #phase: 'gathering' | 'closed' | 'starting' | 'entering' | 'running' | 'returned' = 'gathering';
@@ -161,17 +65,25 @@ export class Batch {
     this.#batch = batch;
     this.#environment = environment;
     this.#onEnded = onEnded;
-    this.#context = new RunningBatchContext(batch.task, environment);
+    const transaction = new BatchTransaction({
+      task: batch.task,
+      ...environment,
+      members: () => this.#members.filter(({ hasEntered }) => hasEntered),
+      isRunning: () => this.#phase === 'running',
+      throwIfCanceled: () => this.#context.throwIfCanceled(),
+    });
+    this.#context = new RunningBatchContext(batch.task, { ...environment, transaction });
   }
 
   /** How many more runs it can gather. */
   get places(): number {
-    return this.#phase === 'gathering' ? this.#batch.max - this.#live().length : 0;
+    return this.#phase === 'gathering' ? this.#batch.max - this.#liveCount : 0;
   }
 
   add(attempt: BatchedAttempt): BatchMember {
-    const member = new BatchMember(attempt, () => this.#changed());
+    const member = new BatchMember(attempt, (from, to) => this.#count(from, to));
     this.#members.push(member);
+    this.#counts.preparing += 1;
     return member;
   }
 
@@ -191,29 +103,48 @@ export class Batch {
     return this.#members.filter(({ state }) => state !== 'ended');
   }
 
+  get #liveCount(): number {
+    return this.#members.length - this.#counts.ended;
+  }
+
+  #count(from: MemberState, to: MemberState): void {
+    this.#counts[from] -= 1;
+    this.#counts[to] += 1;
+    this.#changed();
+  }
+
   #changed(): void {
-    const live = this.#live();
+    const live = this.#liveCount;
     if (this.#phase === 'gathering') {
-      if (live.length === 0) this.#end();
+      if (live === 0) this.#end();
     } else if (this.#phase === 'closed') {
-      if (live.every(({ state }) => state === 'ready')) void this.#start();
+      if (live === this.#counts.ready) void this.#start();
     } else if (this.#phase === 'entering') {
-      if (live.every(({ state }) => state === 'entered')) this.#allEntered.resolve();
+      if (live === this.#counts.entered) this.#allEntered.resolve();
     } else if (this.#phase !== 'starting') this.#follow(live);
   }
 
   /** Follows the runs while the handler runs, and afterwards. */
-  #follow(live: readonly BatchMember[]): void {
-    const unsettled = this.#members.filter(({ hasEntered, isSettled }) => hasEntered && !isSettled);
-    const last = unsettled.findLast(({ canceled }) => canceled !== undefined)?.canceled;
-    const isCanceled = unsettled.every(({ canceled }) => canceled !== undefined);
-    if (last !== undefined && isCanceled) this.#context.abort(last);
-    if (live.length > 0) return;
+  #follow(live: number): void {
+    this.#abortIfCanceled();
+    if (live > 0) return;
     if (this.#phase === 'returned' || this.#context.isCanceled) this.#end();
     else if (this.#cancelGrace === undefined) {
       const { clock, options } = this.#environment;
       this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#leak());
     }
+  }
+
+  /** Aborts the signal of the batch if every run that is not settled was canceled. */
+  #abortIfCanceled(): void {
+    let last: CanceledError | undefined;
+    for (const { hasEntered, isSettled, canceled } of this.#members) {
+      if (!hasEntered || isSettled) continue;
+      // Without a cancel, the first run decides.
+      if (canceled === undefined) return;
+      last = canceled;
+    }
+    if (last !== undefined) this.#context.abort(last);
   }
 
   async #start(): Promise<void> {
@@ -250,7 +181,7 @@ export class Batch {
     try {
       result = await this.#callHandler(members);
     } catch (error) {
-      for (const member of members) member.close(error);
+      for (const member of members) member.close(member.canceled ?? error);
       return;
     }
     const { task } = this.#batch;
@@ -258,8 +189,9 @@ export class Batch {
     for (const [index, member] of members.entries()) {
       const { id } = member.attempt.batchRun;
       if (isComplete) member.closeWith((result as unknown[])[index]);
-      else if (result !== undefined) member.close(invalidResult(task, result, members.length));
-      else member.close(member.canceled ?? unsettled(task, id));
+      else if (member.canceled !== undefined) member.close(member.canceled);
+      else if (result === undefined) member.close(unsettled(task, id));
+      else member.close(invalidResult(task, result, members.length));
     }
   }
 
@@ -302,35 +234,4 @@ export class Batch {
     this.#cancelGrace?.();
     this.#onEnded();
   }
-}
-
-function settledTwice(task: string, id: string, call: string): PerdureError {
-  return new PerdureError(
-    'BATCH_RUN_SETTLED',
-    `run.${call}() of task ${JSON.stringify(task)} was called for run ${JSON.stringify(id)}, which is already settled. Settle each run once.`,
-  );
-}
-
-function afterReturn(task: string, id: string, call: string): PerdureError {
-  return new PerdureError(
-    'OUTSIDE_HANDLER',
-    `run.${call}() of task ${JSON.stringify(task)} was called for run ${JSON.stringify(id)} after the batch handler had returned. Await it in the handler.`,
-  );
-}
-
-function unsettled(task: string, id: string): PerdureError {
-  return new PerdureError(
-    'BATCH_RUN_UNSETTLED',
-    `The batch handler of task ${JSON.stringify(task)} returned without settling run ${JSON.stringify(id)}. Call run.complete() or run.fail() for each run, or return an array of results.`,
-  );
-}
-
-function invalidResult(task: string, result: unknown, count: number): PerdureError {
-  const given = Array.isArray(result)
-    ? `${result.length} results`
-    : `a value of type ${typeof result}`;
-  return new PerdureError(
-    'BATCH_RUN_UNSETTLED',
-    `The batch handler of task ${JSON.stringify(task)} returned ${given} for ${count} runs. Return one result per run, in their order, or nothing.`,
-  );
 }

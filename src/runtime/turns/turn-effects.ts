@@ -156,7 +156,7 @@ function collect(params: TurnEffectsParams): Effects {
     workItems: [],
     timers: [],
     children: [],
-    withdrawn: new Map(),
+    withdrawn: findWithdrawn(params.events),
     customStatus: undefined,
     tags: undefined,
     chunks: undefined,
@@ -165,11 +165,19 @@ function collect(params: TurnEffectsParams): Effects {
     state: undefined,
     terminal: undefined,
   };
-  for (const event of params.events) {
-    if (event.kind === 'operationWithdrawn') effects.withdrawn.set(event.target, event);
-  }
   for (const event of params.events) collectOne(effects, event, params);
   return effects;
+}
+
+// Never filled: entries are only deleted.
+const noneWithdrawn = new Map<number, OperationWithdrawn>();
+
+function findWithdrawn(events: readonly HistoryEvent[]): Map<number, OperationWithdrawn> {
+  let withdrawn: Map<number, OperationWithdrawn> | undefined;
+  for (const event of events) {
+    if (event.kind === 'operationWithdrawn') (withdrawn ??= new Map()).set(event.target, event);
+  }
+  return withdrawn ?? noneWithdrawn;
 }
 
 function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsParams): void {

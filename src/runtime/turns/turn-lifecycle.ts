@@ -7,7 +7,7 @@ import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import type { ClaimedAtInsert, Turn } from '../../providers/contract/turn.ts';
+import type { ClaimedAtInsert, NewWorkItem, Turn } from '../../providers/contract/turn.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import type { Slots } from '../activities/concurrency.ts';
@@ -159,10 +159,10 @@ export class TurnLifecycle {
     const unclaimed = claimCount(turn) - claimed.length;
     if (unclaimed > 0) slots.release(unclaimed);
     if (claimed.length === 0) return;
-    const byOperation = new Map(turn.workItems.map((item) => [item.operation, item]));
+    const find = finder(turn.workItems);
     const items: WorkItem[] = [];
     for (const { operation, lockToken } of claimed) {
-      const item = byOperation.get(operation);
+      const item = find(operation);
       if (item === undefined) continue;
       items.push({
         kind: 'activity',
@@ -364,6 +364,14 @@ function guardOf(
   const isDue = result.dueSteps === true;
   if (isDue === isGuarded) return undefined;
   return isDue ? 'add' : 'withdraw';
+}
+
+/** Returns a function that finds a work item by its operation. */
+function finder(items: Turn['workItems']): (operation: number) => NewWorkItem | undefined {
+  const [only] = items;
+  if (items.length === 1) return (operation) => (only?.operation === operation ? only : undefined);
+  const byOperation = new Map(items.map((item) => [item.operation, item]));
+  return (operation) => byOperation.get(operation);
 }
 
 function claimCount(turn: Turn): number {

@@ -2,6 +2,8 @@ import type { ParentRef } from '../../model/event.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import { traceIdsOf, type TraceContext } from '../../model/trace-context.ts';
+import type { ScheduleDefaults } from '../../orchestration/call-options.ts';
+import type { OrchestrationDefinition } from '../../orchestration/orchestration.ts';
 import { createProgram } from '../../orchestration/program.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import { Execution } from '../../replay/execution.ts';
@@ -139,12 +141,17 @@ export interface InstanceCode {
 const notDeterministic =
   'The same code was replayed directly after this turn, so it depends on a value that is not recorded. Read time, randomness and external state through `ctx` or in an activity.';
 
+type Program = ReturnType<typeof createProgram>;
+
 /** Creates executions from the registered code. */
 export class ProgramFactory {
   readonly #registry: Registry;
   readonly #options: ResolvedOptions;
   readonly #onFault: (report: FaultReport) => void;
   readonly #watchdogId: number;
+  readonly #programs = new WeakMap<OrchestrationDefinition, Program>();
+  readonly #scheduleDefaults = (activity: string): ScheduleDefaults | undefined =>
+    this.#registry.scheduleDefaults(activity);
 
   constructor(params: {
     readonly registry: Registry;
@@ -181,21 +188,32 @@ export class ProgramFactory {
       instanceId,
       incarnation,
       executionId,
-      program: createProgram(definition, {
-        log: this.#options.logger,
-        ...(trace !== undefined && { logFields: traceIdsOf(trace) }),
-        scheduleDefaults: (activity) => this.#registry.scheduleDefaults(activity),
-        middleware: this.#options.middleware,
-      }),
+      program: this.#programOf(definition, trace),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       stateLimits: this.#options.stateLimits,
       deterministicGlobals: this.#options.deterministicGlobals,
       failUnawaited: this.#options.onUnawaited === 'fail',
-      ...(purpose === 'replay' && { advice: notDeterministic }),
-      ...(purpose === 'places' && { recordPlaces: true }),
+      advice: purpose === 'replay' ? notDeterministic : undefined,
+      recordPlaces: purpose === 'places' ? true : undefined,
       onBroken: (failure) => faults.fail(failure),
     });
     return { execution, faults, watchdogId: this.#watchdogId };
+  }
+
+  /** The program of a definition. Without a trace, all its instances share one. */
+  #programOf(definition: OrchestrationDefinition, trace: TraceContext | undefined): Program {
+    const { logger: log, middleware } = this.#options;
+    const scheduleDefaults = this.#scheduleDefaults;
+    if (trace !== undefined) {
+      const logFields = traceIdsOf(trace);
+      return createProgram(definition, { log, logFields, scheduleDefaults, middleware });
+    }
+    let program = this.#programs.get(definition);
+    if (program === undefined) {
+      program = createProgram(definition, { log, scheduleDefaults, middleware });
+      this.#programs.set(definition, program);
+    }
+    return program;
   }
 }
 

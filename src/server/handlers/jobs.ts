@@ -248,10 +248,14 @@ function toTaskOptions({
   delayMs,
   expiresInMs,
   timeoutMs,
+  dedupeKey,
+  dedupeMs,
   onFail = false,
   ...rest
 }: NonNullable<z.output<typeof newJob>['task']>): JobRequest['task'] {
-  const options = { ...rest, delay: delayMs, expiresIn: expiresInMs, timeout: timeoutMs };
+  const key =
+    dedupeMs === undefined ? { dedupeKey } : { dedupe: { key: dedupeKey, for: dedupeMs } };
+  const options = { ...rest, ...key, delay: delayMs, expiresIn: expiresInMs, timeout: timeoutMs };
   const { id: _, ...chosen } = readRunTaskOptions(options, { defaults: { onFail } });
   return chosen;
 }

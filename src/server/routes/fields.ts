@@ -46,9 +46,30 @@ export const eventBody = z.strictObject({
   payload: json.optional(),
   key: id.optional().meta({ description: 'A repeated key is one event.' }),
 });
+/** A dedupe key with its window. */
+export const dedupe = z.strictObject({ key: id, for: duration }).meta({
+  description: 'As `dedupeKey`, and also after the run has ended, until `for` has passed.',
+});
+/** The options of a start that find another run. */
+export const admission = {
+  dedupeKey: id.optional(),
+  dedupe: dedupe.optional(),
+  debounce: z
+    .strictObject({
+      key: id,
+      wait: duration,
+      maxWait: duration.optional(),
+      requestKey: name.optional().meta({ description: 'A repeated key changes nothing.' }),
+    })
+    .optional()
+    .meta({
+      description:
+        'Moves the run with the key that has not started to `wait` from now, and replaces its input.',
+    }),
+};
 /** The options of a start that decide what happens if its instance exists. */
 export const startIdentity = {
-  dedupeKey: id.optional(),
+  ...admission,
   event: eventBody.optional(),
   onConflict: z.enum(['reject', 'useExisting', 'terminateExisting']).optional(),
   replaceKey: name.optional(),

@@ -82,7 +82,7 @@ export const instanceRoutes = {
     path: '/v1/instances',
     role: 'operate',
     summary:
-      'Starts an instance. A repeat with the same `id` returns the existing instance, and one with the same `dedupeKey` the live instance. With an `event`, only the event is raised if the instance is live.',
+      'Starts an instance. A repeat with the same `id` returns the existing instance, and one with the same `dedupeKey` the live instance. With `debounce`, moves the instance with its key that has not started. With an `event`, only the event is raised if the instance is live.',
     body: z.strictObject({
       name,
       input: json.optional(),

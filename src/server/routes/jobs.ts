@@ -60,6 +60,7 @@ export const newJob = z.strictObject({
       expiresInMs: ms.optional(),
       expiresAt: time.optional(),
       dedupeKey: id.optional(),
+      dedupeMs: ms.optional(),
       key: laneKey.optional(),
       weight: z.number().optional(),
       timeoutMs: ms.optional(),

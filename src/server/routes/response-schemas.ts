@@ -150,6 +150,7 @@ const infoFields = {
   customStatus: json.exactOptional(),
   customStatusVersion: z.number().exactOptional(),
   createdAt: time,
+  runAt: time.exactOptional(),
   startedAt: time.exactOptional(),
   endedAt: time.exactOptional(),
   cancel: cancelRequest.exactOptional(),

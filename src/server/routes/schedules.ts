@@ -10,6 +10,7 @@ import {
   actor,
   byName,
   done,
+  dedupe,
   duration,
   id,
   integer,
@@ -125,6 +126,7 @@ const newSchedule = z.union([
         ...tickSettings,
         expiresIn: duration.optional(),
         dedupeKey: id.optional(),
+        dedupe: dedupe.optional(),
       })
       .optional(),
   }),

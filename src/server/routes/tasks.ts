@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, id, json, startSettings, time, name } from './fields.ts';
+import { admission, duration, id, json, startSettings, time, name } from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
@@ -7,7 +7,7 @@ const taskRunFields = {
   ...startSettings,
   expiresIn: duration.optional(),
   expiresAt: time.optional(),
-  dedupeKey: id.optional(),
+  ...admission,
   onFail: z
     .boolean()
     .optional()
@@ -29,7 +29,7 @@ export const taskRoutes = {
     method: 'POST',
     path: '/v1/tasks',
     role: 'operate',
-    summary: 'Starts a task run. `created` is false if a run with its `id` or `dedupeKey` exists.',
+    summary: 'Starts a task run. `created` is false if a run with its `id` or key exists.',
     body: taskRequest,
     response: taskRun,
   }),

@@ -48,6 +48,12 @@ const wait: z.ZodType<Wait> = z
       version: text,
     }),
     z.strictObject({
+      kind: z.literal('debounced'),
+      key: z.string(),
+      startsAt: time,
+      moves: z.number(),
+    }),
+    z.strictObject({
       ...pendingWorkFields,
       kind: z.enum(['activity', 'onFail']),
       unclaimed,

@@ -13,7 +13,9 @@ import { claimAtInsert } from './cases/queues/claim-at-insert.ts';
 import { claims } from './cases/queues/claims.ts';
 import { cleanupLimits } from './cases/cancellation/cleanup-limits.ts';
 import { close } from './cases/queues/close.ts';
+import { debounces } from './cases/tasks/debounces.ts';
 import { dedupeKeys } from './cases/tasks/dedupe-keys.ts';
+import { dedupeWindows } from './cases/tasks/dedupe-windows.ts';
 import { continueAsNewCases } from './cases/instances/continue-as-new.ts';
 import { creation } from './cases/instances/creation.ts';
 import { deletionFencing } from './cases/deletion/deletion-fencing.ts';
@@ -40,6 +42,9 @@ import { jobs } from './cases/jobs/jobs.ts';
 import { largeBatches } from './cases/queues/large-batches.ts';
 import { leases } from './cases/queues/leases.ts';
 import { keptClaims } from './cases/queues/kept-claims.ts';
+import { limitDeclarations } from './cases/limits/declarations.ts';
+import { limitLanes } from './cases/limits/lanes.ts';
+import { limitPlaces } from './cases/limits/places.ts';
 import { locks } from './cases/queues/locks.ts';
 import { messages } from './cases/queues/messages.ts';
 import { onFail } from './cases/tasks/on-fail.ts';
@@ -126,8 +131,13 @@ export const capabilities: readonly Capability[] = [
   taskAcks,
   taskStops,
   dedupeKeys,
+  dedupeWindows,
+  debounces,
   expiries,
   onFail,
+  limitDeclarations,
+  limitPlaces,
+  limitLanes,
   schedules,
   scheduleRuns,
   sessions,

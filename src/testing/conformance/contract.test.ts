@@ -18,6 +18,7 @@ const files = [
   'sessions.ts',
   'streams.ts',
   'updates.ts',
+  'limits.ts',
 ];
 // Files with few methods.
 const smallFiles = [

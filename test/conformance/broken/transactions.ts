@@ -42,7 +42,9 @@ const ackSeparately = edit((intact, transact) => async ({ write }) => {
         ? await provider.ackTurns([one.ack])
         : one.kind === 'orchestration'
           ? await provider.ackOrchestrationItems([one.ack])
-          : [await transact({ write: async () => one })];
+          : one.kind === 'workItems'
+            ? await provider.ackWorkItems(one.acks.map(({ ack }) => ack))
+            : [await transact({ write: async () => one })];
   const [result] = results;
   if (result === undefined) throw new Error('No result.');
   return result;
@@ -56,6 +58,7 @@ export const brokenTransactions: readonly BrokenProvider[] = [
     'transact/a-refused-turn-rolls-back',
     'transact/an-error-rolls-back',
     'transact/a-message-needs-a-held-instance',
+    'transact/one-refused-ack-rolls-back-all',
   ].map((rejectedBy) => ({
     fault: `the ack is not in the transaction of the writes (${rejectedBy})`,
     rejectedBy,
@@ -68,6 +71,20 @@ export const brokenTransactions: readonly BrokenProvider[] = [
       await write(autocommitting(intact));
       return { ok: true, claimed: [] };
     }),
+  },
+  {
+    fault: 'of several acks, only the first is written',
+    rejectedBy: 'transact/commits-several-acks',
+    override: edit(
+      (_, transact) => (request) =>
+        transact({
+          ...request,
+          write: async (tx) => {
+            const one = await request.write(tx);
+            return one.kind === 'workItems' ? { ...one, acks: one.acks.slice(0, 1) } : one;
+          },
+        }),
+    ),
   },
   {
     fault: 'a turn in memory is acked without the writes',

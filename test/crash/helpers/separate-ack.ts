@@ -41,7 +41,9 @@ async function acked(provider: Provider, one: TransactionAck): Promise<CommitRes
         ? await provider.ackTurns([one.ack])
         : one.kind === 'orchestration'
           ? await provider.ackOrchestrationItems([one.ack])
-          : await sendMessage(provider, one.ack);
+          : one.kind === 'workItems'
+            ? await provider.ackWorkItems(one.acks.map(({ ack }) => ack))
+            : await sendMessage(provider, one.ack);
   if (result === undefined) throw new Error('The ack has no result.');
   return result;
 }

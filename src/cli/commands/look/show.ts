@@ -44,6 +44,7 @@ function writeInstance(output: Output, info: InstanceInfo, why: string | undefin
     ['parent', info.parentId],
     ['forked from', forkedFrom && `${forkedFrom.id}, event ${forkedFrom.eventId}`],
     ['created', at(info.createdAt)],
+    ['starts', info.startedAt === undefined ? at(info.runAt) : undefined],
     ['started', at(info.startedAt)],
     ['ended', at(info.endedAt)],
     [

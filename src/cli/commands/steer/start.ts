@@ -1,4 +1,5 @@
 import type { OnConflict } from '../../../client/starting/start-request.ts';
+import type { AdmissionOptions } from '../../../model/admission-options.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { readTags } from '../../filter-options.ts';
@@ -22,6 +23,27 @@ function readHeaders(given: readonly string[]): Record<string, string> | undefin
   );
 }
 
+/** Reads the options that find another run. */
+function readKeys(options: Call['options']): AdmissionOptions {
+  const [key, debounceKey] = [options.text('dedupe-key'), options.text('debounce-key')];
+  const window = options.text('dedupe-for');
+  if (key === undefined && window !== undefined) throw usage('--dedupe-for needs --dedupe-key.');
+  const wait = options.text('debounce-wait');
+  const maxWait = options.text('debounce-max-wait');
+  if (debounceKey === undefined && (wait ?? maxWait) !== undefined) {
+    throw usage('--debounce-wait and --debounce-max-wait need --debounce-key.');
+  }
+  if (debounceKey !== undefined && wait === undefined) {
+    throw usage('--debounce-key needs --debounce-wait.');
+  }
+  return {
+    ...(key !== undefined &&
+      (window === undefined ? { dedupeKey: key } : { dedupe: { key, for: window } })),
+    ...(debounceKey !== undefined &&
+      wait !== undefined && { debounce: { key: debounceKey, wait, maxWait } }),
+  };
+}
+
 /** Starts an orchestration, or runs a task. */
 export async function run(call: Call): Promise<ExitCode> {
   const { options, terminal, json } = call;
@@ -42,7 +64,7 @@ export async function run(call: Call): Promise<ExitCode> {
     priority: options.number('priority'),
     delay: options.text('delay'),
     timeout: options.text('run-timeout'),
-    dedupeKey: options.text('dedupe-key'),
+    ...readKeys(options),
     key: options.text('key'),
     weight: options.number('weight'),
   };

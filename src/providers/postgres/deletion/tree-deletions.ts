@@ -50,6 +50,7 @@ interface Row {
   readonly hasDeadline: boolean;
   readonly hasEventKeys: boolean;
   readonly hasState: boolean;
+  readonly hasStartKeys: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -145,6 +146,7 @@ export class TreeDeletions {
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
+    const startKeyed = keysOf(rows.filter(({ hasStartKeys }) => hasStartKeys));
     const jobs = keysOf(rows.filter(({ isJob }) => isJob));
     const [tokens] = await Promise.all([
       tombstones.bury(
@@ -186,6 +188,9 @@ export class TreeDeletions {
       ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
+      startKeyed.length === 0
+        ? undefined
+        : tx.execute(...this.#statements.deleteStartKeys({ keys: startKeyed })),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
       audit.record(tx, steps, now),
       audit.forget(
@@ -230,6 +235,7 @@ function statements(schema: string) {
             WHERE stream.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasStream",
           ${hasAny('updates')} AS "hasUpdates", ${hasAny('awakeables')} AS "hasAwakeables",
           ${hasAny('instance_deadlines')} AS "hasDeadline", ${hasAny('event_keys')} AS "hasEventKeys",
+          ${hasAny('start_keys')} AS "hasStartKeys",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
@@ -243,6 +249,7 @@ function statements(schema: string) {
         WHERE instance_id = ANY (${ids})`,
     ),
     deleteExecutions: deleteFrom('perdure_delete_executions_of_trees', 'executions'),
+    deleteStartKeys: deleteFrom('perdure_delete_start_keys', 'start_keys'),
     deleteInstances: deleteFrom('perdure_delete_trees', 'instances'),
   };
 }

@@ -9,11 +9,12 @@ import { Changes, type Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
+import { createDebounced, keyScope } from './debounced-starts.ts';
 import { enqueueLocked } from './enqueue.ts';
 
-/** Whether a start may find, message or replace an instance instead of creating one. */
-export function isIdentified({ dedupeKey, event, onConflict }: NewInstance): boolean {
-  return dedupeKey !== undefined || event !== undefined || onConflict !== undefined;
+/** Whether a start may find, move, message or replace an instance instead of creating one. */
+export function isIdentified({ dedupeKey, debounce, event, onConflict }: NewInstance): boolean {
+  return [dedupeKey, debounce, event, onConflict].some((option) => option !== undefined);
 }
 
 type CreatePlain = (
@@ -21,14 +22,19 @@ type CreatePlain = (
   ...args: Parameters<CreateInstances>
 ) => ReturnType<CreateInstances>;
 
-/** Creates an instance, or finds, messages or replaces the one of its id or its dedupe key. */
+/** Creates an instance, or finds, moves, messages or replaces the one of its id or its key. */
 export async function createIdentified(
   store: Store,
   scope: Scope,
   instance: NewInstance,
   createPlain: CreatePlain,
 ): Promise<CreateResult> {
-  const { instanceId, dedupeKey, event } = instance;
+  const { instanceId, dedupeKey, dedupeMs, debounce, event } = instance;
+  if (debounce !== undefined) {
+    return createDebounced(store, scope, { ...instance, debounce }, () =>
+      createPlain(store, scope, [instance]),
+    );
+  }
   if (dedupeKey !== undefined) {
     const active = await findActive(store, scope, { ...instance, dedupeKey });
     if (active !== undefined) return active;
@@ -43,6 +49,10 @@ export async function createIdentified(
         dedupeKey,
         instanceKey: result.instanceKey,
       });
+      const { instanceKey } = result;
+      const { tx, now } = scope;
+      const run = { definitionKey, startKey: dedupeKey, instanceKey };
+      if (dedupeMs !== undefined) await store.startKeys.addWindow(tx, run, { dedupeMs, now });
     }
     if (event !== undefined) await raise(store, scope, instanceId, event);
     return result;
@@ -51,11 +61,14 @@ export async function createIdentified(
   return useExistingStart(store, scope, instance);
 }
 
-/** Finds the live instance that holds the dedupe key of a start. Concurrent starts with the key wait for this one. */
+/**
+ * Finds the live instance that holds the dedupe key of a start, or the one of its window. Concurrent starts with the key wait
+ * for this one.
+ */
 async function findActive(
   store: Store,
   scope: Scope,
-  { instanceId, name, dedupeKey, event }: NewInstance & { readonly dedupeKey: string },
+  { instanceId, name, dedupeKey, dedupeMs, event }: NewInstance & { readonly dedupeKey: string },
 ): Promise<CreateResult | undefined> {
   const { tx } = scope;
   const definitionKey = await keyScope(store, scope, name);
@@ -63,17 +76,14 @@ async function findActive(
   // A known id comes first: a repeated start finds its own instance.
   const [own] = await store.instances.selectStarts(tx, [instanceId]);
   if (own !== undefined) return undefined;
-  const holder = await store.replacedRows.liveHolderOf(tx, { definitionKey, dedupeKey });
+  const live = await store.replacedRows.liveHolderOf(tx, { definitionKey, dedupeKey });
+  const holder =
+    live !== undefined || dedupeMs === undefined
+      ? live
+      : await store.startKeys.windowOf(tx, { definitionKey, startKey: dedupeKey }, scope.now);
   if (holder === undefined) return undefined;
   const raised = event && (await raise(store, scope, holder, event));
   return { kind: 'active', instanceId: holder, ...(raised !== undefined && { event: raised }) };
-}
-
-/** All versions of an orchestration share its keys. */
-async function keyScope({ definitions }: Store, scope: Scope, name: string): Promise<number> {
-  const wanted = { kind: 'orchestration', name, version: null } as const;
-  const keyOf = await definitions.intern(scope, [wanted]);
-  return keyOf('orchestration', name, null);
 }
 
 async function raise(

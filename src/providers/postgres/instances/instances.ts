@@ -19,6 +19,7 @@ import {
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 import { enoughTurns } from '../batches/batching.ts';
+import { lockDebounced } from './debounced-starts.ts';
 import { createIdentified, isIdentified } from './existing-starts.ts';
 import { enqueue } from './enqueue.ts';
 import { addressees, wantedDefinitions, type TurnCommit } from './turns.ts';
@@ -99,7 +100,8 @@ export async function create(
     const result = created[index];
     if (result !== undefined) results.set(instance, result);
   }
-  // One at a time: each may find, message or replace an instance.
+  await lockDebounced(store, scope, instances);
+  // One at a time: each may find, move, message or replace an instance.
   for (const instance of instances) {
     if (!isIdentified(instance)) continue;
     results.set(instance, await createIdentified(store, scope, instance, createPlain));

@@ -13,6 +13,9 @@ const claimedInPlace = queueOf(45);
  * The initial schema. Tables join by integer keys without foreign keys: a check per insert would slow the hot path, and
  * all writes go through this provider. Searched text columns use the collation "C".
  *
+ * Columns of a fixed width that are never NULL come first, then those that indexes contain: an update compares the indexed
+ * columns of both row versions, and PostgreSQL finds a column behind a NULL or a text only by a walk over all before it.
+ *
  * The primary key is created last if other indexes contain its columns. Among indexes of equal cost, which all have
  * while the table is empty, the planner picks the newest and keeps it in a generic plan.
  */
@@ -30,50 +33,40 @@ CREATE TABLE definitions (
 
 CREATE TABLE instances (
   instance_key bigint GENERATED ALWAYS AS IDENTITY,
-  instance_id text COLLATE "C" NOT NULL UNIQUE,
-  incarnation text NOT NULL,
+  created_at bigint NOT NULL,
   definition_key integer NOT NULL,
-  status text COLLATE "C" NOT NULL,
   execution_id integer NOT NULL,
   history_length integer NOT NULL,
-  last_turn text,
-  input_hash text NOT NULL,
-  parent_instance_id text COLLATE "C",
-  parent_execution_id integer,
-  parent_operation integer,
-  cancellation text, -- of a child: what happens to it when its parent ends
   buffered_events integer NOT NULL DEFAULT 0, -- received, not yet awaited by the code
+  leaked integer NOT NULL DEFAULT 0,
+  custom_status_version integer NOT NULL DEFAULT 0, -- incremented each time it is set
   has_children boolean NOT NULL DEFAULT false,
-  created_at bigint NOT NULL,
-  started_at bigint,
-  execution_started_at bigint,
+  cleanup_skipped boolean NOT NULL DEFAULT false,
+  status text COLLATE "C" NOT NULL,
+  instance_id text COLLATE "C" NOT NULL UNIQUE,
+  incarnation text NOT NULL,
+  last_turn text,
+  -- The key of lists by status. Completed instances have none: their lists read the newest rows. An unfinished run is
+  -- found by its item. Most runs therefore change no index, and each row version stays on its page (HOT).
+  listed_as text COLLATE "C" GENERATED ALWAYS AS (CASE
+    WHEN status IN ('pending', 'running', 'canceling') THEN CASE WHEN priority IS NULL THEN 'live' END
+    WHEN status <> 'completed' THEN status
+  END) STORED,
   ended_at bigint,
-  completed_at bigint,
-  failed_at bigint,
   canceled_at bigint,
   terminated_at bigint,
-  skipped_at bigint,
   expired_at bigint,
-  cancel_requested_at bigint,
-  cancel_reason text,
-  cancel_actor text,
-  cancel_cause text, -- NULL: a request
-  terminate_reason text,
-  terminate_actor text,
-  closing_reason text, -- the code has ended as canceled; the status follows when its last work has stopped
-  cleanup_skipped boolean NOT NULL DEFAULT false,
-  leaked integer NOT NULL DEFAULT 0,
-  custom_status text,
-  custom_status_version integer NOT NULL DEFAULT 0, -- incremented each time it is set
+  paused_at bigint,
+  parent_instance_id text COLLATE "C",
+  parent_execution_id integer,
+  started_at bigint,
+  execution_started_at bigint,
+  completed_at bigint,
+  failed_at bigint,
+  skipped_at bigint,
+  input_hash text NOT NULL,
   output text,
   failure text,
-  paused_at bigint,
-  paused_reason text,
-  paused_actor text,
-  paused_tree boolean, -- true: children that a turn under way starts are paused too
-  forked_from text,
-  headers text, -- trace context and headers of the start, as JSON
-  tags text, -- a JSON object of strings, sorted by name
   -- Task runs only. A row with a priority is a task run.
   priority smallint,
   input text,
@@ -85,12 +78,23 @@ CREATE TABLE instances (
   on_fail text COLLATE "C", -- 'ready' until the run fails, then the state of its onFail handler
   on_fail_options text,
   on_fail_failure text,
-  -- The key of lists by status. Completed instances have none: their lists read the newest rows. An unfinished run is
-  -- found by its item. Most runs therefore change no index, and each row version stays on its page (HOT).
-  listed_as text COLLATE "C" GENERATED ALWAYS AS (CASE
-    WHEN status IN ('pending', 'running', 'canceling') THEN CASE WHEN priority IS NULL THEN 'live' END
-    WHEN status <> 'completed' THEN status
-  END) STORED,
+  -- Rarely set.
+  parent_operation integer,
+  cancellation text, -- of a child: what happens to it when its parent ends
+  cancel_requested_at bigint,
+  cancel_reason text,
+  cancel_actor text,
+  cancel_cause text, -- NULL: a request
+  terminate_reason text,
+  terminate_actor text,
+  closing_reason text, -- the code has ended as canceled; the status follows when its last work has stopped
+  custom_status text,
+  paused_reason text,
+  paused_actor text,
+  paused_tree boolean, -- true: children that a turn under way starts are paused too
+  forked_from text,
+  headers text, -- trace context and headers of the start, as JSON
+  tags text, -- a JSON object of strings, sorted by name
   CHECK (CASE status
     WHEN 'pending' THEN ended_at IS NULL
     WHEN 'running' THEN ended_at IS NULL
@@ -204,35 +208,35 @@ ALTER TABLE orchestrator_queue ADD PRIMARY KEY (message_key);
 CREATE TABLE worker_queue (
   item_key bigint GENERATED ALWAYS AS IDENTITY,
   instance_key bigint NOT NULL,
+  next_at bigint NOT NULL, -- claimable from, unless held: delay ended, or lock expired
+  created_at bigint NOT NULL,
   execution_id integer NOT NULL,
   operation integer NOT NULL, -- number within its execution; of tasks 1: the run, 2: its onFail handler
   definition_key integer NOT NULL,
-  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
-  next_at bigint NOT NULL, -- claimable from, unless held: delay ended, or lock expired
-  expires_at bigint, -- of a task run that was never claimed: when it expires
-  lock_token text,
-  locked_until bigint,
-  claimed_by text, -- name of the last worker that claimed it, if known
-  claimed_at bigint, -- NULL: not claimed, or claimed by the insert
-  started_at bigint, -- of a task run or its onFail handler: first claim that was not returned unstarted
   claims integer NOT NULL,
-  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
   failures integer NOT NULL DEFAULT 0,
-  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
-  max_attempts bigint, -- limit of the worker that failed last; NULL: none or unknown
-  cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
+  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
+  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
+  cancel_requested boolean NOT NULL DEFAULT false,
   shielded boolean NOT NULL DEFAULT false,
   point_of_no_return boolean NOT NULL DEFAULT false,
-  cancel_requested boolean NOT NULL DEFAULT false,
+  cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
+  lock_token text,
+  locked_until bigint,
+  expires_at bigint, -- of a task run that was never claimed: when it expires
   cancel_requested_at bigint, -- without cancel_requested: recorded after the point of no return, not delivered
+  started_at bigint, -- of a task run or its onFail handler: first claim that was not returned unstarted
+  claimed_at bigint, -- NULL: not claimed, or claimed by the insert
+  claimed_by text, -- name of the last worker that claimed it, if known
+  options text,
+  payload text,
+  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
+  max_attempts bigint, -- limit of the worker that failed last; NULL: none or unknown
   cancel_trigger text,
   cancel_reason text,
-  created_at bigint NOT NULL,
-  options text,
   last_failure text,
   heartbeat text,
   heartbeat_at bigint,
-  payload text,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) ${claimedInPlace};

@@ -19,6 +19,7 @@ import { starting } from './0008-starting.ts';
 import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
+import { startKeys } from './0012-start-keys.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -36,6 +37,7 @@ export const migrations: readonly Migration[] = [
   updates,
   state,
   limits,
+  startKeys,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

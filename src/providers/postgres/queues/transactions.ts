@@ -2,6 +2,7 @@ import { CanceledError, LockLostError } from '../../../model/failures/errors.ts'
 import type { TransactionAck, TransactionStore } from '../../contract/transactional.ts';
 import type { CommitResult } from '../../contract/turn.ts';
 import { isHeldBy } from '../../rules/claims.ts';
+import { allOrNone } from '../../rules/transacted-acks.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { toCancelInfo } from '../../shared/work-item-row.ts';
 import type { ApplicationTransactions } from '../driver/application-transactions.ts';
@@ -65,6 +66,19 @@ async function writeAcks(
         const cancel = one.unlessCanceled === true ? toCancelInfo(item) : null;
         return cancel === null ? undefined : new CanceledError(cancel.reason, cancel.trigger);
       });
+    case 'workItems': {
+      const { acks } = one;
+      const results = await ackItems(
+        store,
+        scope,
+        acks.map(({ ack }) => ack),
+        (item, index) => {
+          const cancel = acks[index]?.unlessCanceled === true ? toCancelInfo(item) : null;
+          return cancel === null ? undefined : new CanceledError(cancel.reason, cancel.trigger);
+        },
+      );
+      return [allOrNone(results)];
+    }
   }
 }
 

@@ -172,15 +172,15 @@ export async function ackItems(
   store: WorkQueueParts,
   scope: Scope,
   acks: readonly WorkItemAck[],
-  refuse?: (item: HeldItem) => Error | undefined,
+  refuse?: (item: HeldItem, index: number) => Error | undefined,
 ): Promise<readonly CommitResult[]> {
   const batch = store.newBatch(scope);
   const held = await lockHeld(store, batch, acks);
   const refusals = new Map(
     refuse === undefined
       ? []
-      : held.flatMap((item) => {
-          const error = item && refuse(item);
+      : held.flatMap((item, index) => {
+          const error = item && refuse(item, index);
           return error === undefined ? [] : [[item, error] as const];
         }),
   );

@@ -18,7 +18,7 @@ import { nowSql } from '../driver/scope.ts';
 import type { InstanceRecords } from './instance-records.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import { toTurnState, type TurnStateRow } from '../../shared/turn-state-row.ts';
-import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
+import { itemKind, taskOperation, toCancelRecord } from '../../shared/work-item-row.ts';
 
 interface EventRow extends StoredEvent {
   readonly instanceKey: number;
@@ -157,7 +157,8 @@ export class Inspection {
 const turnColumns = `${nowSql} AS now, history_length AS "historyLength",
           closing_reason IS NOT NULL AS "isClosing", next_at AS "nextAt", held_until AS "heldUntil",
           cleanup_at AS "cleanupAt", claims, locked_until AS "lockedUntil", claimed_by AS "claimedBy",
-          claimed_at AS "claimedAt", session_id AS "sessionId", state AS "sessionState",
+          claimed_at AS "claimedAt", debounce.start_key AS "debounceKey", debounce.moves, run_at AS "runAt",
+          session_id AS "sessionId", state AS "sessionState",
           session.expires_at AS "sessionExpiresAt", abandoned_at AS "abandonedAt"`;
 
 /** One index probe per table. */
@@ -165,6 +166,13 @@ function turnSource(schema: string): string {
   return `${schema}.instances
         LEFT JOIN LATERAL (SELECT * FROM ${schema}.instance_locks AS one
           WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE
+        LEFT JOIN LATERAL (SELECT start_key, moves FROM ${schema}.start_keys AS one
+          WHERE one.instance_key = instances.instance_key AND one.kind = 'debounce' AND instances.status = 'pending'
+            AND instances.execution_id = 1 AND lock.locked_until IS NULL AND (
+              SELECT item.started_at FROM ${schema}.worker_queue AS item
+              WHERE item.instance_key = instances.instance_key AND item.execution_id = 1
+                AND item.operation = ${taskOperation}) IS NULL
+          LIMIT 1) AS debounce ON TRUE
         LEFT JOIN LATERAL (SELECT session_key, abandoned_at FROM ${schema}.jobs AS one
           WHERE one.instance_key = instances.instance_key LIMIT 1) AS job ON TRUE
         LEFT JOIN LATERAL (SELECT session_id, state, expires_at FROM ${schema}.sessions AS one

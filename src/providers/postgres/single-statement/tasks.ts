@@ -16,6 +16,7 @@ import {
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { isKeyed } from '../tasks/keyed-tasks.ts';
 import { insertTasks, type InsertedTask, type InsertTasks } from '../tables/task-rows.ts';
 import { isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
@@ -40,7 +41,8 @@ export class SingleStatementTaskCreation {
     tasks: readonly NewTask[],
     now: number | null,
   ): Promise<BatchResult<CreateTaskResult> | undefined> {
-    const isPlain = ({ tags, timeoutMs }: NewTask) => tags === undefined && timeoutMs === undefined;
+    const isPlain = (task: NewTask) =>
+      task.tags === undefined && task.timeoutMs === undefined && !isKeyed(task);
     if (!tasks.every(isPlain)) return undefined;
     const rows = tasks.flatMap((task) => {
       const wanted = { kind: 'task', name: task.name, version: null } as const;
@@ -62,13 +64,10 @@ export class SingleStatementTaskCreation {
   }
 }
 
-interface EligibleAck extends WorkItemAck {
-  readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
-}
-
-interface TokenAck extends EligibleAck {
+interface TokenAck {
   readonly key: number;
   readonly secret: string;
+  readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
 }
 
 interface EndedRun {
@@ -95,8 +94,8 @@ export class SingleStatementTaskAcks {
     workAcks: readonly WorkItemAck[],
     now: number | null,
   ): Promise<BatchResult<CommitResult> | undefined> {
-    if (!areEligible(workAcks)) return undefined;
-    const acks = workAcks.map((ack) => ({ ...ack, ...parseToken(ack.lockToken) }));
+    const acks = toEligible(workAcks);
+    if (acks === undefined) return undefined;
     const runs = await undefinedIfRefused(
       this.#connections.statement<EndedRun>('ackWorkItems', ...this.#end({ now, acks })),
     );
@@ -104,15 +103,18 @@ export class SingleStatementTaskAcks {
   }
 }
 
-/** Whether all acks complete or skip task runs, each a different one. */
-function areEligible(acks: readonly WorkItemAck[]): acks is readonly EligibleAck[] {
+/** Returns the acks with their tokens, or `undefined` unless all complete or skip task runs, each a different one. */
+function toEligible(acks: readonly WorkItemAck[]): readonly TokenAck[] | undefined {
   const tokens = new Set<string>();
-  return acks.every(({ lockToken, outcome }) => {
-    const isNew = !tokens.has(lockToken);
+  const eligible: TokenAck[] = [];
+  for (const { lockToken, outcome } of acks) {
+    if (outcome.kind !== 'completed' && outcome.kind !== 'skipped') return undefined;
+    const { key, secret } = parseToken(lockToken);
+    if (tokens.has(lockToken) || !isTaskSecret(secret)) return undefined;
     tokens.add(lockToken);
-    const endedWell = outcome.kind === 'completed' || outcome.kind === 'skipped';
-    return isNew && endedWell && isTaskSecret(parseToken(lockToken).secret);
-  });
+    eligible.push({ key, secret, outcome });
+  }
+  return eligible;
 }
 
 function toResult(acks: readonly TokenAck[], runs: readonly EndedRun[]): BatchResult<CommitResult> {

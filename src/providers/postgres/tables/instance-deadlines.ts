@@ -42,6 +42,14 @@ export class InstanceDeadlines {
     if (rows.length > 0) await tx.execute(...this.#sql.insert({ rows }));
   }
 
+  /** Replaces the timeout of an instance. */
+  async replace(tx: Transaction, start: TimedStart, now: number): Promise<void> {
+    await Promise.all([
+      this.deleteOfInstances(tx, [start.instanceKey]),
+      this.add(tx, [start], now),
+    ]);
+  }
+
   /** Returns the keys of instances whose timeouts have passed, longest first. Locks nothing. */
   async passed(tx: Transaction, now: number, limit: number): Promise<readonly number[]> {
     const rows = await tx.query<{ instanceKey: number }>(...this.#sql.selectPassed({ now, limit }));

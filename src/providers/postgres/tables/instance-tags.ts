@@ -45,6 +45,18 @@ export class InstanceTags {
     ]);
   }
 
+  /** Replaces the tags of an instance. */
+  async replace(
+    tx: Transaction,
+    { instanceKey, tags }: { readonly instanceKey: number; readonly tags: Tags | undefined },
+  ): Promise<void> {
+    await Promise.all([
+      this.deleteOfInstances(tx, [instanceKey]),
+      tx.execute(...this.#sql.update({ rows: [{ instanceKey, tags: null }] })),
+      this.add(tx, [{ instanceKey, tags }]),
+    ]);
+  }
+
   /** Merges changes into the tags of locked instances. */
   async merge(
     tx: Transaction,

@@ -12,6 +12,7 @@ import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import { createKeyedTasks, isKeyed, type KeyedTaskTables } from './keyed-tasks.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -19,7 +20,7 @@ import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The tables that a creation of task runs reads and writes. */
-export interface TaskTables {
+export interface TaskTables extends KeyedTaskTables {
   readonly definitions: Definitions;
   readonly dedupeKeys: DedupeKeys;
   readonly instances: InstanceRows;
@@ -44,13 +45,30 @@ export function createTaskStore(
   };
 }
 
-/** Creates task runs in list order: a task whose id or key an earlier one took gets that one as its result. */
+/** Creates task runs. Those that may find an ended run or move one come last, in list order. */
 export async function createTasks(
   tables: TaskTables,
   scope: Scope,
   tasks: readonly NewTask[],
 ): Promise<readonly CreateTaskResult[]> {
   await scope.begin();
+  if (!tasks.some(isKeyed)) return createPlain(tables, scope, tasks);
+  const plain = tasks.filter((task) => !isKeyed(task));
+  const created = (await createPlain(tables, scope, plain)).values();
+  const keyed = (
+    await createKeyedTasks(tables, scope, tasks.filter(isKeyed), (some) =>
+      createPlain(tables, scope, some),
+    )
+  ).values();
+  return tasks.flatMap((task) => (isKeyed(task) ? keyed : created).next().value ?? []);
+}
+
+/** Creates task runs in list order: a task whose id or key an earlier one took gets that one as its result. */
+async function createPlain(
+  tables: TaskTables,
+  scope: Scope,
+  tasks: readonly NewTask[],
+): Promise<readonly CreateTaskResult[]> {
   const results: (CreateTaskResult | undefined)[] = tasks.map(refusal);
   const valid = tasks.filter((_, index) => results[index] === undefined);
   const keyOf = await tables.definitions.intern(

@@ -13,6 +13,7 @@ import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { LaneRows } from '../limits/lane-rows.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
@@ -40,6 +41,8 @@ interface Holdings {
   readonly hasDeadlines: 0 | 1;
   readonly hasEventKeys: 0 | 1;
   readonly hasState: 0 | 1;
+  readonly hasStartKeys: 0 | 1;
+  readonly hasLanes: 0 | 1;
 }
 
 type DeletionPlan =
@@ -66,6 +69,7 @@ export class TreeDeletions {
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
+  readonly #lanes: LaneRows;
   readonly #select;
   readonly #selectChildren;
   readonly #measure;
@@ -76,6 +80,7 @@ export class TreeDeletions {
   readonly #deleteJobs;
   readonly #deleteChunks;
   readonly #deleteEventKeys;
+  readonly #deleteStartKeys;
   readonly #deleteRows;
 
   constructor(
@@ -91,6 +96,7 @@ export class TreeDeletions {
       readonly updateRows: UpdateRows;
       readonly awakeableRows: AwakeableRows;
       readonly instanceState: InstanceState;
+      readonly laneRows: LaneRows;
     },
   ) {
     this.#audit = parts.audit;
@@ -103,6 +109,7 @@ export class TreeDeletions {
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
+    this.#lanes = parts.laneRows;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
@@ -124,7 +131,9 @@ export class TreeDeletions {
               EXISTS (SELECT 1 FROM awakeables WHERE instance_key IN ${keys}) AS hasAwakeables,
               EXISTS (SELECT 1 FROM instance_deadlines WHERE instance_key IN ${keys}) AS hasDeadlines,
               EXISTS (SELECT 1 FROM event_keys WHERE instance_key IN ${keys}) AS hasEventKeys,
-              EXISTS (SELECT 1 FROM instance_state WHERE instance_key IN ${keys}) AS hasState
+              EXISTS (SELECT 1 FROM instance_state WHERE instance_key IN ${keys}) AS hasState,
+              EXISTS (SELECT 1 FROM start_keys WHERE instance_key IN ${keys}) AS hasStartKeys,
+              EXISTS (SELECT 1 FROM run_lanes WHERE instance_key IN ${keys}) AS hasLanes
        FROM executions WHERE instance_key IN ${keys}`,
     );
     const deleteFrom = (table: string) =>
@@ -136,6 +145,7 @@ export class TreeDeletions {
     this.#deleteJobs = deleteFrom('jobs');
     this.#deleteChunks = deleteFrom('chunks');
     this.#deleteEventKeys = deleteFrom('event_keys');
+    this.#deleteStartKeys = deleteFrom('start_keys');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -208,9 +218,11 @@ export class TreeDeletions {
     if (holdings.hasDeadlines === 1) this.#deadlines.deleteOfInstances(keys);
     this.#dedupeKeys.freeOfOrchestrations(keys);
     if (holdings.hasEventKeys === 1) this.#deleteEventKeys.run({ keys });
+    if (holdings.hasStartKeys === 1) this.#deleteStartKeys.run({ keys });
     if (holdings.hasUpdates === 1) this.#updates.deleteOfInstances(keys);
     if (holdings.hasAwakeables === 1) this.#awakeables.deleteOfInstances(keys);
     if (holdings.hasState === 1) this.#state.deleteOfInstances(keys);
+    if (holdings.hasLanes === 1) this.#lanes.deleteRuns(keys);
     this.#deleteRows.run({ keys });
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);
@@ -228,6 +240,8 @@ const none: Holdings = {
   hasDeadlines: 0,
   hasEventKeys: 0,
   hasState: 0,
+  hasStartKeys: 0,
+  hasLanes: 0,
 };
 
 function toKeys(rows: readonly Row[]): string {

@@ -1,5 +1,6 @@
 import type { CreateResult, NewInstance } from '../../contract/instances.ts';
 import { startsAt } from '../../rules/deadlines.ts';
+import { movedDelay } from '../../rules/start-keys.ts';
 import {
   planExistingStart,
   replacedReason,
@@ -13,7 +14,9 @@ import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
+import type { MovedStarts } from '../tables/moved-starts.ts';
 import type { ReplacedRows } from '../tables/replaced-rows.ts';
+import type { StartKeys } from '../tables/start-keys.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
 import { enqueue, type EnqueueParts } from './enqueue.ts';
@@ -26,34 +29,79 @@ export interface ExistingStartParts extends EnqueueParts {
   readonly instanceHeaders: InstanceHeaders;
   readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
+  readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
+  readonly startKeys: StartKeys;
   readonly stops: InstanceStops;
   readonly updateRows: UpdateRows;
 }
 
-/** Finds the live instance that holds the dedupe key of a start. `undefined`: the start creates its instance. */
+/**
+ * Finds the instance that a start gets by its key: the live one or the one of the window of a dedupe key, or a debounced one,
+ * which it moves. `undefined`: the start creates its instance.
+ */
 export function findActive(
   store: ExistingStartParts,
   scope: Scope,
-  { instanceId, name, dedupeKey, event }: NewInstance,
+  instance: NewInstance,
 ): CreateResult | undefined {
+  const { instanceId, name, dedupeKey, dedupeMs, debounce, event } = instance;
+  const moved = debounce && move(store, scope, { ...instance, debounce });
+  if (moved !== undefined) return { kind: 'active', instanceId: moved };
   if (dedupeKey === undefined) return undefined;
   // A known id comes first: a repeated start finds its own instance.
   if (store.instances.findStart(instanceId) !== undefined) return undefined;
-  const holder = store.dedupeKeys.liveHolderOf(keyScope(store, name), dedupeKey);
+  const definitionKey = keyScope(store, name);
+  const live = store.dedupeKeys.liveHolderOf(definitionKey, dedupeKey);
+  const holder =
+    live !== undefined || dedupeMs === undefined
+      ? live
+      : store.startKeys.windowOf(definitionKey, dedupeKey, scope.now);
   if (holder === undefined) return undefined;
   const raised = event && enqueue(store, scope, { instanceId: holder, ...event });
   return { kind: 'active', instanceId: holder, ...(raised !== undefined && { event: raised }) };
 }
 
-/** Gives the dedupe key of a start to its new instance. It stays with an ended one until another start takes it. */
+/** Gives the key of a start to its new instance. A dedupe key stays with an ended one until another start takes it. */
 export function takeKey(
   store: ExistingStartParts,
-  { name, dedupeKey }: NewInstance,
+  { now }: Scope,
+  instance: NewInstance,
   instanceKey: number,
 ): void {
+  const { name, dedupeKey, dedupeMs, debounce } = instance;
+  if (debounce !== undefined) {
+    const run = { instanceKey, startsAt: startsAt(instance, now), now };
+    store.startKeys.addDebounced(keyScope(store, name), debounce, run);
+  }
   if (dedupeKey === undefined) return;
-  store.dedupeKeys.takeFor(keyScope(store, name), dedupeKey, instanceKey);
+  const definitionKey = keyScope(store, name);
+  store.dedupeKeys.takeFor(definitionKey, dedupeKey, instanceKey);
+  const window = { definitionKey, key: dedupeKey, instanceKey };
+  if (dedupeMs !== undefined) store.startKeys.addWindow(window, dedupeMs, now);
+}
+
+/** Moves the instance of a debounce key that has not started. Returns its id, or `undefined` if there is none. */
+function move(
+  store: ExistingStartParts,
+  { now, effects }: Scope,
+  instance: NewInstance & Required<Pick<NewInstance, 'debounce'>>,
+): string | undefined {
+  const { name, version, debounce } = instance;
+  const scopeKey = keyScope(store, name);
+  const run = store.startKeys.debounced(scopeKey, debounce.key);
+  if (run === undefined || run.requestKey === debounce.requestKey) return run?.instanceId;
+  const { instanceKey, instanceId, createdAt } = run;
+  const delayMs = movedDelay(instance, { createdAt, now });
+  const definitionKey = store.definitions.intern('orchestration', name, version);
+  const times = { definitionKey, startsAt: now + delayMs };
+  if (!store.movedStarts.moveInstance(instanceKey, instance, times)) return undefined;
+  store.locks.refresh(instanceKey);
+  store.deadlines.replace(instanceKey, { ...instance, delayMs }, now);
+  store.instanceTags.replace(instanceKey, instance.tags);
+  store.startKeys.moved(scopeKey, debounce, times.startsAt);
+  effects.due('orchestrations', times.startsAt);
+  return instanceId;
 }
 
 /** All versions of an orchestration share its keys. */

@@ -156,7 +156,7 @@ function createPending(
   store.messages.insert(instanceKey, instance.start, visibleAt);
   store.locks.touch(instanceKey, definitionKey, visibleAt);
   effects.due('orchestrations', visibleAt);
-  takeKey(store, instance, instanceKey);
+  takeKey(store, scope, instance, instanceKey);
   const { instanceId, event } = instance;
   if (event !== undefined) enqueue(store, scope, { instanceId, ...event });
   return { kind: 'created', instanceKey, claimed: [] };

@@ -8,6 +8,7 @@ import {
   timerDueAt,
   timerFired,
 } from '../../rules/turns.ts';
+import type { Lanes } from '../limits/lanes.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
@@ -65,6 +66,7 @@ export class Turns {
   readonly #updates: UpdateRows;
   readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
+  readonly #lanes: Lanes;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -87,6 +89,7 @@ export class Turns {
     readonly updateRows: UpdateRows;
     readonly awakeableRows: AwakeableRows;
     readonly instanceState: InstanceState;
+    readonly lanes: Lanes;
   }) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
@@ -107,6 +110,7 @@ export class Turns {
     this.#updates = parts.updateRows;
     this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
+    this.#lanes = parts.lanes;
   }
 
   /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
@@ -235,6 +239,7 @@ export class Turns {
         item,
         now: scope.now,
         isClaimable,
+        lane: this.#lanes.enqueue(scope, { definitionKey, lane: item.lane, nextAt: scope.now }),
       });
       scope.effects.due('work', scope.now + (lockToken === undefined ? 0 : (item.claimMs ?? 0)));
       if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });

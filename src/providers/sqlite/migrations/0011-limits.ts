@@ -80,7 +80,9 @@ END;
 CREATE TRIGGER worker_queue_resumed AFTER UPDATE OF definition_key ON worker_queue
 WHEN NEW.lane IS NOT NULL AND NEW.definition_key > 0
 BEGIN
-  UPDATE lanes SET more = 1, ready = 1 WHERE definition_key = NEW.definition_key AND lane = NEW.lane;
+  INSERT INTO lanes (definition_key, lane, vtime, more, ready)
+  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.definition_key
+  ON CONFLICT (definition_key, lane) DO UPDATE SET more = 1, ready = 1;
 END;
 `,
 };

@@ -117,7 +117,8 @@ describe('migrate', () => {
       ['starting', '81b16f58eef579cb'],
       ['updates', '3fe4bc82a236b987'],
       ['state', '2cdbf5e5481cb754'],
-      ['limits', '529fa1bc3559fe07'],
+      ['limits', '21b8626549b7d3fb'],
+      ['start-keys', '3727f02fe01ca8e2'],
     ]);
   });
 });

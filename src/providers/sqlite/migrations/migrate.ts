@@ -17,6 +17,7 @@ import { starting } from './0008-starting.ts';
 import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
+import { startKeys } from './0012-start-keys.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -31,6 +32,7 @@ export const migrations: readonly Migration[] = [
   updates,
   state,
   limits,
+  startKeys,
 ];
 
 /**

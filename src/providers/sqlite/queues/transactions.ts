@@ -1,6 +1,7 @@
 import { CanceledError, LockLostError } from '../../../model/failures/errors.ts';
 import type { TransactionAck, TransactionStore } from '../../contract/transactional.ts';
 import type { CommitResult } from '../../contract/turn.ts';
+import { allOrNone } from '../../rules/transacted-acks.ts';
 import { toCancelInfo } from '../../shared/work-item-row.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { OpenTransactions } from '../batches/open-transactions.ts';
@@ -39,6 +40,13 @@ function writeAck(store: TransactionParts, scope: Scope, one: TransactionAck): C
       const canceled = one.unlessCanceled === true ? cancelOf(store, scope, one.ack) : undefined;
       return canceled ?? ackItem(store, scope, one.ack);
     }
+    case 'workItems':
+      return allOrNone(
+        one.acks.map(({ ack, unlessCanceled }) => {
+          const canceled = unlessCanceled === true ? cancelOf(store, scope, ack) : undefined;
+          return canceled ?? ackItem(store, scope, ack);
+        }),
+      );
   }
 }
 

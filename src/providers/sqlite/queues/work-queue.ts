@@ -13,10 +13,11 @@ import type {
   WorkQueue,
 } from '../../contract/work-queue.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
-import { chooseDue, isClaimed, planHandBack } from '../../rules/claims.ts';
+import { chooseDue, isClaimed, isLongDue, planHandBack } from '../../rules/claims.ts';
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import type { DueItem, DueItems } from './due-items.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { ChosenItem, Lanes } from '../limits/lanes.ts';
 import type { HeldItem, WorkItems } from '../tables/work-items.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
@@ -35,6 +36,7 @@ export interface WorkQueueParts extends StoreAccess {
   readonly definitions: Definitions;
   readonly dueItems: DueItems;
   readonly instances: InstanceRows;
+  readonly lanes: Lanes;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly pausedDefinitions: PausedDefinitions;
@@ -54,7 +56,7 @@ export function createWorkQueue(store: WorkQueueParts): WorkQueue {
         ...params,
         operation: 'fetchWorkItems',
         topic: 'work',
-        nextAt: (now) => store.dueItems.firstNextAt(definitionKeys(store, params), now),
+        nextAt: (now) => nextAt(store, params, now),
         claim: (scope) => claim(store, scope, params),
       }),
 
@@ -166,7 +168,10 @@ function handBack(
   return true;
 }
 
-function isTask({ definitions }: WorkQueueParts, { definitionKey }: HeldItem | DueItem): boolean {
+function isTask(
+  { definitions }: WorkQueueParts,
+  { definitionKey }: HeldItem | DueItem | ChosenItem,
+): boolean {
   return definitions.get(definitionKey).kind === 'task';
 }
 
@@ -192,30 +197,80 @@ function settle(
   return undefined;
 }
 
+const keyOf = ({ itemKey }: DueItem): number => itemKey;
+
+function nextAt(store: WorkQueueParts, params: FetchWorkItemsParams, now: number): number {
+  const { plain, limited } = definitionKeys(store, params);
+  const first = store.dueItems.firstNextAt(plain, now);
+  return limited.length === 0 ? first : Math.min(first, store.lanes.nextAt(limited, now));
+}
+
 function claim(store: WorkQueueParts, scope: Scope, params: FetchWorkItemsParams) {
   const { now } = scope;
   const { max, lockMs, worker = null } = params;
   store.taskRuns.expireDue(scope);
   const keys = definitionKeys(store, params);
   const select = (suspect: boolean, max: number): DueItem[] =>
-    keys.flatMap((definitionKey) => store.dueItems.select({ definitionKey, suspect, now, max }));
-  const chosen = chooseDue({
-    max,
-    // A flagged item is ended without running, so it cannot crash the process.
-    trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
-    suspects: select(true, 1),
-    keyOf: ({ itemKey }) => itemKey,
-  });
+    keys.plain.flatMap((definitionKey) =>
+      store.dueItems.select({ definitionKey, suspect, now, max }),
+    );
+  // A flagged item is ended without running, so it cannot crash the process, and needs no place.
+  const trusted = [...store.dueItems.selectFlagged(now, max), ...select(false, max)];
+  const suspects = select(true, 1);
   const items: WorkItem[] = [];
-  for (const due of chosen) {
+  const take = (due: DueItem | ChosenItem, hasPlace: boolean): void => {
     if (due.isExpired) store.taskRuns.expire(scope, due);
     else {
-      const item = claimOne(store, scope, { due, lockMs, worker });
+      const item = claimOne(store, scope, { due, lockMs, worker, hasPlace });
       if (item !== undefined) items.push(item);
     }
-  }
+  };
+  const plain = (count: number, suspects: readonly DueItem[]): void => {
+    for (const due of chooseDue({ max: count, trusted, suspects, keyOf })) take(due, false);
+  };
+  if (keys.limited.length === 0) plain(max, suspects);
+  else claimWithLanes(store, scope, { keys: keys.limited, max, trusted, suspects, plain, take });
   if (items.length > 0) scope.effects.due('work', now + lockMs);
   return items;
+}
+
+/** Claims items of unlimited and limited definitions, so that neither starve the others. A suspect comes alone. */
+function claimWithLanes(
+  { lanes }: WorkQueueParts,
+  scope: Scope,
+  {
+    keys,
+    max,
+    trusted,
+    suspects,
+    plain,
+    take,
+  }: {
+    readonly keys: readonly number[];
+    readonly max: number;
+    readonly trusted: readonly DueItem[];
+    readonly suspects: readonly DueItem[];
+    readonly plain: (count: number, suspects: readonly DueItem[]) => void;
+    readonly take: (item: ChosenItem, hasPlace: boolean) => void;
+  },
+): void {
+  lanes.sweep(scope);
+  const takeSuspect = (suspect: ChosenItem): void => {
+    lanes.claimSuspect(scope, suspect);
+    take(suspect, true);
+  };
+  const suspect = lanes.dueSuspect(scope, keys);
+  if (suspect !== undefined && isLongDue(suspect, scope.now)) return takeSuspect(suspect);
+  const [first] = chooseDue({ max: 1, trusted, suspects, keyOf });
+  const isOverdue = trusted.length > 0 && suspects.some((one) => one === first);
+  if (isOverdue) return plain(max, suspects);
+  const share = lanes.shareOf(max, trusted.length);
+  const claimed = lanes.claim(scope, keys, share, (item) => take(item, true));
+  if (trusted.length > 0) return plain(max - claimed, []);
+  if (claimed > 0) return;
+  if (suspect !== undefined && (first === undefined || suspect.nextAt < first.nextAt)) {
+    takeSuspect(suspect);
+  } else plain(max, suspects);
 }
 
 function claimOne(
@@ -225,11 +280,20 @@ function claimOne(
     due,
     lockMs,
     worker,
-  }: { readonly due: DueItem; readonly lockMs: number; readonly worker: string | null },
+    hasPlace,
+  }: {
+    readonly due: DueItem | ChosenItem;
+    readonly lockMs: number;
+    readonly worker: string | null;
+    readonly hasPlace: boolean;
+  },
 ): WorkItem | undefined {
   const { now } = scope;
   const by = { worker, now, lockedUntil: now + Math.ceil(lockMs) };
-  const claimed = store.workItems.claim(due.itemKey, by, isTask(store, due));
+  const claimed = store.workItems.claim(due.itemKey, by, {
+    isTask: isTask(store, due),
+    hasPlace,
+  });
   if (claimed === undefined) return undefined;
   const { lockToken, row } = claimed;
   const { run } = row;
@@ -257,15 +321,15 @@ function claimOne(
   };
 }
 
-/** The keys of the definitions that a worker can run and that are not paused. */
+/** The keys of the definitions that a worker can run and that are not paused: unlimited, and limited. */
 function definitionKeys(
   { definitions }: WorkQueueParts,
   { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
-): readonly number[] {
+) {
   const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>
     definitions.findByPause(
       kind,
       named?.map((name) => ({ name, version: null })),
     ).claimable;
-  return [...keysOf('activity', names), ...keysOf('task', tasks)];
+  return definitions.byLimit([...keysOf('activity', names), ...keysOf('task', tasks)]);
 }

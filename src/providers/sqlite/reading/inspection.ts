@@ -12,6 +12,7 @@ import {
   type TurnState,
 } from '../../contract/inspection.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import type { LimitReads } from '../limits/limit-reads.ts';
 import type { InstanceRecords } from './instance-records.ts';
 import { needsEvents } from '../../rules/inspection.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
@@ -25,9 +26,11 @@ interface InputRow {
 
 interface ItemRow extends Omit<
   PendingItem,
-  'kind' | 'name' | 'held' | 'expired' | 'pointOfNoReturn' | 'cancel'
+  'kind' | 'name' | 'held' | 'expired' | 'limitHold' | 'pointOfNoReturn' | 'cancel'
 > {
   readonly definitionKey: number;
+  readonly itemKey: number;
+  readonly priority: number;
   readonly worker: string | null;
   readonly claimedAt: number;
   readonly lockedUntil: number | null;
@@ -40,15 +43,24 @@ interface ItemRow extends Omit<
 export class Inspection {
   readonly #definitions: Definitions;
   readonly #records: InstanceRecords;
+  readonly #limitReads: LimitReads;
   readonly #selectInput;
   readonly #selectPending;
   readonly #selectListed;
   readonly #selectEvents;
   readonly #selectTurn;
 
-  constructor(db: Database.Database, definitions: Definitions, records: InstanceRecords) {
-    this.#definitions = definitions;
-    this.#records = records;
+  constructor(
+    db: Database.Database,
+    parts: {
+      readonly definitions: Definitions;
+      readonly instanceRecords: InstanceRecords;
+      readonly limitReads: LimitReads;
+    },
+  ) {
+    this.#definitions = parts.definitions;
+    this.#records = parts.instanceRecords;
+    this.#limitReads = parts.limitReads;
     // The input is in the first event of an execution. Before the first turn it is in the start message.
     this.#selectInput = db.prepare<[string], InputRow>(
       `SELECT instance_key AS instanceKey, CASE
@@ -68,7 +80,7 @@ export class Inspection {
                 heartbeat_at AS heartbeatAt, point_of_no_return AS pointOfNoReturn,
                 next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
                 locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason,
-                lane, NULL AS limitHold
+                lane, item_key AS itemKey, priority
          FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation LIMIT +?`,
       );
     this.#selectPending = items(
@@ -87,9 +99,13 @@ export class Inspection {
     this.#selectTurn = db.prepare<[string], TurnStateRow>(
       `SELECT history_length AS historyLength, closing_reason IS NOT NULL AS isClosing, next_at AS nextAt,
               held_until AS heldUntil, cleanup_at AS cleanupAt, claims, locked_until AS lockedUntil,
-              claimed_by AS claimedBy, claimed_at AS claimedAt, session_id AS sessionId, state AS sessionState,
+              claimed_by AS claimedBy, claimed_at AS claimedAt, start_key AS debounceKey, moves, run_at AS runAt,
+              session_id AS sessionId, state AS sessionState,
               sessions.expires_at AS sessionExpiresAt, abandoned_at AS abandonedAt
-       FROM instances LEFT JOIN instance_locks USING (instance_key) LEFT JOIN jobs USING (instance_key)
+       FROM instances LEFT JOIN instance_locks USING (instance_key)
+         LEFT JOIN start_keys ON start_keys.instance_key = instances.instance_key AND kind = 'debounce'
+           AND status = 'pending' AND execution_id = 1 AND locked_until IS NULL
+         LEFT JOIN jobs USING (instance_key)
          LEFT JOIN sessions USING (session_key)
        WHERE instance_id = ?`,
     );
@@ -126,15 +142,21 @@ export class Inspection {
 
   #toItem(row: ItemRow, now: number): PendingItem {
     const { definitionKey, worker, claimedAt, lockedUntil, pointOfNoReturn, ...others } = row;
-    const { cancelTrigger, cancelReason, ...item } = others;
+    const { cancelTrigger, cancelReason, itemKey, priority, ...item } = others;
     const { kind, name } = this.#definitions.get(definitionKey);
     const isHeld = lockedUntil !== null && lockedUntil > now;
+    const { lane, dueAt } = item;
+    // An item of a paused instance has a negative key.
+    const isLimited = lane !== null && !isHeld && dueAt <= now && definitionKey > 0;
     return {
       kind: itemKind(kind === 'task', row.operation),
       name,
       ...item,
       held: isHeld ? { worker, claimedAt, lockedUntil } : null,
       expired: lockedUntil === null || isHeld ? null : { worker, at: lockedUntil },
+      limitHold: isLimited
+        ? this.#limitReads.hold({ itemKey, definitionKey, lane, priority, dueAt }, now)
+        : null,
       pointOfNoReturn: pointOfNoReturn === 1,
       cancel: toCancelRecord({ cancelTrigger, cancelReason }),
     };

@@ -14,6 +14,7 @@ import { toCancelRow } from '../../shared/instance-record-row.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
+import type { TaskRuns } from '../tasks/task-runs.ts';
 import type { Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
@@ -39,6 +40,7 @@ export interface RerunParts extends StoreAccess {
   readonly messages: Messages;
   readonly rerunRows: RerunRows;
   readonly taskItems: TaskItems;
+  readonly taskRuns: TaskRuns;
   readonly turns: Turns;
   readonly updateRows: UpdateRows;
 }
@@ -92,10 +94,11 @@ interface Retrying {
 }
 
 function retryTask(
-  { rerunRows, dedupeKeys, taskItems }: RerunParts,
-  { now, effects }: Scope,
+  { rerunRows, dedupeKeys, taskItems, taskRuns }: RerunParts,
+  scope: Scope,
   { row, wanted }: Retrying,
 ): RerunRefusal | undefined {
+  const { now, effects } = scope;
   const { instanceKey, definitionKey } = row;
   if (rerunRows.hasItems(instanceKey)) return { kind: 'busy' };
   const task = rerunRows.taskOf(instanceKey);
@@ -109,7 +112,8 @@ function retryTask(
   const priority = task?.priority ?? 0;
   const operation = taskOperation;
   const item = { instanceKey, operation, definitionKey, priority, options: null, now };
-  taskItems.insert({ ...item, nextAt: now, expiresAt: null });
+  const lane = taskRuns.laneOf(scope, row);
+  taskItems.insert({ ...item, lane, nextAt: now, expiresAt: null });
   effects.due('work', now);
   return undefined;
 }

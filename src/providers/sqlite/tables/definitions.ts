@@ -14,7 +14,7 @@ export interface Definition {
  * Maps names and versions to integer keys.
  * Rows are never changed or deleted, so they are cached forever. Rows that a transaction reads or inserts are
  * unconfirmed until it commits. Keys only grow, so one query above the newest known key finds additions of others.
- * The same query reads which names are paused, because another process can change that at any time.
+ * The same query reads which names are paused and which are limited, because another process can change that at any time.
  */
 export class Definitions {
   readonly #db: Database.Database;
@@ -22,6 +22,8 @@ export class Definitions {
   readonly #definitions = new Map<number, Definition & { readonly kind: DefinitionKind }>();
   /** Names that are paused, as of the last query. Only valid directly after it. */
   #paused: ReadonlySet<string> = none;
+  /** Keys of limited definitions, as of the last query. A definition stays limited. */
+  readonly #limited = new Set<number>();
   #knownUpTo = 0;
   #confirmedUpTo = 0;
   #unconfirmed: Row[] = [];
@@ -32,7 +34,8 @@ export class Definitions {
     this.#db = db;
     this.#selectNewer = db.prepare<[number], Row>(
       `SELECT definition_key AS definitionKey, kind, name, version FROM definitions WHERE definition_key > ?
-       UNION ALL SELECT ${pausedKey}, kind, name, '' FROM paused_definitions`,
+       UNION ALL SELECT ${pausedKey}, kind, name, '' FROM paused_definitions
+       UNION ALL SELECT -definition_key, '', '', '' FROM limits`,
     );
     this.#insert = db.prepare<[string, string, string]>(
       'INSERT INTO definitions (kind, name, version) VALUES (?, ?, ?)',
@@ -77,6 +80,17 @@ export class Definitions {
     const [claimable, paused]: [number[], number[]] = [[], []];
     for (const key of keys) (this.#isPaused(key) ? paused : claimable).push(key);
     return { claimable, paused };
+  }
+
+  /** Divides keys into those of unlimited and of limited definitions. Valid after a query in the same transaction. */
+  byLimit(keys: readonly number[]): {
+    readonly plain: readonly number[];
+    readonly limited: readonly number[];
+  } {
+    if (this.#limited.size === 0) return { plain: keys, limited: [] };
+    const [plain, limited]: [number[], number[]] = [[], []];
+    for (const key of keys) (this.#limited.has(key) ? limited : plain).push(key);
+    return { plain, limited };
   }
 
   /** Returns the keys of paused definitions. */
@@ -133,7 +147,8 @@ export class Definitions {
     let paused: Set<string> | undefined;
     for (const row of this.#selectNewer.all(this.#knownUpTo)) {
       const { definitionKey, kind, name } = row;
-      if (definitionKey === pausedKey) (paused ??= new Set()).add(pausedNameOf(kind, name));
+      if (definitionKey < pausedKey) this.#limited.add(-definitionKey);
+      else if (definitionKey === pausedKey) (paused ??= new Set()).add(pausedNameOf(kind, name));
       else {
         this.#remember(row);
         this.#knownUpTo = Math.max(this.#knownUpTo, definitionKey);

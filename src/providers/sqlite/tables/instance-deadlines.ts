@@ -53,6 +53,12 @@ export class InstanceDeadlines {
     this.#insert.run(instanceKey, timeoutMs, dueAt);
   }
 
+  /** Replaces the timeout of an instance. */
+  replace(instanceKey: number, times: StartTimes, now: number): void {
+    this.deleteOfInstances(JSON.stringify([instanceKey]));
+    this.add(instanceKey, times, now);
+  }
+
   /** The instances whose timeouts have passed, longest first. */
   passed(now: number, limit: number): readonly PassedDeadline[] {
     return this.#selectPassed.all(now, limit);

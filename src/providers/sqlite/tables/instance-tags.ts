@@ -43,6 +43,13 @@ export class InstanceTags {
     for (const [name, value] of Object.entries(tags)) this.#insert.run(name, value, instanceKey);
   }
 
+  /** Replaces the tags of an instance. */
+  replace(instanceKey: number, tags: Tags | undefined): void {
+    this.deleteOfInstances(JSON.stringify([instanceKey]));
+    this.#update.run(null, instanceKey);
+    this.add(instanceKey, tags);
+  }
+
   merge(instanceKey: number, changes: RecordedTagChanges): void {
     const before = decodeTags(this.#select.get(instanceKey) ?? null);
     const after = applyTags(before, changes);

@@ -225,24 +225,30 @@ interface TaskItem {
   readonly expiresAt: number | null;
   readonly options: string | null;
   readonly now: number;
+  /** `null`: the task is not limited. */
+  readonly lane: string | null;
 }
 
 /** Rows of `worker_queue` that belong to task runs. */
 export class TaskItems {
   readonly #insert;
+  readonly #insertInLane;
   readonly #setExpiry;
   readonly #selectExpired;
   readonly #selectInstance;
 
   constructor(db: Database.Database) {
     // The input stays with the run, for operators and for the `onFail` handler.
-    this.#insert = db.prepare<
-      [number, number, number, number, number, number | null, number, string | null]
-    >(
-      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
-                                 claims, failures, created_at, options)
-       VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?)`,
-    );
+    const insert = <Lane extends [lane?: string]>(column: string, value: string) =>
+      db.prepare<
+        [number, number, number, number, number, number | null, number, string | null, ...Lane]
+      >(
+        `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
+                                   claims, failures, created_at, options${column})
+         VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?${value})`,
+      );
+    this.#insert = insert<[]>('', '');
+    this.#insertInLane = insert<[string]>(', lane', ', ?');
     this.#setExpiry = db.prepare<[number, number]>(
       'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
     );
@@ -258,7 +264,8 @@ export class TaskItems {
 
   /** Inserts the item of a task run, or of its `onFail` handler. */
   insert(item: TaskItem): void {
-    this.#insert.run(
+    const { lane } = item;
+    const row = [
       item.instanceKey,
       item.operation,
       item.definitionKey,
@@ -267,7 +274,9 @@ export class TaskItems {
       item.expiresAt,
       item.now,
       item.options,
-    );
+    ] as const;
+    if (lane === null) this.#insert.run(...row);
+    else this.#insertInLane.run(...row, lane);
   }
 
   setExpiry(itemKey: number, expiresAt: number): void {

@@ -69,11 +69,14 @@ const noCancel: CancelColumns = {
 export class WorkItems {
   readonly #secrets: Secrets;
   readonly #insert;
+  readonly #insertInLane;
   readonly #setCancellation;
   readonly #selectHeld;
   readonly #selectCancel;
   readonly #claim;
   readonly #claimTask;
+  readonly #claimPlace;
+  readonly #claimTaskPlace;
   readonly #selectClaimed;
   readonly #selectRun;
   readonly #delete;
@@ -85,27 +88,31 @@ export class WorkItems {
 
   constructor(db: Database.Database, secrets: Secrets) {
     this.#secrets = secrets;
-    this.#insert = db.prepare<
-      [
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        string | null,
-        number | null,
-        string | null,
-        number,
-        number,
-        string | null,
-        string | null,
-      ]
-    >(
-      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
-                                 locked_until, claimed_by, claims, failures, created_at, options, payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
-    );
+    const insert = <Lane extends [lane?: string]>(column: string, value: string) =>
+      db.prepare<
+        [
+          number,
+          number,
+          number,
+          number,
+          number,
+          number,
+          string | null,
+          number | null,
+          string | null,
+          number,
+          number,
+          string | null,
+          string | null,
+          ...Lane,
+        ]
+      >(
+        `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
+                                   locked_until, claimed_by, claims, failures, created_at, options, payload${column})
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?${value})`,
+      );
+    this.#insert = insert<[]>('', '');
+    this.#insertInLane = insert<[string]>(', lane', ', ?');
     this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
       'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
     );
@@ -129,6 +136,8 @@ export class WorkItems {
     this.#claim = claim('');
     // A started run does not expire. Separate, because updating another index would cost every activity.
     this.#claimTask = claim(', expires_at = NULL');
+    this.#claimPlace = claim(', place = 1');
+    this.#claimTaskPlace = claim(', expires_at = NULL, place = 1');
     this.#selectClaimed = db.prepare<[number], ClaimedItem>(
       `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
               worker_queue.execution_id AS executionId, operation, worker_queue.definition_key AS definitionKey,
@@ -190,13 +199,15 @@ export class WorkItems {
     readonly now: number;
     /** Whether `claimMs` applies. It does not if the instance or the activity is paused. */
     readonly isClaimable: boolean;
+    /** `null`: the activity is not limited. An item with a lane is not claimed on insert. */
+    readonly lane: string | null;
   }): string | undefined {
-    const { instanceKey, executionId, definitionKey, item, now } = options;
+    const { instanceKey, executionId, definitionKey, item, now, lane } = options;
     const { operation } = item;
-    const claimMs = options.isClaimable ? item.claimMs : undefined;
+    const claimMs = options.isClaimable && lane === null ? item.claimMs : undefined;
     const secret = claimMs === undefined ? null : this.#secrets.next();
     const lockedUntil = claimMs === undefined ? null : now + Math.ceil(claimMs);
-    const { lastInsertRowid } = this.#insert.run(
+    const row = [
       instanceKey,
       executionId,
       operation,
@@ -210,7 +221,9 @@ export class WorkItems {
       now,
       item.options,
       item.payload,
-    );
+    ] as const;
+    const { lastInsertRowid } =
+      lane === null ? this.#insert.run(...row) : this.#insertInLane.run(...row, lane);
     // Nearly all items have the defaults.
     if (item.cancellation !== 'request' || item.shielded) {
       this.#setCancellation.run(item.cancellation, item.shielded ? 1 : 0, lastInsertRowid);
@@ -230,14 +243,20 @@ export class WorkItems {
     return this.#selectCancel.get(itemKey) ?? noCancel;
   }
 
-  /** Locks an item and counts the claim. Deletes it and returns `undefined` if its instance is missing. */
+  /** Locks an item and counts the claim, with a place if it has a lane. Deletes it and returns `undefined` if its instance is missing. */
   claim(
     itemKey: number,
     { worker, now, lockedUntil }: ClaimBy,
-    isTask: boolean,
+    { isTask, hasPlace }: { readonly isTask: boolean; readonly hasPlace: boolean },
   ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
     const secret = this.#secrets.next();
-    const claim = isTask ? this.#claimTask : this.#claim;
+    const claim = hasPlace
+      ? isTask
+        ? this.#claimTaskPlace
+        : this.#claimPlace
+      : isTask
+        ? this.#claimTask
+        : this.#claim;
     claim.run(secret, lockedUntil, lockedUntil, worker, now, itemKey);
     const row = this.#selectClaimed.get(itemKey);
     if (row === undefined) {

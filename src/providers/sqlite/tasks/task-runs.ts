@@ -4,6 +4,7 @@ import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
 import { taskTimes } from '../../rules/starts.ts';
+import { movedDelay } from '../../rules/start-keys.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type {
   DedupeKeys,
@@ -13,10 +14,14 @@ import type {
   FailedRun,
   TaskRows,
 } from '../tables/task-rows.ts';
+import type { LaneRows } from '../limits/lane-rows.ts';
+import type { Lanes } from '../limits/lanes.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { MovedStarts } from '../tables/moved-starts.ts';
+import type { StartKeys } from '../tables/start-keys.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
@@ -55,6 +60,10 @@ export class TaskRuns {
   readonly #stopRows: StopRows;
   readonly #tags: InstanceTags;
   readonly #deadlines: InstanceDeadlines;
+  readonly #startKeys: StartKeys;
+  readonly #movedStarts: MovedStarts;
+  readonly #lanes: Lanes;
+  readonly #laneRows: LaneRows;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -68,6 +77,10 @@ export class TaskRuns {
     readonly stopRows: StopRows;
     readonly instanceTags: InstanceTags;
     readonly deadlines: InstanceDeadlines;
+    readonly startKeys: StartKeys;
+    readonly movedStarts: MovedStarts;
+    readonly lanes: Lanes;
+    readonly laneRows: LaneRows;
   }) {
     this.#definitions = parts.definitions;
     this.#instances = parts.instances;
@@ -80,13 +93,24 @@ export class TaskRuns {
     this.#stopRows = parts.stopRows;
     this.#tags = parts.instanceTags;
     this.#deadlines = parts.deadlines;
+    this.#startKeys = parts.startKeys;
+    this.#movedStarts = parts.movedStarts;
+    this.#lanes = parts.lanes;
+    this.#laneRows = parts.laneRows;
   }
 
-  create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
-    const { dedupeKey } = task;
+  create(scope: Scope, task: NewTask): CreateTaskResult {
+    const { now, effects } = scope;
+    const { dedupeKey, dedupeMs, debounce } = task;
     const definitionKey = this.#definitions.intern('task', task.name, null);
-    const holder =
+    const moved = debounce && this.#move(scope, definitionKey, { ...task, debounce });
+    if (moved !== undefined) return { kind: 'active', instanceId: moved };
+    const active =
       dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
+    const holder =
+      active !== undefined || dedupeKey === undefined || dedupeMs === undefined
+        ? active
+        : this.#startKeys.windowOf(definitionKey, dedupeKey, now);
     if (holder !== undefined) return this.#existingOrActive(task, holder);
     const times = taskTimes(task, now);
     const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
@@ -95,6 +119,8 @@ export class TaskRuns {
     this.#deadlines.add(instanceKey, task, now);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
+      const window = { definitionKey, key: dedupeKey, instanceKey };
+      if (dedupeMs !== undefined) this.#startKeys.addWindow(window, dedupeMs, now);
     }
     // A run whose time has passed is queued behind those that already wait.
     const nextAt = Math.max(times.runAt ?? now, now);
@@ -102,9 +128,41 @@ export class TaskRuns {
     const operation = taskOperation;
     const { priority } = task;
     const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
-    this.#items.insert({ ...item, options: null, now });
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
+    this.#items.insert({ ...item, lane, options: null, now });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
+    if (debounce !== undefined) {
+      const run = { instanceKey, startsAt: nextAt, now };
+      this.#startKeys.addDebounced(definitionKey, debounce, run);
+    }
     return { kind: 'created', instanceKey };
+  }
+
+  /** Moves the run of a debounce key that has not started. Returns its id, or `undefined` if there is none. */
+  #move(
+    scope: Scope,
+    definitionKey: number,
+    task: NewTask & Required<Pick<NewTask, 'debounce'>>,
+  ): string | undefined {
+    const { now, effects } = scope;
+    const { debounce } = task;
+    const run = this.#startKeys.debounced(definitionKey, debounce.key);
+    if (run === undefined || run.requestKey === debounce.requestKey) return run?.instanceId;
+    const { instanceKey, instanceId, createdAt } = run;
+    const delayMs = movedDelay(task, { createdAt, now });
+    const times = taskTimes({ ...task, delayMs }, now);
+    const nextAt = now + delayMs;
+    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    const moved = { ...times, nextAt, lane };
+    if (!this.#movedStarts.moveTask(instanceKey, task, moved)) return undefined;
+    this.#laneRows.deleteRuns(JSON.stringify([instanceKey]));
+    if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
+    this.#deadlines.replace(instanceKey, { ...task, delayMs }, now);
+    this.#tags.replace(instanceKey, task.tags);
+    this.#startKeys.moved(definitionKey, debounce, nextAt);
+    effects.due('work', Math.min(nextAt, times.expiresAt ?? Infinity));
+    return instanceId;
   }
 
   /** Records the claim of an item. */
@@ -243,8 +301,15 @@ export class TaskRuns {
     return ended;
   }
 
+  /** The lane of another item of a run: its `onFail` handler, or a rerun. */
+  laneOf(scope: Scope, { instanceKey, definitionKey }: Run): string | null {
+    if (!this.#lanes.isLimited(scope, definitionKey)) return null;
+    const lane = this.#laneRows.runOf(instanceKey);
+    return this.#lanes.enqueue(scope, { definitionKey, lane, nextAt: scope.now });
+  }
+
   #enqueueOnFail(
-    { now, effects }: Scope,
+    scope: Scope,
     { instanceKey, definitionKey }: Run,
     {
       failed,
@@ -253,10 +318,12 @@ export class TaskRuns {
   ): void {
     const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
     if (onFail === undefined) return;
+    const { now, effects } = scope;
+    const lane = this.laneOf(scope, { instanceKey, definitionKey });
     const { options } = onFail;
     const priority = onFailPriority;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
-    this.#items.insert({ ...item, nextAt: now, expiresAt: null, now });
+    this.#items.insert({ ...item, lane, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
     effects.due('work', now);
   }

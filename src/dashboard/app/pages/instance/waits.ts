@@ -12,6 +12,7 @@ const order: readonly Wait['kind'][] = [
   'paused',
   'cancel',
   'worker',
+  'debounced',
   'activity',
   'task',
   'onFail',
@@ -65,6 +66,7 @@ export function toneOfWait(wait: Wait): Tone {
     case 'start':
       return wait.unclaimed === 'noWorker' ? 'failed' : 'pending';
     case 'delay':
+    case 'debounced':
     case 'timer':
     case 'event':
     case 'child':

@@ -75,6 +75,16 @@ function tell(wait: Wait, why: Why): Told {
           consequence: 'No live worker has its code. Start one before.',
         }),
       };
+    case 'debounced':
+      return {
+        sentence: (
+          <>
+            Debounced by key <bdi>{wait.key}</bdi>: starts <b>{until(wait.startsAt)}</b>, moved{' '}
+            {wait.moves} {wait.moves === 1 ? 'time' : 'times'}.
+          </>
+        ),
+        consequence: 'A further start with the key moves it again, and replaces its input.',
+      };
     case 'child':
       return tellChild(wait);
     case 'detached':

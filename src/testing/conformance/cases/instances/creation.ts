@@ -30,6 +30,7 @@ export const creation: Capability = {
           customStatus: null,
           customStatusVersion: 0,
           createdAt: store.clock.now(),
+          runAt: null,
           startedAt: null,
           endedAt: null,
           cancel: null,

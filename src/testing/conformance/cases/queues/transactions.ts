@@ -32,6 +32,28 @@ function ackOf(lockToken: string): TransactionAck {
   return { kind: 'workItem', ack: { lockToken, outcome: done } };
 }
 
+/** Acks work items together, unless one was asked to stop. */
+function acksOf(lockTokens: readonly string[]): TransactionAck {
+  const acks = lockTokens.map((lockToken) => ({
+    ack: { lockToken, outcome: done },
+    unlessCanceled: true,
+  }));
+  return { kind: 'workItems', acks };
+}
+
+/** Creates task runs and claims them. Returns their tokens in the order of the ids. */
+async function claimTasks(
+  store: StoreUnderTest,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const tokens: string[] = [];
+  for (const id of ids) {
+    await createTask(store, id);
+    tokens.push((await store.claimWorkOne()).lockToken);
+  }
+  return tokens;
+}
+
 /** A table of the application, with one column. */
 class NotesTable {
   readonly #store: StoreUnderTest;
@@ -122,6 +144,51 @@ export const transactions: Capability = {
         assert.deepEqual(await notes.read(), ['one']);
         assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 1']);
         await store.expectIdle();
+      },
+    },
+    {
+      id: 'transact/commits-several-acks',
+      title: 'transact() commits the writes of the application and the acks of several work items',
+      async run(store) {
+        const notes = await NotesTable.create(store);
+        const tokens = await claimTasks(store, ['a', 'b']);
+        const result = await writeNote(store, notes, acksOf(tokens));
+        expectCommitted(result);
+        assert.deepEqual(result.ok && result.items?.map((item) => item.ok && item.ended), [
+          'completed',
+          'completed',
+        ]);
+        assert.deepEqual(await notes.read(), ['one']);
+        for (const id of ['a', 'b']) {
+          const [record] = await store.provider.getInstances([id]);
+          assert.equal(record?.status, 'completed');
+        }
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'transact/one-refused-ack-rolls-back-all',
+      title: 'of several acks, one that is lost or canceled rolls back all of them',
+      async run(store) {
+        const notes = await NotesTable.create(store);
+        const tokens = await claimTasks(store, ['a', 'b']);
+        const lost = await writeNote(store, notes, acksOf([...tokens, randomToken()]));
+        expectLost(lost);
+        assert.deepEqual(
+          lost.items?.map(({ ok }) => ok),
+          [true, true, false],
+        );
+        await store.cancel('b', { reason: 'no more' });
+        const canceled = await writeNote(store, notes, acksOf(tokens));
+        assert.ok(!canceled.ok && isPerdureError(canceled.error, 'OPERATION_CANCELED'));
+        assert.deepEqual(
+          canceled.items?.map(({ ok }) => ok),
+          [true, false],
+        );
+        assert.deepEqual(await notes.read(), []);
+        const [first = ''] = tokens;
+        expectCommitted(await writeNote(store, notes, acksOf([first])));
+        assert.deepEqual(await notes.read(), ['one']);
       },
     },
     {

@@ -87,6 +87,7 @@ export const taskCreation: Capability = {
           customStatus: null,
           customStatusVersion: 0,
           createdAt: now,
+          runAt: now + 10,
           startedAt: null,
           endedAt: null,
           cancel: null,

@@ -169,6 +169,7 @@ function WaitText({ wait }: { readonly wait: Why['waits'][number] }): JSX.Elemen
     case 'turn':
     case 'delay':
     case 'start':
+    case 'debounced':
     case 'detached':
     case 'awakeable':
     case 'update':
