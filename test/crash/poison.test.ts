@@ -52,7 +52,7 @@ test('a step that always kills its process fails with POISON; the steps around i
     const poison = await perdure.client.start('explodes-in-a-step');
     const ended = poison.result({ timeout: '60s' });
     const deaths = await runWorkers(path, ended);
-    expect(await ended).toEqual(['calm', ['STEP_FAILED', 'POISON'], 'after']);
+    expect(await ended).toEqual(['calm', ['POISON', 'POISON'], 'after']);
     // The commit of the step before resets the count: each claim except the last one killed a worker.
     expect(deaths).toBe(3);
     const { items } = await perdure.client.history(poison.id, { kinds: ['stepFailed'] });

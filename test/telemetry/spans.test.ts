@@ -227,7 +227,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     await perdure.startWorker({ orchestrations: [stepper] });
     const handle = await perdure.client.start(stepper, undefined, { id: 'a' });
     expect(await handle.result()).toBe(2);
-    await expect.poll(() => named(spans.finished(), 'instance stepper').length).toBe(1);
+    await expect.poll(() => named(spans.finished(), 'run charge').length).toBe(2);
     const all = spans.finished();
     const runs = all.filter(({ attributes }) => attributes['perdure.name'] === 'charge');
     expect(runs.map(({ attributes }) => attributes['perdure.attempt'])).toEqual([1, 2]);
