@@ -24,7 +24,7 @@ const insertReadings = task(
     table.push(...rows.map(({ input }) => input));
     for (const [index, run] of rows.entries()) run.complete(index);
   },
-  { batch: { max: 50, wait: '200ms' }, retry: { maxAttempts: 2, initialDelay: '10ms' } },
+  { batch: { max: 50, wait: '500ms' }, retry: { maxAttempts: 2, initialDelay: '10ms' } },
 );
 
 const perdure = await Perdure.open(process.argv[2] ?? ':memory:');

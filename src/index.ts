@@ -133,6 +133,23 @@ export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts
 export type { TaskInfo } from './client/reading/instance-info.ts';
 export type { SchedulePage, Schedules } from './client/managing/schedules.ts';
 export type {
+  LimitChange,
+  LimitKeyInfo,
+  LimitKeyPage,
+  LimitKeysOptions,
+  Limits,
+  LimitsInfo,
+  LimitsInfoPage,
+  LimitTarget,
+} from './client/managing/limits.ts';
+export type {
+  HoldingLimit,
+  LimitedKind,
+  LimitOverride,
+  Limits as LimitFigures,
+  RateLimit,
+} from './providers/contract/limits.ts';
+export type {
   BackfillOptions,
   BackfillResult,
   NextTick,
@@ -297,7 +314,7 @@ export type { Clock } from './model/clock.ts';
 
 // Records that clients and workers return; the whole contract of a store is in `perdure/provider`
 export type { Provider } from './providers/contract/provider.ts';
-export type { FailureSummary, PendingWork } from './client/reading/inspect-instance.ts';
+export type { FailureSummary, LimitWait, PendingWork } from './client/reading/inspect-instance.ts';
 export type {
   ActivityWait,
   AwakeableWait,

@@ -23,6 +23,7 @@ import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
 import { currentScope } from './replay/cancellation/scope.ts';
+import { declareLimits, limitDeclarations } from './runtime/maintenance/declare-limits.ts';
 import { observeStore } from './runtime/maintenance/store-gauges.ts';
 import type { WorkerOptions } from './runtime/options.ts';
 import { safeLogger } from './runtime/safe-logger.ts';
@@ -178,23 +179,26 @@ export class Perdure {
 
   /** Starts a worker for these definitions in this process. */
   async startWorker(options: StartWorkerOptions): Promise<Worker> {
-    if (this.#closed !== undefined) {
-      throw new PerdureError(
-        'CLOSED',
-        'The store is closed. Open it again before starting a worker.',
-      );
-    }
+    this.#assertOpen();
     const { orchestrations, activities, tasks, flows, ...workerOptions } =
       checkWorkerOptions(options);
+    const definitions = {
+      orchestrations: [...orchestrations, ...flows.map((flow) => flow.orchestration)],
+      activities: [...activities, ...flows.flatMap((flow) => flow.activities)],
+      tasks,
+    };
+    const given = { ...shared(this.#options), ...workerOptions };
+    const declared = limitDeclarations(definitions);
+    // Without limits, the worker starts in this iteration of the event loop.
+    const buildId =
+      declared.length === 0
+        ? given.buildId
+        : await this.#declareLimits({ definitions, declared }, given);
     const worker = new Worker({
       provider: this.#provider,
       clock: this.#clock,
-      definitions: {
-        orchestrations: [...orchestrations, ...flows.map((flow) => flow.orchestration)],
-        activities: [...activities, ...flows.flatMap((flow) => flow.activities)],
-        tasks,
-      },
-      options: { ...shared(this.#options), ...workerOptions },
+      definitions,
+      options: { ...given, ...(buildId !== undefined && { buildId }) },
       client: this.client,
       telemetry: this.#options.telemetry,
       metrics: this.#metrics,
@@ -206,6 +210,25 @@ export class Perdure {
     this.#externalSweeper?.start();
     worker.start();
     return worker;
+  }
+
+  /** Declares the limits of a worker. Returns its build id. */
+  async #declareLimits(
+    limits: Pick<Parameters<typeof declareLimits>[0], 'definitions' | 'declared'>,
+    { logger = consoleLogger, buildId }: WorkerOptions,
+  ): Promise<string> {
+    const parts = { provider: this.#provider, clock: this.#clock, logger: safeLogger(logger) };
+    const declaredBy = await declareLimits({ ...parts, ...limits, buildId });
+    this.#assertOpen();
+    return declaredBy;
+  }
+
+  #assertOpen(): void {
+    if (this.#closed === undefined) return;
+    throw new PerdureError(
+      'CLOSED',
+      'The store is closed. Open it again before starting a worker.',
+    );
   }
 
   /** Closes attached jobs, stops the workers, rejects pending waits, and closes the store. Idempotent. */

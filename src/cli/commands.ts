@@ -1,5 +1,6 @@
 import type { Command } from './command.ts';
 import { keepCommands } from './commands-keep.ts';
+import { limitCommands } from './commands-limits.ts';
 import { lookCommands } from './commands-look.ts';
 import { startCommands } from './commands-start.ts';
 import { steerCommands } from './commands-steer.ts';
@@ -11,5 +12,6 @@ export const commands: readonly Command[] = [
   ...lookCommands,
   ...steerCommands,
   ...keepCommands,
+  ...limitCommands,
   ...toolCommands,
 ];

@@ -134,6 +134,14 @@ export const schemas: Readonly<Record<string, z.ZodType>> = {
     existing: z.number(),
     nextFrom: time.exactOptional(),
   }),
+  'limits list': routes.listLimits.response,
+  'limits show': extended(routes.setLimits.response, {
+    keys: (routes.listLimitKeys.response as unknown as z.ZodObject<{ items: z.ZodType }>).shape
+      .items,
+    nextAfter: z.string().exactOptional(),
+  }),
+  'limits set': routes.setLimits.response,
+  'limits reset': routes.resetLimits.response,
   'sessions list': routes.listSessions.response,
   'sessions show': extended(routes.getSession.response, {
     jobs: (routes.listJobs.response as unknown as z.ZodObject<{ items: z.ZodType }>).shape.items,

@@ -36,6 +36,7 @@ import type {
 import type { CountInstancesParams, InstanceCount } from '../providers/contract/instances.ts';
 import type { Attention } from './explaining/attention.ts';
 import type { DefinitionInfo } from './reading/instance-counts.ts';
+import type { LimitBackend } from './managing/limits.ts';
 import type { PauseBackend } from './managing/pause-request.ts';
 import type { ScheduleBackend } from './managing/schedules.ts';
 import type {
@@ -144,6 +145,7 @@ export interface ClientBackend {
   readonly bulk: BulkBackend;
   readonly views: ViewBackend;
   readonly pauses: PauseBackend;
+  readonly limits: LimitBackend;
   readonly updates: UpdateBackend;
   readonly states: StateBackend;
   /** `assertOpen` throws if the client must not be used. */

@@ -17,6 +17,7 @@ import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import { checkPriority, readFields } from '../model/option-fields.ts';
 import { timeOrderedId } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
+import { Limits } from './managing/limits.ts';
 import {
   readPause,
   type PauseOptions,
@@ -105,11 +106,13 @@ export interface ClientParams {
 }
 
 /** The public members of a client, local or remote. */
-export interface ClientSurface extends Omit<Client, 'schedules' | 'bulk'> {
+export interface ClientSurface extends Omit<Client, 'schedules' | 'bulk' | 'limits'> {
   /** Acts on all instances that match a filter. */
   readonly bulk: Surface<Bulk>;
   /** Starts tasks, orchestrations and flows at given times. */
   readonly schedules: Surface<Schedules>;
+  /** Reads and changes the limits of definitions. */
+  readonly limits: Surface<Limits>;
 }
 
 /** Starts instances, sends them events and waits for them. `LocalClient` and `RemoteClient` differ in their backend. */
@@ -127,6 +130,8 @@ export abstract class Client extends ReadingClient implements Submitter {
   readonly schedules: Schedules;
   /** Acts on all instances that match a filter. */
   readonly bulk: Bulk;
+  /** Reads and changes the limits of definitions. */
+  readonly limits: Limits;
   protected readonly payloadLimitBytes: number;
   protected readonly attached: AttachedWork;
   readonly #backend: ClientBackend;
@@ -181,6 +186,7 @@ export abstract class Client extends ReadingClient implements Submitter {
       payloadLimitBytes,
       assertOpen,
     });
+    this.limits = new Limits(backend.limits, assertOpen);
     this.schedules = new Schedules({
       backend: backend.schedules,
       payloadLimitBytes,

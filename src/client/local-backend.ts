@@ -42,6 +42,7 @@ import {
   type WorkerInfo,
 } from './reading/workers.ts';
 import { toEventMessage, toNewInstance, withIdentity } from './starting/new-instance.ts';
+import { LocalLimits } from './managing/local-limits.ts';
 import { LocalPauses } from './managing/local-pauses.ts';
 import { LocalSchedules } from './local-schedules.ts';
 import { LocalStates } from './local-states.ts';
@@ -138,6 +139,7 @@ export class LocalBackend implements ClientBackend {
   readonly jobs: LocalJobs;
   readonly schedules: LocalSchedules;
   readonly pauses: LocalPauses;
+  readonly limits: LocalLimits;
   readonly deletion: DeletionBackend;
   readonly bulk: LocalBulk;
   readonly views: LocalViews;
@@ -159,6 +161,7 @@ export class LocalBackend implements ClientBackend {
     this.updates = new LocalUpdates(options);
     this.states = new LocalStates(options);
     this.pauses = new LocalPauses(provider);
+    this.limits = new LocalLimits(provider);
     this.schedules = new LocalSchedules(provider, options.onScheduleChanged);
     this.bulk = new LocalBulk(provider, this.#maxPendingEvents);
     this.deletion = {

@@ -337,6 +337,7 @@ export function toNewTask(
     ...(debounce !== undefined && { debounce }),
     ...(onFail && { onFail: { options } }),
     ...(tags !== undefined && { tags }),
+    ...(run.lane !== undefined && { lane: run.lane }),
   };
 }
 

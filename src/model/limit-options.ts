@@ -23,7 +23,7 @@ export interface RateOptions {
   readonly limit: number;
   /** The period, from 1 ms to 31 days. */
   readonly per: Duration;
-  /** Starts that may come at once after an idle time. Default: the starts of 100 ms. */
+  /** Starts that may come immediately after an idle time, in addition to one. Default: the starts of 100 ms. */
   readonly burst?: number | undefined;
   /** Whether each `key` has its own rate. Default: false, all keys share it. */
   readonly perKey?: boolean | undefined;
@@ -129,14 +129,14 @@ function readConcurrency(
   return Object.freeze(Object.fromEntries(limits));
 }
 
-/** Returns a valid number of places. Throws `INVALID_OPTION` otherwise. */
-function checkCount(what: string, value: unknown): number {
+/** Returns a valid number of places. Throws `INVALID_OPTION` otherwise. `or` names the way to have no limit. */
+export function checkCount(what: string, value: unknown, or = 'or omit it'): number {
   if (isInteger(value, 1, maxConcurrency)) return value;
-  throw invalidOption(what, value, `an integer from 1 to ${maxConcurrency}, or omit it`);
+  throw invalidOption(what, value, `an integer from 1 to ${maxConcurrency}, ${or}`);
 }
 
 /** Checks a rate. Throws `INVALID_OPTION` for an invalid one. */
-function readRate(what: string, rate: unknown): ResolvedRate {
+export function readRate(what: string, rate: unknown): ResolvedRate {
   const where = `rate of ${what}`;
   if (rate === null || typeof rate !== 'object') {
     throw invalidOption(where, rate, "an object such as { limit: 100, per: '1m' }");
@@ -208,7 +208,7 @@ export function isLane(value: unknown): value is Lane {
 }
 
 /** Returns a valid key of a lane. Throws `INVALID_OPTION` otherwise. */
-function checkLaneKey(key: unknown): string {
+export function checkLaneKey(key: unknown): string {
   const problem =
     typeof key === 'string' && key.length > maxKeyLength
       ? `is longer than ${maxKeyLength} characters`

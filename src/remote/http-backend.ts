@@ -1,3 +1,4 @@
+import { HttpLimits } from './http-limits.ts';
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
 import type { EventCall } from '../client/starting/start-request.ts';
@@ -80,6 +81,7 @@ export class HttpBackend implements ClientBackend {
   readonly jobs: HttpJobs;
   readonly schedules: HttpSchedules;
   readonly pauses: HttpPauses;
+  readonly limits: HttpLimits;
   readonly deletion: HttpDeletion;
   readonly bulk: HttpBulk;
   readonly views: HttpViews;
@@ -95,6 +97,7 @@ export class HttpBackend implements ClientBackend {
     this.jobs = new HttpJobs(transport, slots);
     this.schedules = new HttpSchedules(transport);
     this.pauses = new HttpPauses(transport);
+    this.limits = new HttpLimits(transport);
     this.deletion = new HttpDeletion(transport);
     this.bulk = new HttpBulk(transport);
     const describe = (id: string) => describeWait(this, id, 2_000);

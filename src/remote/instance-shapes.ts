@@ -1,6 +1,6 @@
 /** The parts of responses that describe an instance. */
 import type { BlockedInfo, InstanceInfo, TaskInfo } from '../client/reading/instance-info.ts';
-import type { FailureSummary, PendingWork } from '../client/reading/inspect-instance.ts';
+import type { FailureSummary, LimitWait, PendingWork } from '../client/reading/inspect-instance.ts';
 import type { ForkOrigin } from '../management/rerun.ts';
 import type { CancelRequest } from '../model/cancel.ts';
 import type { EventSummary } from '../model/failures/blocked.ts';
@@ -101,6 +101,16 @@ export const pendingFields = {
   claimedAt: optional(number),
   lockedUntil: optional(number),
   cancel: optional(fields<NonNullable<PendingWork['cancel']>>({ reason: text, trigger: text })),
+  key: optional(text),
+  limit: optional(
+    fields<LimitWait>({
+      by: text,
+      max: number,
+      running: number,
+      nextAt: optional(number),
+      ahead: number,
+    }),
+  ),
 };
 export const pending: Check = fields<PendingWork>(pendingFields);
 

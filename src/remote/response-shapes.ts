@@ -53,8 +53,17 @@ import {
   instance,
   size,
 } from './instance-shapes.ts';
-import { why } from './why-shapes.ts';
-import { deleted, bulk, pruned, report, seriesMinute, worker, unclaimed } from './store-shapes.ts';
+import { limitKeys, limits, limitsPage } from './shapes/limit-shapes.ts';
+import { why } from './shapes/why-shapes.ts';
+import {
+  deleted,
+  bulk,
+  pruned,
+  report,
+  seriesMinute,
+  worker,
+  unclaimed,
+} from './shapes/store-shapes.ts';
 
 const schedule: Check = fields<ScheduleInfo>({
   name: text,
@@ -347,6 +356,11 @@ export const responseShapes: Readonly<Record<Operation, Check>> = {
   resumeInstance: paused,
   pauseDefinition: paused,
   resumeDefinition: paused,
+  listLimits: limitsPage,
+  getLimits: fields<ResponseBody<'getLimits'>>({ limits: nullable(limits) }),
+  setLimits: limits,
+  resetLimits: limits,
+  listLimitKeys: limitKeys,
   listPausedDefinitions: fields<ResponseBody<'listPausedDefinitions'>>({
     items: list(
       fields<PausedDefinition>({

@@ -86,5 +86,6 @@ function toTask(
     ...(target.onFail && { onFail: { options } }),
     ...(target.tags !== undefined && { tags: target.tags }),
     ...(target.timeoutMs !== undefined && { timeoutMs: target.timeoutMs }),
+    ...(target.lane !== undefined && { lane: target.lane }),
   };
 }

@@ -48,6 +48,56 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     }
   });
 
+  it('limits set, list, show and reset', async () => {
+    const { client } = opened.perdure;
+    const name = `limited-${kind}`;
+    const unknown = await cli.run(['limits', 'set', name, '--global', '3']);
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('{ kind, name }') });
+    const argv = ['limits', 'set', name, '--kind', 'task', '--global', '3', '--per-key', '1'];
+    const set = await cli.json([...argv, '--rate', '100/1m', '--rate-per-key', '--burst', '5']);
+    const rate = { limit: 100, perMs: 60_000, burst: 5, perKey: true };
+    expect(set).toMatchObject({ kind: 'task', name, effective: { global: 3, perKey: 1, rate } });
+    await client.runTasks(
+      ['acme', 'acme', 'globex'].map((key) => ({ task: name, options: { key } })),
+    );
+    const { stdout } = await cli.run(['limits']);
+    expect(stdout).toMatch(
+      new RegExp(
+        `^${name} +task +3 at a time, 1 per key, 100 per minute per key \\(burst 5\\)`,
+        'm',
+      ),
+    );
+    await cli.json(['limits', 'list']);
+    const shown = await cli.run(['limits', 'show', name]);
+    expect(shown.stdout).toMatch(/^limits +3 at a time/m);
+    expect(shown.stdout).toMatch(/^acme +1 +0 +2/m);
+    expect(await cli.json(['limits', 'show', name, '--order', 'key', '-n', '1'])).toMatchObject({
+      keys: [{ key: 'acme', waiting: 2 }],
+      nextAfter: 'acme',
+    });
+    const removed = await cli.run(['limits', 'set', name, '--rate', 'none', '--reason', 'night']);
+    expect(removed.stdout).toMatch(/^limits +3 at a time, 1 per key$/m);
+    expect(removed.stdout).toMatch(/^set +3 at a time, 1 per key, no rate$/m);
+    expect((await cli.run(['limits', 'reset', name])).stdout).toMatch(/^limits +none$/m);
+    const [last, before] = (await client.listAudit({ action: ['limitsSet', 'limitsReset'] })).items;
+    expect([last?.action, before?.reason]).toEqual(['limitsReset', 'night']);
+    for (const wrong of [
+      [],
+      ['--rate', 'often'],
+      ['--burst', '2'],
+      ['--rate-per-key'],
+      ['--global', 'many'],
+      ['--global', '0'],
+      ['--per-key', '1.5'],
+    ]) {
+      expect(await cli.run(['limits', 'set', name, ...wrong])).toMatchObject({ code: 2 });
+    }
+    expect(await cli.run(['limits', 'show', 'nope'])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('perdure limits list'),
+    });
+  });
+
   it('schedules backfill starts past ticks in parts, each once, with a dry run', async () => {
     const argv = ['schedules', 'backfill', nightly, '--from', '2026-01-01', '--to', '2026-01-05'];
     expect(await cli.json([...argv, '--dry-run'])).toEqual({ started: 4, existing: 0 });

@@ -5,9 +5,15 @@ import {
   submitAll,
   taskJob,
 } from '../../src/testing/conformance/job-helpers.ts';
+import type { LimitOverride } from '../../src/providers/contract/limits.ts';
+import type { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';
 import { newWorker } from '../../src/testing/conformance/sample-data.ts';
 import { createTask, startTask } from '../../src/testing/conformance/task-helpers.ts';
 import { type State, failure, liveWorker } from './why-arrangements.ts';
+
+async function limitMail(store: StoreUnderTest, override: LimitOverride): Promise<void> {
+  await store.provider.setLimits({ kind: 'task', name: 'mail', override });
+}
 
 /** The states of the task run or job `a`. */
 export const taskStates: readonly State[] = [
@@ -35,6 +41,52 @@ export const taskStates: readonly State[] = [
     waits: [{ kind: 'task', state: 'running', worker: 'w1' }],
     short: 'Runs `mail`',
     text: 'Waiting for task `mail`: attempt 1 has been running on worker `w1` for 0 ms.',
+  },
+  {
+    state: 'a task run that waits for a place of its key',
+    arrange: async (store) => {
+      const lane = { key: 'acme', weight: 1 };
+      await limitMail(store, { perKey: 2 });
+      for (const id of ['x', 'y', 'a']) await createTask(store, id, { name: 'mail', lane });
+      await store.claimWork({ worker: 'w1', lockMs: 60_000 });
+      await store.clock.advance(12_000);
+    },
+    waits: [
+      {
+        kind: 'task',
+        state: 'queued',
+        key: 'acme',
+        unclaimed: 'limited',
+        limit: { by: 'perKey', max: 2, running: 2, ahead: 0 },
+      },
+    ],
+    short: 'Waits for a place of `mail` for key `acme`: 2 of 2 in use',
+    text: 'Waiting for a place: task `mail` allows 2 at a time for key `acme`, both are in use. Attempt 1 has been due for 12 s.',
+  },
+  {
+    state: 'a task run that waits for a place of its task',
+    arrange: async (store) => {
+      await limitMail(store, { global: 1 });
+      for (const id of ['x', 'y', 'a']) await createTask(store, id, { name: 'mail' });
+      await store.claimWork({ worker: 'w1', lockMs: 60_000 });
+      await store.clock.advance(2_000);
+    },
+    waits: [{ kind: 'task', unclaimed: 'limited', limit: { by: 'global', max: 1, ahead: 1 } }],
+    short: 'Waits for a place of `mail`: 1 of 1 in use',
+    text: 'Waiting for a place: task `mail` allows 1 at a time, it is in use. Attempt 1 has been due for 2 s, with 1 ahead of it.',
+  },
+  {
+    state: 'a task run that waits for its rate',
+    arrange: async (store) => {
+      const rate = { limit: 1, perMs: 60_000, burst: 0, perKey: false };
+      await limitMail(store, { rate });
+      for (const id of ['x', 'a']) await createTask(store, id, { name: 'mail' });
+      await store.claimWork({ worker: 'w1', lockMs: 60_000 });
+      await store.clock.advance(2_000);
+    },
+    waits: [{ kind: 'task', unclaimed: 'limited', limit: { by: 'rate', max: 1, perMs: 60_000 } }],
+    short: 'Waits for the rate of `mail`, next start in 58 s',
+    text: 'Waiting for its rate: task `mail` starts 1 per minute, the next one in 58 s. Attempt 1 has been due for 2 s.',
   },
   {
     state: 'a task run between two attempts',

@@ -4,6 +4,7 @@ import { writeRetention } from '../../src/management/retention-records.ts';
 import type { Role } from '../../src/server.ts';
 import { auditOf, confirmDialog, instancePath, rowOf, shows, signIn } from './drive-page.ts';
 import { describeDashboard } from './open-dashboard.ts';
+import { expectAccessible } from './page-checks.ts';
 
 /** Who may use the buttons: an action with its role. */
 type Needed = Readonly<Record<string, 'operate' | 'admin'>>;
@@ -72,6 +73,12 @@ const cases: readonly Case[] = [
   },
   { page: 'queues', path: 'queues', ready: 'idle', needs: { Pause: 'operate' } },
   {
+    page: 'limits',
+    path: 'queues?limit=task:limited',
+    ready: 'Keys with the most',
+    needs: { 'Change…': 'operate', 'Reset…': 'operate' },
+  },
+  {
     page: 'schedules',
     path: 'schedules?schedule=nightly',
     ready: 'Last runs',
@@ -108,6 +115,8 @@ const requests: readonly (readonly [path: string, body: object, needs: 'operate'
   ['v1/bulk/retry', { filter: { idPrefix: 'nothing' }, from: 'start' }, 'operate'],
   ['v1/bulk/delete-trees', { filter: { idPrefix: 'nothing' } }, 'admin'],
   ['v1/definitions/pause', { name: 'idle', kind: 'task' }, 'operate'],
+  ['v1/limits/limited', { kind: 'task', concurrency: { global: 3 } }, 'operate'],
+  ['v1/limits/limited/reset', { kind: 'task' }, 'operate'],
   ['v1/schedules/nightly/trigger', {}, 'operate'],
   ['v1/schedules/nightly/pause', {}, 'operate'],
   ['v1/sessions/{session}/shutdown', { mode: 'forceful' }, 'admin'],
@@ -125,6 +134,9 @@ describeDashboard('roles', ({ open }) => {
     await client.terminate(ids[1]);
     await client.runTask('idle', undefined, { id: 'task-1' });
     await client.schedules.put('nightly', { task: 'idle', every: '1d' });
+    const limited = { kind: 'task', name: 'limited' } as const;
+    await client.limits.set(limited, { concurrency: { global: 2, perKey: 1 } });
+    await client.runTask('limited', undefined, { key: 'acme' });
     return { ...opened, client, sessionId };
   };
 
@@ -212,6 +224,43 @@ describeDashboard('roles', ({ open }) => {
     await row.getByRole('button', { name: 'Pause' }).waitFor();
     expect(await client.pausedDefinitions()).toHaveLength(0);
     expect(await auditOf(client, 'resume')).toMatchObject({ actor: 'operate token' });
+  });
+
+  test('limits are changed and reset for all workers, with a reason', async () => {
+    const { page, tokens, url, client } = await prepare();
+    await page.goto(`${url}queues`);
+    await signIn(page, tokens.operate);
+    const row = page.getByRole('row', { name: /^limited 2 at a time, 1 per key/ });
+    await row.getByRole('button', { name: 'limited' }).click();
+    const panel = page.getByRole('complementary', { name: 'Limits of limited' });
+    await panel.getByRole('row', { name: /^acme/ }).waitFor();
+    await expectAccessible(page);
+    await panel.getByRole('button', { name: 'Change…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel(/^Rate/).fill('often');
+    await dialog.getByText('Rate must be a count and a period').waitFor();
+    expect(await dialog.locator('button[type=submit]').isDisabled()).toBe(true);
+    await expectAccessible(page);
+    await confirmDialog(page, {
+      'At a time': '7',
+      'Per key': '',
+      Rate: '100/1m',
+      'Each key': true,
+      Reason: 'new contract',
+    });
+    await shows(page, 'The limits of limited are changed for all workers.');
+    const rate = { limit: 100, perMs: 60_000, burst: 0, perKey: true };
+    expect((await client.limits.get('limited'))?.effective).toEqual({ global: 7, rate });
+    expect(await auditOf(client, 'limitsSet')).toMatchObject({
+      actor: 'operate token',
+      reason: 'new contract',
+    });
+    await panel.getByText('7 at a time, 100 per minute per key').waitFor();
+    await panel.getByRole('button', { name: 'Reset…' }).click();
+    await confirmDialog(page, { Reason: 'back' });
+    await shows(page, 'limited has the limits of its code again.');
+    expect((await client.limits.get('limited'))?.effective).toEqual({});
+    expect(await auditOf(client, 'limitsReset')).toMatchObject({ reason: 'back' });
   });
 
   test('a schedule is triggered, paused and resumed', async () => {

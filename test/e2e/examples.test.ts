@@ -24,6 +24,7 @@ it('examples/ contains exactly the expected programs', () => {
   expect(examples).toEqual(
     [
       'agent-with-streaming',
+      'api-rate-per-customer',
       'attached-work',
       'bank-transfer',
       'batch-insert',
@@ -37,6 +38,7 @@ it('examples/ contains exactly the expected programs', () => {
       'flow',
       'hello',
       'multi-tenant-encryption',
+      'one-import-per-tenant',
       'order',
       'polling-with-state',
       'race',

@@ -17,6 +17,7 @@ import {
 } from '../../src/testing/conformance/sample-data.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
 import { fillQueues, queued } from './helpers/full-queues.ts';
+import { sendLimits } from './helpers/send-limits.ts';
 import { emptySchema } from './helpers/schema-pool.ts';
 import { createDatabase, type TestDatabase } from './helpers/server.ts';
 import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
@@ -236,7 +237,13 @@ function isSought({ 'Index Name': index = '', 'Index Cond': condition }: PlanNod
 
 /** The nodes of a plan that read a whole table, join row by row, or sort on disk. */
 /** Tables with a row per definition, or per process of the last days. */
-const smallTables: readonly string[] = ['definitions', 'paused_definitions', 'series_writers'];
+const smallTables: readonly string[] = [
+  'definitions',
+  'paused_definitions',
+  'limits',
+  'declared_limits',
+  'series_writers',
+];
 
 function unbounded(node: PlanNode, isLimited = false): readonly string[] {
   const { 'Node Type': type, 'Relation Name': table, 'Join Filter': joinFilter = '' } = node;
@@ -295,6 +302,7 @@ async function sendTheRest(): Promise<void> {
   await provider.unregisterWorkers(['w']);
   await provider.takeOverClaims(['x']);
   await provider.unregisterProcess();
+  await sendLimits(provider);
   // A list by end sorts few instances, and reads many in windows.
   await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,
       history_length, input_hash, created_at, ended_at, completed_at)

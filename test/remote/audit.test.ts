@@ -26,6 +26,7 @@ type Operator = Pick<
   | 'retry'
   | 'fork'
   | 'pause'
+  | 'limits'
   | 'resume'
   | 'deleteInstance'
   | 'deleteInstanceBulk'
@@ -67,6 +68,9 @@ const actions: Readonly<Record<AuditAction, (client: Operator) => Promise<unknow
     client.schedules.backfill('nightly', { from: Date.now() - 3 * 86_400_000, to: Date.now() }),
   scheduleDelete: (client) => client.schedules.delete('nightly'),
   sessionShutdown: (client) => client.sessions.shutdown('session', 'forceful'),
+  limitsSet: (client) =>
+    client.limits.set({ kind: 'task', name: 'sync' }, { concurrency: { global: 1 } }),
+  limitsReset: (client) => client.limits.reset('sync'),
 };
 
 async function arrange({ perdure }: Awaited<ReturnType<OpenRemote>>): Promise<void> {

@@ -311,6 +311,20 @@ describeServer('routes', (open) => {
     expect(await ask('pauseDefinition', { body })).toMatchObject({ changed: true });
     expect(await ask('listPausedDefinitions', {})).toMatchObject({ items: [body] });
     expect(await ask('resumeDefinition', { body })).toMatchObject({ changed: true });
+    const limited = { name: 'imports' };
+    const kind = 'task';
+    const change = { kind, concurrency: { global: 2 }, rate: { limit: 5, per: '1s' } } as const;
+    expect(await ask('setLimits', { params: limited, body: change })).toMatchObject({
+      effective: { global: 2, rate: { limit: 5, perMs: 1_000 } },
+    });
+    expect(await ask('listLimits', { query: {} })).toMatchObject({ items: [{ name: 'imports' }] });
+    expect(await ask('getLimits', { params: limited, query: {} })).toMatchObject({
+      limits: { kind, name: 'imports' },
+    });
+    expect(await ask('listLimitKeys', { params: limited, query: { kind } })).toEqual({ items: [] });
+    expect(await ask('resetLimits', { params: limited, body: {} })).toMatchObject({
+      effective: {},
+    });
     expect(await ask('listWorkers', {})).toMatchObject({ items: [{ status: 'live' }] });
     expect(await ask('listUnclaimedWork', {})).toEqual({ items: [] });
     const { items: queues } = await ask('listQueues', {});

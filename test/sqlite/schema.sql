@@ -135,6 +135,22 @@ CREATE INDEX instance_locks_cleanup ON instance_locks (max(cleanup_at, coalesce(
 CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1), next_at)
   WHERE next_at IS NOT NULL;
 
+CREATE TRIGGER instance_places_freed AFTER DELETE ON instance_places
+WHEN OLD.has_begun = 1
+BEGIN
+  UPDATE lanes SET running = running - 1, ready = more WHERE definition_key = OLD.definition_key AND lane = OLD.lane;
+  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = OLD.definition_key;
+END;
+
+CREATE TABLE instance_places (
+  instance_key INTEGER PRIMARY KEY,
+  definition_key INTEGER NOT NULL, -- of the name without a version
+  lane TEXT NOT NULL,
+  has_begun INTEGER NOT NULL CHECK (has_begun IN (0, 1)) -- 0: waits for a place
+) STRICT;
+
+CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
+
 CREATE TABLE instance_state (
   instance_key INTEGER NOT NULL,
   key TEXT NOT NULL, -- the empty key counts the changes of the instance
@@ -149,6 +165,25 @@ CREATE TABLE instance_tags (
   instance_key INTEGER NOT NULL,
   PRIMARY KEY (name, value, instance_key)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER instances_deleted_places AFTER DELETE ON instances
+WHEN OLD.limited = 1
+BEGIN
+  DELETE FROM instance_places WHERE instance_key = OLD.instance_key;
+  DELETE FROM run_lanes WHERE instance_key = OLD.instance_key;
+END;
+
+CREATE TRIGGER instances_ended_places AFTER UPDATE OF ended_at ON instances
+WHEN NEW.limited = 1 AND NEW.ended_at IS NOT NULL
+BEGIN
+  DELETE FROM instance_places WHERE instance_key = NEW.instance_key;
+END;
+
+CREATE TRIGGER instances_paused_places AFTER UPDATE OF paused_at ON instances
+WHEN NEW.limited = 1 AND NEW.paused_at IS NOT NULL
+BEGIN
+  DELETE FROM instance_places WHERE instance_key = NEW.instance_key AND has_begun = 0;
+END;
 
 CREATE TABLE instances (
   instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, even after a delete
@@ -196,6 +231,7 @@ CREATE TABLE instances (
   forked_from TEXT,
   headers TEXT, -- trace context and headers of the start, as JSON
   tags TEXT, -- a JSON object of strings, sorted by name
+  limited INTEGER, -- of an orchestration: 1 if it has or had a row in instance_places or run_lanes
   -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,
@@ -551,6 +587,9 @@ CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), pri
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
+
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at)
+  WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims > 1;
 
 CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;

@@ -32,7 +32,7 @@ it('a worker claims at most `max` runs for a batch, and acks it with one call of
       await release.opened;
       return runs.map(({ input }) => input);
     },
-    { batch: { max: 40, wait: 5 } },
+    { batch: { max: 40, wait: '1h' } },
   );
   await using perdure = await Perdure.open(provider);
   const { client } = perdure;
@@ -66,7 +66,7 @@ it('middleware, hooks and heartbeats are those of each run', async () => {
         else run.complete(run.input);
       }
     },
-    { batch: { max: 3, wait: 100 }, retry: { maxAttempts: 2, initialDelay: 1 } },
+    { batch: { max: 3, wait: 500 }, retry: { maxAttempts: 2, initialDelay: 1 } },
   );
   await using perdure = await Perdure.open(':memory:');
   perdure.use({
@@ -84,7 +84,7 @@ it('middleware, hooks and heartbeats are those of each run', async () => {
     tasks: [work],
     hooks: {
       attemptEnded: ({ attempt, outcome, durationMs }) => {
-        ended.push(`${attempt} ${outcome} ${durationMs < 90}`);
+        ended.push(`${attempt} ${outcome} ${durationMs < 450}`);
       },
     },
   });

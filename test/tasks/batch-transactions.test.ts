@@ -73,7 +73,7 @@ describeEngine(
               throw error;
             });
         },
-        { batch: { max: 2, wait: 100 }, retry: { maxAttempts: 3, initialDelay: 1 } },
+        { batch: { max: 2, wait: '1h' }, retry: { maxAttempts: 3, initialDelay: 1 } },
       );
       const { client } = await open({ tasks: [table.create, table.read, write] });
       await (await client.runTask(table.create)).result();

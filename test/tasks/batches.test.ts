@@ -39,7 +39,7 @@ describeEngine(
           expect(ctx.taskName).toBe('double');
           return runs.map(({ input }) => input * 2);
         },
-        { batch: { max: 3, wait: 20 } },
+        { batch: { max: 3, wait: 300 } },
       );
       const engine = await open();
       const handles = await engine.client.runTasks(requestsOf(double, [1, 2, 3, 4, 5, 6, 7]));
@@ -193,7 +193,7 @@ describeEngine(
           batches.push(runs.map(({ input }) => input));
           return runs.map(({ input }) => input);
         },
-        { batch: { max: 100, wait: 400 }, condition: (input) => input !== 2 },
+        { batch: { max: 100, wait: 800 }, condition: (input) => input !== 2 },
       );
       const { client } = await open({ tasks: [gather] });
       const handles: TaskHandle<number>[] = [];
@@ -292,7 +292,7 @@ describeEngine(
           running -= 1;
           return runs.map(() => runs.length);
         },
-        { batch: { max: 20, wait: 5 }, concurrency: 1 },
+        { batch: { max: 20, wait: '1h' }, concurrency: 1 },
       );
       const other = task('other', () => 'ran');
       const engine = await open();

@@ -12,7 +12,7 @@ export interface DebounceProgramOptions {
 }
 
 /** The input of the task. */
-export interface DebouncedInput {
+interface DebouncedInput {
   readonly key: string;
   readonly caller: string;
   readonly n: number;

@@ -231,9 +231,9 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     const all = spans.finished();
     const runs = all.filter(({ attributes }) => attributes['perdure.name'] === 'charge');
     expect(runs.map(({ attributes }) => attributes['perdure.attempt'])).toEqual([1, 2]);
-    expect(runs).toMatchObject([
-      { status: 2, attributes: { 'perdure.outcome': 'retried', 'perdure.instance.id': 'a' } },
-      { status: 0, attributes: { 'perdure.outcome': 'completed' } },
+    expect(runs.map(({ attributes }) => attributes['perdure.outcome'])).toEqual([
+      'retried',
+      'completed',
     ]);
     expect(named(all, 'user work').map(({ parentId }) => parentId)).toEqual(
       runs.map(({ spanId }) => spanId),

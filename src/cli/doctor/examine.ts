@@ -6,6 +6,7 @@ import { checkBloat } from './checks/bloat.ts';
 import { checkClockSkew } from './checks/clock-skew.ts';
 import { checkConnectionLimit } from './checks/connection-limit.ts';
 import { checkFileMode } from './checks/file-mode.ts';
+import { checkHeldByLimits } from './checks/held-by-limits.ts';
 import { checkIdleTransactions } from './checks/idle-transactions.ts';
 import { checkJournalMode } from './checks/journal-mode.ts';
 import { checkLateSchedules } from './checks/late-schedules.ts';
@@ -43,6 +44,7 @@ const checks: readonly Check[] = [
   checkPoisonedInstances,
   checkLeakedHandlers,
   checkQueueAge,
+  checkHeldByLimits,
   checkLateSchedules,
   checkPausedDefinitions,
   checkRetention,
@@ -63,6 +65,7 @@ export function canOpen({ access, schema }: StoreReport): boolean {
 }
 
 const maxPoisoned = 20;
+const maxLimits = 1_000;
 
 /** Reads what the checks need through a client, local or remote. */
 export async function readForDoctor(
@@ -70,10 +73,11 @@ export async function readForDoctor(
   now: () => number = Date.now,
 ): Promise<DoctorReads> {
   const { attention, skewMs, skewErrorMs } = await readClock(client, now);
-  const [workers, metrics, retention, poisoned] = await Promise.all([
+  const [workers, metrics, retention, limits, poisoned] = await Promise.all([
     client.workers(),
     client.systemMetrics(),
     client.retention.status(),
+    client.limits.list({ limit: maxLimits }),
     client.list({ status: 'failed', failureCode: 'POISON' }, { limit: maxPoisoned }),
   ]);
   return {
@@ -81,6 +85,7 @@ export async function readForDoctor(
     workers,
     metrics,
     retention,
+    definitionLimits: limits.items,
     poisoned: poisoned.items.map(({ id, name }) => ({ id, name })),
     hasMorePoisoned: poisoned.nextCursor !== undefined,
     skewMs,

@@ -1,4 +1,5 @@
 import type { Attention, AttentionFinding } from '../../client/explaining/attention.ts';
+import type { LimitsInfo } from '../../client/managing/limits.ts';
 import type { WorkerInfo } from '../../client/reading/workers.ts';
 import type { RetentionStatus } from '../../management/retention-records.ts';
 import type { SystemMetrics } from '../../providers/contract/management.ts';
@@ -33,6 +34,8 @@ export interface DoctorReads {
   readonly workers: readonly WorkerInfo[];
   readonly metrics: SystemMetrics;
   readonly retention: RetentionStatus;
+  /** The definitions with limits or keys, at most 1,000. */
+  readonly definitionLimits: readonly LimitsInfo[];
   /** Instances that failed with `POISON` and were not retried or deleted. */
   readonly poisoned: readonly { readonly id: string; readonly name: string }[];
   readonly hasMorePoisoned: boolean;

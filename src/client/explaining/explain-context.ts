@@ -1,4 +1,5 @@
 import { compareVersions } from '../../model/definition.ts';
+import type { LimitedKind, RateLimit } from '../../providers/contract/limits.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
@@ -16,6 +17,7 @@ export class ExplainContext {
   readonly provider: Provider;
   readonly #maySee: ((name: string) => boolean) | undefined;
   #workers: Promise<readonly WorkerRecord[]> | undefined;
+  readonly #rates = new Map<string, Promise<RateLimit | undefined>>();
   #paused: Promise<readonly PausedDefinition[]> | undefined;
 
   constructor({ provider, maySee }: ExplainParams) {
@@ -32,6 +34,19 @@ export class ExplainContext {
     return this.#workers;
   }
 
+  /** Reads the rate of a definition, at most once. */
+  rateOf(kind: LimitedKind, name: string): Promise<RateLimit | undefined> {
+    const id = `${kind} ${name}`;
+    const known = this.#rates.get(id) ?? this.#readRate(kind, name);
+    this.#rates.set(id, known);
+    return known;
+  }
+
+  async #readRate(kind: LimitedKind, name: string): Promise<RateLimit | undefined> {
+    const { records } = await this.provider.listLimits({ limit: 1, only: { kind, name } });
+    return records[0]?.effective.rate;
+  }
+
   pausedDefinitions(): Promise<readonly PausedDefinition[]> {
     this.#paused ??= this.provider.listPausedDefinitions();
     return this.#paused;
@@ -42,7 +57,7 @@ export class ExplainContext {
 export function unclaimedReason(
   workers: readonly WorkerRecord[],
   wanted: WantedDefinition,
-): Exclude<UnclaimedReason, 'paused'> {
+): Exclude<UnclaimedReason, 'paused' | 'limited'> {
   const able = workers.filter((worker) => canRun([worker], wanted));
   if (able.length === 0) return 'noWorker';
   // The store does not know how many turns a worker runs.

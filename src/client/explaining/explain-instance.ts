@@ -101,7 +101,11 @@ export async function findWaits(
   ];
   // Work of an instance that has ended: what has not stopped, and the failure handler of a task.
   const operations = [
-    ...(await workWaits(context, record, { pending, paused, nowMs })),
+    ...(await workWaits(context, record, {
+      pending: await withRates(context, pending),
+      paused,
+      nowMs,
+    })),
     ...(await operationWaits(context, record, { open, pending, childLimit })),
     ...updates.map((update): Wait => ({ kind: 'update', ...update })),
   ];
@@ -221,6 +225,22 @@ async function workerWait(
   };
 }
 
+/** Adds the periods of the rates that hold work back. */
+function withRates(
+  context: ExplainContext,
+  pending: readonly PendingWork[],
+): Promise<readonly PendingWork[]> {
+  return Promise.all(
+    pending.map(async (work) => {
+      if (work.limit?.by !== 'rate') return work;
+      const rate = await context.rateOf(kindOf(work), work.name);
+      if (rate === undefined) return work;
+      const { perMs, perKey } = rate;
+      return { ...work, limit: { ...work.limit, perMs, perKey } };
+    }),
+  );
+}
+
 async function workWaits(
   context: ExplainContext,
   record: InstanceRecord,
@@ -246,6 +266,9 @@ async function workWaits(
     if (isPaused) return { unclaimed: 'paused' };
     const unclaimed = unclaimedReason(workers, { kind, name: work.name, version: null });
     const isDue = (work.nextTryAt ?? nowMs) <= nowMs;
+    if (isDue && work.limit !== undefined && unclaimed !== 'noWorker') {
+      return { unclaimed: 'limited' };
+    }
     return isDue || unclaimed === 'noWorker' ? { unclaimed } : {};
   };
   return pending.map((work): Wait => {

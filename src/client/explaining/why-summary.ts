@@ -166,6 +166,7 @@ function workSummary(work: ActivityWait | TaskWait, nowMs: number): string {
   }
   if (unclaimed === 'noWorker') return `No live worker has ${name}`;
   if (unclaimed === 'paused') return `${name} is paused`;
+  if (unclaimed === 'limited') return limitSummary(work, nowMs);
   if (expired !== undefined) return `Lost its worker: ${name} waits for another one`;
   const isDue = nextTryAt <= nowMs;
   if (state === 'retrying') {
@@ -174,6 +175,17 @@ function workSummary(work: ActivityWait | TaskWait, nowMs: number): string {
   if (!isDue) return `Starts ${name} ${inTime(nextTryAt, nowMs)}`;
   const free = unclaimed === 'busy' ? 'free ' : '';
   return `Waits for a ${free}worker to run ${name}${dueFor(nowMs - nextTryAt)}`;
+}
+
+function limitSummary(work: ActivityWait | TaskWait, nowMs: number): string {
+  const { limit, key } = work;
+  const name = workName(work);
+  if (limit?.by === 'rate') {
+    const next = limit.nextAt === undefined ? '' : `, next start ${inTime(limit.nextAt, nowMs)}`;
+    return `Waits for the rate of ${name}${next}`;
+  }
+  const scope = limit?.by === 'perKey' && key !== undefined ? ` for key ${code(key)}` : '';
+  return `Waits for a place of ${name}${scope}: ${limit?.running ?? 0} of ${limit?.max ?? 0} in use`;
 }
 
 function workName(work: ActivityWait | TaskWait): string {

@@ -1,4 +1,5 @@
-import type { FailureSummary, PendingWork } from '../reading/inspect-instance.ts';
+import { maxCountedItems } from '../../providers/contract/limits.ts';
+import type { FailureSummary, LimitWait, PendingWork } from '../reading/inspect-instance.ts';
 import type {
   BlockedWait,
   CancelWait,
@@ -172,9 +173,7 @@ function workClause(work: ActivityWait | TaskWait, nowMs: number): Clause {
   return {
     subject,
     state: workState(work, nowMs),
-    opening: isBetweenAttempts(work, nowMs)
-      ? `Retrying ${isPlain ? code(work.name) : subject}`
-      : undefined,
+    opening: openingOf(work, nowMs, isPlain ? code(work.name) : subject),
     more: sentencesOf(
       lastFailure && `Last error: ${end(failureText(lastFailure))}`,
       unclaimed === 'noWorker'
@@ -182,6 +181,14 @@ function workClause(work: ActivityWait | TaskWait, nowMs: number): Clause {
         : undefined,
     ),
   };
+}
+
+/** Replaces "Waiting for" and the name, if it is the only wait. */
+function openingOf(work: ActivityWait | TaskWait, nowMs: number, name: string): string | undefined {
+  if (work.unclaimed === 'limited') {
+    return work.limit?.by === 'rate' ? 'Waiting for its rate' : 'Waiting for a place';
+  }
+  return isBetweenAttempts(work, nowMs) ? `Retrying ${name}` : undefined;
 }
 
 /** Whether the next attempt waits for its backoff only. */
@@ -203,8 +210,46 @@ function workState(work: ActivityWait | TaskWait, nowMs: number): string {
   }
   if (nextTryAt > nowMs) return `${attempts} starts ${inTime(nextTryAt, nowMs)}${noWorker}`;
   const due = `${attempts} has been due for ${formatMs(nowMs - nextTryAt)}`;
+  if (unclaimed === 'limited' && work.limit !== undefined) {
+    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit)}`;
+  }
   if (unclaimed === 'busy') return `${due}, and all live workers that have its code are busy`;
   return `${due}${noWorker === '' ? ', and no worker has claimed it' : noWorker}`;
+}
+
+/** Which limit is reached: `task \`sync\` allows 2 at a time for key \`a\`, both are in use`. */
+function limitText(
+  { kind, name, key }: ActivityWait | TaskWait,
+  { by, max, running, nextAt, perMs, perKey }: LimitWait,
+  nowMs: number,
+): string {
+  const what = `${kind === 'activity' ? 'activity' : 'task'} ${code(name)}`;
+  if (by === 'rate') {
+    const next = nextAt === undefined ? '' : `, the next one ${inTime(nextAt, nowMs)}`;
+    const per = perMs === undefined ? '' : ` per ${periodText(perMs)}`;
+    const scope = perKey === true && key !== undefined ? ` for key ${code(key)}` : '';
+    return `${what} starts ${max}${per}${scope}${next}`;
+  }
+  const scope =
+    by === 'global' ? '' : key === undefined ? ' without a key' : ` for key ${code(key)}`;
+  const used =
+    max === 1
+      ? 'it is in use'
+      : max === 2 && running === 2
+        ? 'both are in use'
+        : `${running} are in use`;
+  return `${what} allows ${max} at a time${scope}, ${used}`;
+}
+
+function aheadText({ ahead, by }: LimitWait): string {
+  if (ahead === 0) return '';
+  const count =
+    ahead >= maxCountedItems ? `${maxCountedItems.toLocaleString('en')} or more` : ahead;
+  return `, with ${count} ahead of it${by === 'global' ? ' of the same key' : ''}`;
+}
+
+function capitalized(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }
 
 function runningState(work: PendingWork, attempts: string, nowMs: number): string {
@@ -350,6 +395,18 @@ function workerName(worker: string | undefined): string {
 
 function code(name: string): string {
   return `\`${name}\``;
+}
+
+const units: readonly (readonly [ms: number, name: string])[] = [
+  [86_400_000, 'day'],
+  [3_600_000, 'hour'],
+  [60_000, 'minute'],
+  [1_000, 'second'],
+];
+
+/** Formats the period of a rate: `minute`, `10 s`. */
+export function periodText(ms: number): string {
+  return units.find(([unit]) => unit === ms)?.[1] ?? formatMs(ms);
 }
 
 function inTime(at: number, nowMs: number): string {

@@ -46,9 +46,9 @@ export type Wait =
 /**
  * Why no worker has claimed work. `noWorker`: no live worker has its definition. `busy`: by their last heartbeats, all live
  * workers that have it run as many activities and tasks as they may. `queued`: a live worker can claim it. `paused`: its
- * instance or definition is paused.
+ * instance or definition is paused. `limited`: a limit of its definition is reached; see `limit`.
  */
-export type UnclaimedReason = 'noWorker' | 'busy' | 'queued' | 'paused';
+export type UnclaimedReason = 'noWorker' | 'busy' | 'queued' | 'paused' | 'limited';
 
 /** The instance is paused, or a definition that it needs. */
 export interface PausedWait {

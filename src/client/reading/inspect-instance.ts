@@ -4,6 +4,7 @@ import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
 import { readPayload } from '../../model/encoding/encoded-value.ts';
 import type { RunningItem } from '../../providers/contract/cancellation.ts';
 import type { PendingItem } from '../../providers/contract/inspection.ts';
+import type { HoldingLimit } from '../../providers/contract/limits.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
 import { liveWorkers } from '../../providers/rules/workers.ts';
@@ -107,6 +108,27 @@ export interface PendingWork {
   readonly pointOfNoReturn?: true;
   /** A request to stop it. */
   readonly cancel?: { readonly reason: string; readonly trigger: CancelTrigger };
+  /** The key of its run. Absent: none. */
+  readonly key?: string;
+  /** The limit of its definition that holds it back. Absent: none. */
+  readonly limit?: LimitWait;
+}
+
+/** The limit that holds back work that is due. */
+export interface LimitWait {
+  /** `global`: places of the definition. `perKey`: places of its key. `rate`: starts in a period. */
+  readonly by: HoldingLimit;
+  /** The figure of the limit: places, or starts per period. */
+  readonly max: number;
+  /** Places in use, of the definition or of the key. */
+  readonly running: number;
+  /** With `rate`: when the next run may start. */
+  readonly nextAt?: number;
+  /** With `rate`, in `why()`: the period, and whether each key has its own rate. */
+  readonly perMs?: number;
+  readonly perKey?: boolean;
+  /** Work with the same key that starts before it, counted up to 1,000. */
+  readonly ahead: number;
 }
 
 /** A failure without stack, details and causes. */
@@ -184,7 +206,16 @@ export function toPendingWork(item: PendingItem): PendingWork {
       lockedUntil: held.lockedUntil,
     }),
     ...(cancel !== null && { cancel }),
+    ...toLane(item),
   };
+}
+
+function toLane({ lane, limitHold }: PendingItem): Pick<PendingWork, 'key' | 'limit'> {
+  const key = lane !== null && lane !== '' && { key: lane };
+  if (limitHold === null || limitHold.limit === null) return { ...key };
+  const { limit: by, max, running, nextAt, ahead } = limitHold;
+  const limit = { by, max: max ?? 0, running, ...(nextAt !== null && { nextAt }), ahead };
+  return { ...key, limit };
 }
 
 function toExpired({ worker, at }: NonNullable<PendingItem['expired']>) {

@@ -107,4 +107,13 @@ export const storeInstruments = {
     'Age of the oldest claimable entry, in seconds.',
   ),
   blocked: gauge('perdure_blocked_instances', 'Blocked instances, counted up to 10,000.'),
+  limitRunning: gauge(
+    'perdure_limit_running',
+    'Places in use of definitions with limits or keys, by kind and name, at most 200.',
+  ),
+  limitMax: gauge('perdure_limit_max', 'The global concurrency limit, by kind and name.'),
+  limitWaiting: gauge(
+    'perdure_limit_waiting',
+    'Work without a place, due or delayed, by kind and name, counted up to 1,000.',
+  ),
 } as const satisfies Readonly<Record<string, Instrument>>;

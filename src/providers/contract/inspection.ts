@@ -64,6 +64,8 @@ export interface TurnState {
   readonly dueAt: number | null;
   /** Until when it is held back, after a claim that was released. */
   readonly heldUntil: number | null;
+  /** The key under which it waits for a place to begin, empty for none. `null`: it does not wait for one. */
+  readonly waitingKey: string | null;
   /** From when on any worker may end it, because its clean-up limit has expired. */
   readonly cleanupAt: number | null;
   /** Claims since the last committed turn. */
@@ -152,6 +154,7 @@ export interface InspectionStore {
    * A provider must:
    * - return `undefined` for an unknown id (inspect/an-unknown-id-is-undefined)
    * - return when the turn is due, and a hold-back (inspect/shows-when-a-turn-is-due)
+   * - return the key under which it waits for a place to begin (begin/what-waits-is-shown)
    * - return the worker that holds it with the time of its claim, or the claim that expired
    *   (inspect/shows-who-runs-a-turn)
    * - return the clean-up limit, and whether only running work keeps it from its end (inspect/shows-a-canceled-end)

@@ -5,6 +5,7 @@ import type { StoredMessage } from '../../model/message.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
+import type { Lane } from './limits.ts';
 import type { AuditEntry } from './management.ts';
 import type { Withheld } from './page-bytes.ts';
 import type { Pause } from './pausing.ts';
@@ -22,6 +23,8 @@ export interface NewInstance {
   readonly start: StoredMessage;
   /** Not part of the input hash. */
   readonly tags?: Tags;
+  /** The key and weight under which the instance waits if its orchestration is limited. */
+  readonly lane?: Lane;
   /** The trace context of the start, as JSON text. Opaque to the store; not part of the input hash and the history. */
   readonly headers?: string;
   /** How long the instance may take from when it may start. Then it is canceled with the trigger `timeout`. */

@@ -199,6 +199,19 @@ export interface ListLimitsParams {
  * - count its items in queue depths and in reports of unclaimed work (limit/queues-count-its-items)
  * - return in `inspectInstance` and `inspectInstances` which limit holds an item back
  *   (limit/inspection-shows-what-holds-an-item)
+ *
+ * The limits of an orchestration count instances that have begun and not ended. It has no rate. A provider must:
+ * - give an instance a place with its first claim, never more than the limits allow, over all processes; let the others
+ *   wait in the order of their creation, also if they get messages (begin/never-more-than-the-limit,
+ *   begin/holds-over-processes, begin/per-key, begin/a-message-does-not-pass)
+ * - serve the keys of an orchestration in turns (begin/keys-take-turns)
+ * - not run the first turn of a start (begin/a-first-turn-is-not-run)
+ * - free the place with the end or the deletion of the instance, and wake workers for the next one; keep it over lost claims
+ *   and executions (begin/every-end-frees-the-place, begin/an-end-wakes-who-waits, begin/keeps-its-place)
+ * - let a waiting instance be stopped and paused; a paused one does not take a place before its resume
+ *   (begin/what-waits-can-be-stopped, begin/a-paused-instance-does-not-take-the-place)
+ * - apply a change at once, without stopping what has begun; count what began before the definition was limited
+ *   (begin/a-change-holds-at-once, begin/what-has-begun-counts)
  */
 export interface LimitStore {
   /**

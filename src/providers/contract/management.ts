@@ -45,6 +45,8 @@ export const auditActions = [
   'trigger',
   'backfill',
   'sessionShutdown',
+  'limitsSet',
+  'limitsReset',
 ] as const;
 
 /** An action that the audit records. */

@@ -34,6 +34,7 @@ export function toWorkItem(
 ): NewWorkItem {
   const options = encodeWorkOptions(event, carried.headers);
   const priority = event.options?.priority ?? carried.priority;
+  const lane = event.options?.lane;
   return {
     operation: event.operation,
     name: event.name,
@@ -42,6 +43,7 @@ export function toWorkItem(
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(priority !== undefined && { priority }),
+    ...(lane !== undefined && { lane }),
     ...(claimMs !== undefined && { claimMs }),
     ...(claimMs !== undefined && worker !== undefined && { claimedBy: worker }),
     ...(trace !== undefined && { untraced: { options, trace } }),

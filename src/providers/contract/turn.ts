@@ -77,6 +77,8 @@ export interface NewChild {
   /** Sent to the starting instance if the id is taken, so that it does not wait forever. `null`: send nothing. */
   readonly ifTaken: StoredMessage | null;
   readonly tags?: Tags;
+  /** See `NewInstance.lane`. */
+  readonly lane?: Lane;
   /** See `NewInstance.headers`. */
   readonly headers?: string;
   /** See `NewInstance.timeoutMs`. */

@@ -10,7 +10,7 @@ import { Scope } from './driver/scope.ts';
 import { StoreClock } from './driver/store-clock.ts';
 import { enqueue } from './instances/enqueue.ts';
 import { createInstanceStore, create } from './instances/instances.ts';
-import { createLimitStore } from './queues/limits.ts';
+import { createLimitStore } from './limits/limits.ts';
 import { createSeriesStore } from './queues/series.ts';
 import { createSessionStore } from './jobs/sessions.ts';
 import { createStreamStore } from './jobs/streams.ts';

@@ -25,9 +25,13 @@ import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
+import { LimitedDefinitions } from './batches/limited-definitions.ts';
+import { BeginLimits } from './limits/begin-limits.ts';
+import { LimitRows } from './limits/limit-rows.ts';
+import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
-import { MovedStarts } from './tables/moved-starts.ts';
-import { StartKeys } from './tables/start-keys.ts';
+import { MovedStarts } from './starts/moved-starts.ts';
+import { StartKeys } from './starts/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -89,6 +93,10 @@ export class Store implements QueueAccess {
   readonly secrets = new Secrets();
   readonly schema: string;
   readonly definitions: Definitions;
+  readonly limited = new LimitedDefinitions();
+  readonly beginLimits: BeginLimits;
+  readonly limitRows: LimitRows;
+  readonly limitViews: LimitViews;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly instanceTags: InstanceTags;
@@ -167,6 +175,9 @@ export class Store implements QueueAccess {
     this.#storeClock = storeClock;
     this.#dueQuery = new DueQuery(schema);
     this.definitions = new Definitions(schema);
+    this.beginLimits = new BeginLimits(schema);
+    this.limitRows = new LimitRows(this);
+    this.limitViews = new LimitViews(schema);
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);
     this.instanceTags = new InstanceTags(schema);
@@ -213,7 +224,7 @@ export class Store implements QueueAccess {
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.definitionQueues = new DefinitionQueues(schema);
-    this.inspection = new Inspection(schema, this.definitions, this.instanceRecords);
+    this.inspection = new Inspection(schema, this);
     this.views = new Views(schema, this.definitions);
     this.audit = new Audit(schema);
     this.rerunRows = new RerunRows(schema);
@@ -252,7 +263,7 @@ export class Store implements QueueAccess {
   batching<Item, Result>(
     work: BatchWork<Item, Result>,
   ): (items: readonly Item[]) => Promise<readonly Result[]> {
-    const announce = this.wakeUps.announce.bind(this.wakeUps);
+    const announce = this.#announce.bind(this);
     const { connections, clock } = this;
     const batching = new Batching({ connections, clock, announce }, work);
     this.#batchings.push(batching);
@@ -312,7 +323,12 @@ export class Store implements QueueAccess {
     readonly effects: Effects;
   }): void {
     this.#observe(now, sentAt);
-    this.wakeUps.announce(effects);
+    this.#announce(effects);
+  }
+
+  /** The store's time as this process estimates it. */
+  get estimatedNow(): number {
+    return (this.clock ?? this.#storeClock).now();
   }
 
   monotonic(): number {
@@ -322,7 +338,12 @@ export class Store implements QueueAccess {
   /** Sends the notifications of a transaction that the caller has committed. */
   committed(scope: Scope): void {
     scope.committed();
-    this.wakeUps.announce(scope.effects);
+    this.#announce(scope.effects);
+  }
+
+  #announce(effects: Effects): void {
+    this.beginLimits.wake({ effects });
+    this.wakeUps.announce(effects);
   }
 
   async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
@@ -333,7 +354,7 @@ export class Store implements QueueAccess {
     });
     scope.committed();
     if (scope.readAt !== undefined) this.#observe(scope.readAt, sentAt);
-    this.wakeUps.announce(scope.effects);
+    this.#announce(scope.effects);
     return value;
   }
 
@@ -376,6 +397,7 @@ export class Store implements QueueAccess {
     this.#observe(due.now, sentAt);
     this.nextSchedule.record(schedules, due.nextScheduleAt, due.now);
     this.nextSession.record(sessions, due.nextSessionAt, due.now);
+    this.limited.record(due.limited, sentAt);
     return due;
   }
 }

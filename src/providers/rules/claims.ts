@@ -103,7 +103,7 @@ interface Due {
 
 // A suspect that has been due for this much longer than the first trusted entry goes first. Otherwise a steady backlog
 // of trusted entries would starve it.
-const maxSuspectWaitMs = 300_000;
+export const maxSuspectWaitMs = 300_000;
 
 /** Whether a suspect has been due so long that it goes before entries that are due now. */
 export function isLongDue({ nextAt }: { readonly nextAt: number }, now: number): boolean {

@@ -20,13 +20,13 @@ import type { HoldingLimit, Lane, LimitOverride, Limits, RateLimit } from '../co
  */
 
 /** Maximum of a limit, of a rate and of a burst. */
-export const maxLimit = 1_000_000;
+const maxLimit = 1_000_000;
 /** Maximum period of a rate: 31 days. */
-export const maxPeriodMs = 2_678_400_000;
+const maxPeriodMs = 2_678_400_000;
 /** Maximum length of a key, in characters. */
-export const maxKeyLength = 255;
+const maxKeyLength = 255;
 /** Maximum weight of a lane. */
-export const maxWeight = 100;
+const maxWeight = 100;
 /** Declarations that are kept per definition. */
 export const keptDeclarations = 10;
 
@@ -49,6 +49,18 @@ export function checkLimits(limits: Limits | LimitOverride): void {
   throw new PerdureError(
     'INVALID_OPTION',
     `Invalid \`rate.burst\` ${rate.burst}: \`burst\` runs must fit into 366 days at ${rate.limit} per ${rate.perMs} ms.`,
+  );
+}
+
+/** Whether the key and the weight of a run are valid. */
+export function isValidLane({ key, weight }: Lane): boolean {
+  return (
+    typeof key === 'string' &&
+    key !== '' &&
+    key.length <= maxKeyLength &&
+    Number.isInteger(weight) &&
+    weight >= 1 &&
+    weight <= maxWeight
   );
 }
 

@@ -7,6 +7,7 @@ export interface TurnStateRow {
   readonly isClosing: boolean | 0 | 1;
   readonly nextAt: number | null;
   readonly heldUntil: number | null;
+  readonly waitingKey: string | null;
   readonly cleanupAt: number | null;
   readonly claims: number | null;
   readonly lockedUntil: number | null;
@@ -33,6 +34,7 @@ export function toTurnState(row: TurnStateRow, nowMs: number): TurnState {
     isClosing: row.isClosing === true || row.isClosing === 1,
     dueAt: row.nextAt,
     heldUntil: heldUntil !== null && heldUntil > nowMs ? heldUntil : null,
+    waitingKey: row.waitingKey,
     cleanupAt: row.cleanupAt,
     claims: row.claims ?? 0,
     held: isHeld ? { worker, claimedAt, lockedUntil } : null,

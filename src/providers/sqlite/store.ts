@@ -10,6 +10,7 @@ import { DatabaseFiles } from './driver/database-files.ts';
 import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
+import { BeginLimits } from './limits/begin-limits.ts';
 import { DueItems } from './queues/due-items.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { EventKeys } from './tables/event-keys.ts';
@@ -22,8 +23,8 @@ import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
-import { MovedStarts } from './tables/moved-starts.ts';
-import { StartKeys } from './tables/start-keys.ts';
+import { MovedStarts } from './starts/moved-starts.ts';
+import { StartKeys } from './starts/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
 import { InstanceTags } from './tables/instance-tags.ts';
@@ -93,6 +94,7 @@ export class Store implements StoreAccess {
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
+  readonly beginLimits: BeginLimits;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly deferredWrites: DeferredWrites;
@@ -184,6 +186,7 @@ export class Store implements StoreAccess {
     this.pausedDefinitions = new PausedDefinitions(db);
     this.stopRows = new StopRows(db);
     this.limitRows = new LimitRows(db);
+    this.beginLimits = new BeginLimits(db, this);
     this.limitReads = new LimitReads(db, this);
     this.laneRows = new LaneRows(db);
     this.lanes = new Lanes(this);
@@ -238,7 +241,10 @@ export class Store implements StoreAccess {
       storeError: (operation) => this.#files.replacedError(operation, performance.now()),
       beforeCommit: ({ effects, now }) => {
         // A freed place ends the waits of workers for limited definitions.
-        if (this.limitRows.hasFreed()) effects.due('work', now);
+        if (this.limitRows.hasFreed()) {
+          effects.due('work', now);
+          effects.due('orchestrations', now);
+        }
         changeLog.write(effects, now);
       },
       onCommitted: (effects) => {

@@ -18,7 +18,8 @@ import type { HandBackResult, WorkItem } from '../../providers/contract/work-que
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
 import { SessionReader } from './session-reader.ts';
-import { ActivityRun, type RunEnvironment } from './activity-run.ts';
+import { ActivityRun } from './activity-run.ts';
+import type { RunEnvironment } from './run-environment.ts';
 import type { AttemptResult } from './attempt-result.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
 import { BatchGatherer } from '../batches/batch-gatherer.ts';

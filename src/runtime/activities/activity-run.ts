@@ -1,12 +1,9 @@
-import type { Clock } from '../../model/clock.ts';
 import { CanceledError, LockLostError, PerdureError } from '../../model/failures/errors.ts';
 import { toFailure, errorClasses, type Failure } from '../../model/failures/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
 import type { AttemptSpan } from '../../model/telemetry.ts';
 import type { TraceIds } from '../../model/trace-context.ts';
-import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
-import type { Provider } from '../../providers/contract/provider.ts';
 import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
 import {
@@ -16,13 +13,12 @@ import {
   type AttemptResult,
 } from './attempt-result.ts';
 import {
-  AttemptTransaction,
-  completedAck,
   nested,
   outsideHandler,
   readTransactionCall,
   reportAfterCommit,
-  StoreFailure,
+  transactAttempt,
+  type AttemptTransaction,
 } from './attempt-transaction.ts';
 import { callInMiddleware, hasBlocked, hasNoMiddleware, toTracedAttempt } from './handler-call.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
@@ -37,41 +33,11 @@ import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-ho
 import { RunningBatchRun } from '../batches/batch-contexts.ts';
 import type { BatchedAttempt, BatchMember } from '../batches/batch-member.ts';
 import type { Emitter } from './emitter.ts';
-import type { SessionReader } from './session-reader.ts';
+import type { RunEnvironment } from './run-environment.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
-import type { LeakedHandlers, StartSlices } from './concurrency.ts';
-import type { ResolvedOptions } from '../options.ts';
-import { callInSpan, reportSafely } from '../maintenance/reports.ts';
+import { callInSpan, reportLeak, reportSafely } from '../maintenance/reports.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { TransactionOptions } from '../../orchestration/activity-context.ts';
-import type { TaskClient } from '../../tasks/task.ts';
-
-/** What all runs of a worker share. */
-export interface RunEnvironment {
-  readonly clock: Clock;
-  readonly options: ResolvedOptions;
-  readonly client: TaskClient;
-  readonly markPointOfNoReturn: (lockToken: string) => Promise<PointOfNoReturn>;
-  /** Cancels the run of the item. Tasks only. */
-  readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
-  readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
-  readonly store: Pick<Provider, 'name' | 'transact'>;
-  readonly sessions: SessionReader;
-  readonly starts: StartSlices;
-  readonly leaked: LeakedHandlers;
-  readonly leases: StartLeases;
-  readonly watchdogId: number;
-  /** Called when the handler blocked the event loop, and so the renewals, past its lease. */
-  readonly onBlocked: (item: WorkItem, blockedMs: number) => void;
-}
-
-/** Checks of the claim directly before the handler starts. */
-interface StartLeases {
-  isHeld(lockToken: string): boolean;
-  pendingRenewal(lockToken: string): Promise<unknown> | undefined;
-  /** Stops renewing a claim. */
-  remove(lockToken: string): void;
-}
 
 /** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
 export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
@@ -225,40 +191,12 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     work: (tx: StoreTransaction) => Value | Promise<Value>,
     options?: TransactionOptions,
   ): Promise<Value> {
-    const timeoutMs = readTransactionCall(this.#handler.label, work, options);
-    const transaction = this.#newTransaction();
-    try {
-      await this.drain();
-      const { value, written, commit } = await transaction.run(work, timeoutMs);
-      if (!commit.ok) throw this.refuse(commit.error);
-      this.commit(written, commit);
-      return value;
-    } catch (error) {
-      if (!(error instanceof StoreFailure)) throw error;
-      // The hand-back is fenced: if the transaction did commit, it changes nothing.
-      this.abandon();
-      throw error.cause;
-    } finally {
-      transaction.settle();
-      this.#transaction = undefined;
-    }
-  }
-
-  #newTransaction(): AttemptTransaction<Payload | null> {
-    const { item, isRefusedByCancel: unlessCanceled } = this;
     const { label } = this.#handler;
-    const { store, options } = this.#environment;
+    const timeoutMs = readTransactionCall(label, work, options);
     if (this.#transaction !== undefined) throw nested(label);
     if (this.#finish === undefined || !this.#isHandling) throw outsideHandler(label);
     this.#context.throwIfCanceled();
-    const transaction = new AttemptTransaction({
-      label,
-      store,
-      toAck: (value) => completedAck({ item, label, options, unlessCanceled }, value),
-      assertMayComplete: () => this.assertMayCommit(),
-    });
-    this.#transaction = transaction;
-    return transaction;
+    return transactAttempt(this, { label, timeoutMs, ...this.#environment }, work);
   }
 
   get isRefusedByCancel(): boolean {
@@ -284,7 +222,6 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     this.#transaction = undefined;
   }
 
-  /** Chunks are stored under the claim, which ends with the commit. */
   drain(): Promise<unknown> {
     return this.#emitter?.drain() ?? Promise.resolve();
   }
@@ -303,7 +240,6 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     return this.#activityOptions.cancellation === 'wait' && !isOwn;
   }
 
-  /** Handles a refused ack: nothing was written. Returns the error for the handler. */
   refuse(error: Error): Error {
     this.#transaction?.settle();
     if (error instanceof CanceledError) this.abort(error);
@@ -612,21 +548,12 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
   // JavaScript cannot be stopped from outside: free the slot and ignore the result.
   #leak(): void {
     const { options, leaked } = this.#environment;
-    const { instanceId, name } = this.item;
     const result = this.#toResult(this.#stopping);
     this.#isLeaked = true;
     options.metrics.leaked();
     leaked.add();
     this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
-    reportSafely(options.logger, () => {
-      options.logger.warn(
-        { instanceId, activity: name, graceMs: options.cancelGraceMs },
-        'handler still runs after its grace, its slot is freed and its result will be ignored',
-      );
-    });
-    reportSafely(options.logger, () => {
-      options.hooks.handlerLeaked?.({ instanceId, activity: name });
-    });
+    reportLeak(options, this.item);
   }
 
   #end(result: AttemptResult): void {

@@ -30,6 +30,26 @@ interface Transacted<Value, Written> {
   readonly commit: CommitResult;
 }
 
+/** An attempt whose outcome a transaction commits. */
+export interface CommittingAttempt {
+  readonly item: WorkItem;
+  /** Whether a cancel that the worker does not know yet refuses its ack. */
+  readonly isRefusedByCancel: boolean;
+  /** Throws if the run can no longer complete. */
+  assertMayCommit(): void;
+  /** Until `closeTransaction`, a cancel or a timeout rolls the transaction back, and a commit is waited for. */
+  openTransaction(transaction: AttemptTransaction<unknown>): void;
+  closeTransaction(): void;
+  /** Waits until all emitted chunks are stored: they need the claim, which ends with the commit. */
+  drain(): Promise<unknown>;
+  /** The result was committed with the transaction. */
+  commit(payload: Payload | null, commit: CommitResult): void;
+  /** The ack was refused: nothing was written. Returns the error for the handler. */
+  refuse(error: Error): Error;
+  /** Hands the run back. */
+  abandon(): void;
+}
+
 /** The store could not run the transaction, or does not know its outcome. The closure is not at fault. */
 export class StoreFailure extends Error {}
 
@@ -42,6 +62,10 @@ export class AttemptTransaction<Written> {
 
   constructor(params: AttemptTransactionParams<Written>) {
     this.#params = params;
+  }
+
+  get isAborted(): boolean {
+    return this.#controller.signal.aborted;
   }
 
   /** Rolls back, unless the ack has begun. */
@@ -100,18 +124,49 @@ export class AttemptTransaction<Written> {
   }
 }
 
+/** Runs a closure, and commits its writes together with its value as the outcome of the attempt. */
+export async function transactAttempt<Value>(
+  attempt: CommittingAttempt,
+  params: TransactParams & { readonly timeoutMs: number | undefined },
+  work: (tx: StoreTransaction) => Value | Promise<Value>,
+): Promise<Value> {
+  const { label, store, timeoutMs } = params;
+  const transaction = new AttemptTransaction({
+    label,
+    store,
+    toAck: (value) => completedAck(attempt, params, value),
+    assertMayComplete: () => attempt.assertMayCommit(),
+  });
+  attempt.openTransaction(transaction);
+  try {
+    await attempt.drain();
+    const { value, written, commit } = await transaction.run(work, timeoutMs);
+    if (!commit.ok) throw attempt.refuse(commit.error);
+    attempt.commit(written, commit);
+    return value;
+  } catch (error) {
+    if (!(error instanceof StoreFailure)) throw error;
+    // The hand-back is fenced: if the transaction did commit, it changes nothing.
+    attempt.abandon();
+    throw error.cause;
+  } finally {
+    transaction.settle();
+    attempt.closeTransaction();
+  }
+}
+
+interface TransactParams {
+  readonly label: string;
+  readonly store: Pick<Provider, 'name' | 'transact'>;
+  readonly options: Pick<ResolvedOptions, 'name' | 'payloadLimitBytes'>;
+}
+
 /** The ack that completes one item with a value. */
-export function completedAck(
-  attempt: {
-    readonly item: WorkItem;
-    readonly label: string;
-    readonly options: Pick<ResolvedOptions, 'name' | 'payloadLimitBytes'>;
-    /** Refuse the ack of an item that was asked to stop. */
-    readonly unlessCanceled: boolean;
-  },
+function completedAck(
+  { item, isRefusedByCancel: unlessCanceled }: CommittingAttempt,
+  { label, options }: TransactParams,
   value: unknown,
 ): { readonly written: Payload | null; readonly ack: TransactionAck } {
-  const { item, label, options, unlessCanceled } = attempt;
   const written = encodeResult(value, label, options);
   const { lockToken, nowMs: startedAt } = item;
   const ran = { worker: options.name, startedAt };

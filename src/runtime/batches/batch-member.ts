@@ -1,35 +1,16 @@
 import type { CanceledError } from '../../model/failures/errors.ts';
-import type { Payload } from '../../model/values/payload.ts';
-import type { CommitResult } from '../../providers/contract/turn.ts';
-import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import type { AttemptTransaction } from '../activities/attempt-transaction.ts';
+import type { CommittingAttempt } from '../activities/attempt-transaction.ts';
 import type { LoopHolder } from '../watchdog/loop-holder.ts';
 import type { RunningBatchRun } from './batch-contexts.ts';
 import { afterReturn, settledTwice } from './batch-errors.ts';
 
 /** The attempt of a run that is a member of a batch. */
-export interface BatchedAttempt extends LoopHolder {
-  readonly item: WorkItem;
+export interface BatchedAttempt extends LoopHolder, CommittingAttempt {
   readonly batchRun: RunningBatchRun;
-  /** Calls the handler with the span of the attempt as the active one. */
-  callInSpan<Result>(call: () => Result): Result;
-  /** Hands the run back. */
-  abandon(): void;
   /** Whether the run can still complete. */
   readonly mayCommit: boolean;
-  /** Whether a cancel that the worker does not know yet refuses its ack. */
-  readonly isRefusedByCancel: boolean;
-  /** Throws if the run can no longer complete. */
-  assertMayCommit(): void;
-  /** Until `closeTransaction`, a cancel or a timeout rolls the transaction back, and a commit is waited for. */
-  openTransaction(transaction: AttemptTransaction<unknown>): void;
-  closeTransaction(): void;
-  /** Waits until all emitted chunks are stored. */
-  drain(): Promise<unknown>;
-  /** The result was committed with the transaction. */
-  commit(payload: Payload | null, commit: CommitResult): void;
-  /** The ack was refused. */
-  refuse(error: Error): void;
+  /** Calls the handler with the span of the attempt as the active one. */
+  callInSpan<Result>(call: () => Result): Result;
 }
 
 /** `entered`: the handler has the run. */

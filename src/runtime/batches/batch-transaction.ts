@@ -110,8 +110,7 @@ export class BatchTransaction {
         for (const { attempt } of members) attempt.abandon();
         throw error.cause;
       }
-      if (members.some(({ canceled, attempt }) => canceled === error && !attempt.mayCommit))
-        return false;
+      if (transaction.isAborted && members.some(({ attempt }) => !attempt.mayCommit)) return false;
       throw error;
     } finally {
       transaction.settle();

@@ -40,6 +40,22 @@ export function reportFailedAttempt(logger: Logger, item: WorkItem, result: Atte
   });
 }
 
+/** Reports a handler that still runs after its grace. */
+export function reportLeak(
+  { logger, hooks, cancelGraceMs }: ResolvedOptions,
+  { instanceId, name }: WorkItem,
+): void {
+  reportSafely(logger, () => {
+    logger.warn(
+      { instanceId, activity: name, graceMs: cancelGraceMs },
+      'handler still runs after its grace, its slot is freed and its result will be ignored',
+    );
+  });
+  reportSafely(logger, () => {
+    hooks.handlerLeaked?.({ instanceId, activity: name });
+  });
+}
+
 /** Logs a task run that ended as `failed`. */
 function reportFailedTask(logger: Logger, item: WorkItem, failure: Failure): void {
   const { instanceId, name: task, failures } = item;

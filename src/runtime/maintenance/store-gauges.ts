@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
-import { storeInstruments } from '../../model/metrics/instruments.ts';
+import { maxMetricNames, storeInstruments } from '../../model/metrics/instruments.ts';
 import type { MetricLabels, MetricSink } from '../../model/telemetry.ts';
+import type { LimitsRecord } from '../../providers/contract/limits.ts';
 import type { QueueDepths } from '../../providers/contract/management.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 
@@ -17,6 +18,12 @@ const maxBlocked = 10_000;
 export function observeStore(sink: MetricSink, provider: Provider, clock: Clock): () => void {
   const depths = async (toSamples: (depths: QueueDepths) => Samples): Promise<Samples> =>
     toSamples(await provider.queueDepths());
+  const limits = async (
+    valueOf: (record: LimitsRecord) => number | undefined,
+  ): Promise<Samples> => {
+    const { records } = await provider.listLimits({ limit: maxMetricNames });
+    return limitSamples(records, valueOf);
+  };
   const ends = [
     sink.observe(storeInstruments.queueAge, () =>
       depths((all) =>
@@ -41,8 +48,23 @@ export function observeStore(sink: MetricSink, provider: Provider, clock: Clock)
       });
       return [[{}, count]];
     }),
+    sink.observe(storeInstruments.limitRunning, () => limits(({ running }) => running)),
+    sink.observe(storeInstruments.limitMax, () => limits(({ effective }) => effective.global)),
+    sink.observe(storeInstruments.limitWaiting, () => limits(({ waiting }) => waiting)),
   ];
   return () => {
     for (const end of ends) end();
   };
+}
+
+/** The samples of a figure of limited definitions. Keys are not labels: their number has no bound. */
+function limitSamples(
+  records: readonly LimitsRecord[],
+  valueOf: (record: LimitsRecord) => number | undefined,
+): Samples {
+  return records.flatMap((record) => {
+    const { kind, name } = record;
+    const value = valueOf(record);
+    return value === undefined ? [] : [[{ kind, name }, value] as const];
+  });
 }

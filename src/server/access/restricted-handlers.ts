@@ -32,6 +32,9 @@ type ScheduleRoute = {
     : never;
 }[RouteName];
 
+/** Routes with the name of a definition in their path. */
+type LimitRoute = 'getLimits' | 'setLimits' | 'resetLimits' | 'listLimitKeys';
+
 type BulkRoute =
   | 'bulkCancel'
   | 'bulkTerminate'
@@ -145,6 +148,15 @@ export const restrictedHandlers: Handlers<Routes> = {
     assertAllowed(call.caller, call.body.name);
     return handlers.resumeDefinition(call, context);
   },
+
+  async listLimits(call, context) {
+    const page = await handlers.listLimits(call, context);
+    return { ...page, items: page.items.filter(({ name }) => allows(call.caller, name)) };
+  },
+  getLimits: forDefinition('getLimits'),
+  setLimits: forDefinition('setLimits'),
+  resetLimits: forDefinition('resetLimits'),
+  listLimitKeys: forDefinition('listLimitKeys'),
 
   deleteInstance: forInstance('deleteInstance'),
   pruneExecutions: forInstance('pruneExecutions'),
@@ -352,6 +364,13 @@ function forNamedBulk<Name extends BulkRoute>(name: Name): Handlers<Routes>[Name
       'The token allows some definitions only. Pass their names as `name` in the filter.',
       { status: 403, reason: 'definition' },
     );
+  });
+}
+
+/** Throws unless the caller may see the definition with the name in the path. */
+function forDefinition<Name extends LimitRoute>(name: Name): Handlers<Routes>[Name] {
+  return guarded(name, async ({ params, caller }: CallOf<'getLimits'>) => {
+    assertAllowed(caller, params.name);
   });
 }
 

@@ -1,5 +1,6 @@
 import { LocalClient } from '../../client/local-client.ts';
 import { findAttention } from '../../client/explaining/find-attention.ts';
+import { maxMetricNames } from '../../model/metrics/instruments.ts';
 import { allows } from '../access/allowed-definitions.ts';
 import type { Handlers } from '../server-context.ts';
 import { toPrometheus } from '../monitoring/prometheus.ts';
@@ -38,15 +39,17 @@ export const metricHandlers: Handlers<typeof metricRoutes> = {
     return client.systemMetrics();
   },
   async prometheus(_, { client, clock, metrics: figures }) {
-    const [system, queues, workers, unclaimed, blocked, retention] = await Promise.all([
+    const [system, queues, workers, unclaimed, blocked, limits, retention] = await Promise.all([
       client.systemMetrics(),
       client.queueDepths(),
       client.workers(),
       client.unclaimedWork(),
       client.count({ blocked: true }, { cap: maxBlocked }),
+      client.limits.list({ limit: maxMetricNames }),
       client.retention.status(),
     ]);
-    const store = { system, queues, workers, unclaimed, blocked: blocked.count, retention };
+    const counted = { blocked: blocked.count, limits: limits.items };
+    const store = { system, queues, workers, unclaimed, ...counted, retention };
     const { metrics } = LocalClient.internals(client);
     return toPrometheus({ ...store, server: figures, nowMs: clock.now() }) + metrics();
   },

@@ -6,6 +6,7 @@ import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
+import { limitHandlers } from './limits.ts';
 import { pauseHandlers } from './pauses.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
@@ -21,6 +22,7 @@ export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
   ...bulkHandlers,
   ...pauseHandlers,
+  ...limitHandlers,
   ...updateHandlers,
   ...deletionHandlers,
   ...retentionHandlers,

@@ -46,6 +46,17 @@ it('toPrometheus() counts workers and escapes the names of unclaimed definitions
     queues: { orchestrations: depth, activities: depth, tasks: depth, messages: 0 },
     workers: [worker, { ...worker, id: 'b', status: 'stale' }],
     blocked: 0,
+    limits: [
+      {
+        kind: 'task',
+        name: 'sync',
+        effective: { global: 5, perKey: 2 },
+        declared: {},
+        running: 4,
+        waiting: 1_000,
+      },
+      { kind: 'activity', name: 'pay', effective: {}, declared: {}, running: 0, waiting: 0 },
+    ],
     retention: { paused: null, lastReport: null, policies: null, fullWalkAt: null },
     unclaimed: [
       { kind: 'orchestration', name: 'order', version: '2', dueForMs: 12_500 },
@@ -54,8 +65,13 @@ it('toPrometheus() counts workers and escapes the names of unclaimed definitions
     server: new ServerMetrics({}),
     nowMs: 0,
   });
-  const lines = text.split('\n').filter((line) => /^perdure_(worker|leaked|unclaimed)/.test(line));
+  const lines = text.split('\n').filter((line) => /^perdure_(limit|worker|leaked|unclaimed)/.test(line));
   expect(lines).toEqual([
+    'perdure_limit_running{kind="task",name="sync"} 4',
+    'perdure_limit_running{kind="activity",name="pay"} 0',
+    'perdure_limit_max{kind="task",name="sync"} 5',
+    'perdure_limit_waiting{kind="task",name="sync"} 1000',
+    'perdure_limit_waiting{kind="activity",name="pay"} 0',
     'perdure_workers{status="live"} 1',
     'perdure_workers{status="stale"} 1',
     'perdure_worker_slots{state="used"} 4',

@@ -4,6 +4,8 @@ import type {
   SystemMetrics,
 } from '../../providers/contract/management.ts';
 import type { RetentionStatus } from '../../management/retention-records.ts';
+import type { LimitsInfo } from '../../client/managing/limits.ts';
+import { storeInstruments } from '../../model/metrics/instruments.ts';
 import { formatMetric, type TextSample } from '../../model/metrics/prometheus-text.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../../client/reading/workers.ts';
 import type { ServerMetrics } from './server-metrics.ts';
@@ -15,11 +17,13 @@ export function toPrometheus(params: {
   readonly unclaimed: readonly UnclaimedWorkInfo[];
   /** The number of blocked instances, up to 10,000. */
   readonly blocked: number;
+  /** The definitions with limits or keys, at most 200. */
+  readonly limits: readonly LimitsInfo[];
   readonly retention: RetentionStatus;
   readonly server: ServerMetrics;
   readonly nowMs: number;
 }): string {
-  const { system, queues, workers, unclaimed, blocked, retention, server, nowMs } = params;
+  const { system, queues, workers, unclaimed, blocked, limits, retention, server, nowMs } = params;
   const depths = (['orchestrations', 'activities', 'tasks'] as const).map(
     (queue) => [queue, queues[queue]] as const,
   );
@@ -74,6 +78,7 @@ export function toPrometheus(params: {
       'Age of the oldest claimable entry, in seconds.',
       ages,
     ),
+    ...limitGauges(limits),
     gauge('perdure_queue_messages', 'Messages to instances, including timers.', queues.messages),
     gauge('perdure_workers', 'Workers by status, at most 1,000.', byStatus(workers)),
     gauge(
@@ -111,6 +116,34 @@ export function toPrometheus(params: {
       rejections,
     ),
   ].join('');
+}
+
+/** Keys are not labels: their number has no bound. */
+function limitGauges(limits: readonly LimitsInfo[]): readonly string[] {
+  const { limitRunning, limitMax, limitWaiting } = storeInstruments;
+  const samples = (valueOf: (info: LimitsInfo) => number | undefined): readonly TextSample[] =>
+    limits.flatMap((info): readonly TextSample[] => {
+      const { kind, name } = info;
+      const value = valueOf(info);
+      return value === undefined ? [] : [[{ kind, name }, value]];
+    });
+  return [
+    gauge(
+      limitRunning.name,
+      limitRunning.help,
+      samples(({ running }) => running),
+    ),
+    gauge(
+      limitMax.name,
+      limitMax.help,
+      samples(({ effective }) => effective.global),
+    ),
+    gauge(
+      limitWaiting.name,
+      limitWaiting.help,
+      samples(({ waiting }) => waiting),
+    ),
+  ];
 }
 
 function bySubject(name: string, counts: Readonly<Record<string, number>>): readonly TextSample[] {

@@ -13,7 +13,7 @@ import type {
 } from '../../client/reading/instance-info.ts';
 import type { DefinitionInfo } from '../../client/reading/instance-counts.ts';
 import type { InstancePage } from '../../client/reading/instance-list.ts';
-import type { PendingWork } from '../../client/reading/inspect-instance.ts';
+import type { LimitWait, PendingWork } from '../../client/reading/inspect-instance.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
 import type { RetryInfo } from '../../management/rerun.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
@@ -76,6 +76,18 @@ export const failureSummary = z.strictObject({
 /** A claim whose lease expired. */
 export const expiredClaim = z.strictObject({ worker: z.string().exactOptional(), at: time });
 
+const limitWait: z.ZodType<LimitWait> = z
+  .strictObject({
+    by: z.enum(['global', 'perKey', 'rate']),
+    max: z.number(),
+    running: z.number(),
+    nextAt: time.exactOptional(),
+    perMs: z.number().exactOptional(),
+    perKey: z.boolean().exactOptional(),
+    ahead: z.number(),
+  })
+  .meta({ id: 'LimitWait', description: 'The limit that holds back work that is due.' });
+
 /** The fields of an activity or task run without an outcome. */
 export const pendingWorkFields = {
   kind: z.enum(['activity', 'task', 'onFail']),
@@ -94,6 +106,8 @@ export const pendingWorkFields = {
   claimedAt: time.exactOptional(),
   lockedUntil: time.exactOptional(),
   cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
+  key: z.string().exactOptional(),
+  limit: limitWait.exactOptional(),
 };
 
 export const pendingWork: z.ZodType<PendingWork> = z

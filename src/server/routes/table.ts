@@ -4,6 +4,7 @@ import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
+import { limitRoutes } from './limits.ts';
 import { pauseRoutes } from './pauses.ts';
 import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
@@ -20,6 +21,7 @@ export const routes = {
   ...instanceRoutes,
   ...bulkRoutes,
   ...pauseRoutes,
+  ...limitRoutes,
   ...updateRoutes,
   ...deletionRoutes,
   ...retentionRoutes,

@@ -11,7 +11,7 @@ import {
 
 const text = z.string().exactOptional();
 const operation = z.number();
-const unclaimed = z.enum(['noWorker', 'busy', 'queued', 'paused']).exactOptional();
+const unclaimed = z.enum(['noWorker', 'busy', 'queued', 'paused', 'limited']).exactOptional();
 
 const wait: z.ZodType<Wait> = z
   .discriminatedUnion('kind', [

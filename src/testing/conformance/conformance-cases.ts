@@ -78,6 +78,7 @@ import { terminations } from './cases/cancellation/terminations.ts';
 import { timerTurns } from './cases/queues/timer-turns.ts';
 import { instancePauses } from './cases/pausing/instance-pauses.ts';
 import { treePauses } from './cases/pausing/tree-pauses.ts';
+import { beginLimits } from './cases/limits/begin-limits.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
 import { transactions } from './cases/queues/transactions.ts';
@@ -177,6 +178,7 @@ export const capabilities: readonly Capability[] = [
   instancePauses,
   treePauses,
   definitionPauses,
+  beginLimits,
   leases,
   takeovers,
   workers,

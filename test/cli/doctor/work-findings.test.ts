@@ -109,6 +109,23 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     expect(await examine()).toEqual([]);
   });
 
+  it('held-by-limits instead of queue-age while the places of a definition are in use', async () => {
+    const { examine, under, clock, provider } = await open();
+    await provider.registerWorkers([
+      newWorker('live', { heartbeatMs: 86_400_000, tasks: ['fax'] }),
+    ]);
+    await provider.setLimits({ kind: 'task', name: 'fax', override: { global: 1 } });
+    await createTask(under, 'f1', { name: 'fax' });
+    await createTask(under, 'f2', { name: 'fax' });
+    await under.claimWork({ tasks: ['fax'], lockMs: 3_600_000 });
+    await clock.advance('2m');
+    const findings = await examine();
+    expect(ids(findings)).toEqual(['note held-by-limits']);
+    expect(findings[0]?.sentence).toContain('task "fax" (1 at a time; ');
+    await provider.setLimits({ kind: 'task', name: 'fax', override: { global: null } });
+    expect(ids(await examine())).toEqual(['warning queue-age']);
+  });
+
   it('poisoned and paused-definitions: the remedies retry and resume', async () => {
     const { examine, under, store, client } = await open();
     const { lockToken } = await startTask(under, 'p 1', { name: 'mail' }, { tasks: ['mail'] });

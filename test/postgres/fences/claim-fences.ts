@@ -169,8 +169,9 @@ export const claimFences: FencedStatement = {
       because: 'is the range of the index; suspects that are due end the path before',
     },
     {
-      find: /NOT cancel_requested(?=\s+ORDER BY next_at, item_key)/,
-      because: 'is the predicate of the index; flagged items that are due end the path before',
+      find: /NOT cancel_requested AND lane IS NULL(?=\s+ORDER BY next_at, item_key)/,
+      because:
+        'is the predicate of the index; flagged items that are due end the path before, and definitions of items with lanes are not wanted',
     },
     {
       find: /last\."definitionKey" = wanted_key(?:(?!\) AS found LIMIT 1).)+\) AS found LIMIT 1/,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
 import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
-import { besidePauses, noPause, type FencedStatement } from './fence.ts';
+import { besidePauses, limitedItems, noPause, type FencedStatement } from './fence.ts';
 
 /** The first instance registers the name, because the path is used only for known names. */
 const takenId: ConformanceCase = {
@@ -45,6 +45,7 @@ export const startFences: FencedStatement = {
       times: 3,
       because: 'writes nothing if a definition is paused',
     },
+    limitedItems,
   ],
 };
 
@@ -73,5 +74,6 @@ export const taskCreationFences: FencedStatement = {
   ],
   selections: [
     { find: /dedupe_key IS NOT NULL(?=\s+ORDER)/, because: 'leaves out runs without a key' },
+    limitedItems,
   ],
 };

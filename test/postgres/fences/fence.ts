@@ -54,3 +54,9 @@ export function besidePauses(
     ],
   };
 }
+
+/** Finds the limited definitions of new items. Without it, items of all of them would still be found. */
+export const limitedItems: Selection = {
+  find: /signed\.key = ANY \(\$\d+::int\[\]\)/,
+  because: 'finds which new items belong to limited definitions',
+};

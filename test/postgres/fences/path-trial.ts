@@ -4,6 +4,7 @@ import type { PathParts } from '../../../src/providers/postgres/batches/batching
 import { Connections } from '../../../src/providers/postgres/driver/connection.ts';
 import { resolveOptions } from '../../../src/providers/postgres/driver/options.ts';
 import { prepareSchema } from '../../../src/providers/postgres/migrations/migrate.ts';
+import { LimitedDefinitions } from '../../../src/providers/postgres/batches/limited-definitions.ts';
 import { Definitions } from '../../../src/providers/postgres/tables/definitions.ts';
 import { Secrets } from '../../../src/providers/shared/lock-token.ts';
 import { createMigratedDatabase } from '../helpers/migrated-database.ts';
@@ -59,7 +60,13 @@ export async function openPathDatabase(): Promise<PathDatabase> {
   await client.query('ALTER SEQUENCE worker_queue_item_key_seq RESTART WITH 1000000');
   const definitions = Object.assign(new Definitions(schema), { find: () => activity });
   return {
-    parts: { connections, definitions, secrets: new Secrets(), schema },
+    parts: {
+      connections,
+      definitions,
+      limited: new LimitedDefinitions(),
+      secrets: new Secrets(),
+      schema,
+    },
     insert,
     query: async (sql) => (await client.query(sql)).rows,
   };

@@ -1,4 +1,4 @@
-import { besidePauses, noPause, type FencedStatement } from './fence.ts';
+import { besidePauses, limitedItems, noPause, type FencedStatement } from './fence.ts';
 
 const ok = String.raw`WHERE \(SELECT ok FROM verdict\)`;
 
@@ -135,6 +135,7 @@ export const turnFences: FencedStatement = {
     },
   ],
   selections: [
+    limitedItems,
     { find: /one\.instance_key = turn\.instance_key LIMIT 1/, because: 'joins the instance' },
     { find: /\(turn\.status = 'running' OR/, because: 'begins the demands of an end' },
     {

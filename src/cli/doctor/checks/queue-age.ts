@@ -1,13 +1,20 @@
 import { attentionOf, type Check } from '../finding.ts';
 import { formatDuration } from '../../text/format.ts';
 import { counted, examples } from '../phrases.ts';
+import { queuesHeldByLimits } from './held-by-limits.ts';
 
 /** Reports queues whose oldest entry waits for more than a minute although a worker has the definition. */
 export const checkQueueAge: Check = (examination) => {
   const found = attentionOf(examination, 'oldQueues');
-  if (found === undefined) return [];
+  const held = queuesHeldByLimits(examination).map(({ limits }) => limits);
+  const grows = found?.queues.filter(
+    ({ kind, name }) => !held.some((one) => one.kind === kind && one.name === name),
+  );
+  if (found === undefined || grows === undefined || grows.length === 0) return [];
+  const { queues: _, ...rest } = found;
+  const growing = { ...rest, count: found.count - held.length };
   const nowMs = examination.reads?.attention.at ?? 0;
-  const queues = found.queues.map(
+  const queues = grows.map(
     ({ kind, name, ready, oldestReadyAt }) =>
       `${kind} ${JSON.stringify(name)} (${ready} waiting, the oldest for ${formatDuration(nowMs - (oldestReadyAt ?? nowMs))})`,
   );
@@ -15,7 +22,7 @@ export const checkQueueAge: Check = (examination) => {
     {
       id: 'queue-age',
       level: 'warning',
-      sentence: `${counted(found, 'queue grows', 'queues grow')} faster than the workers run it: ${examples(queues, found.count)}.`,
+      sentence: `${counted(growing, 'queue grows', 'queues grow')} faster than the workers run it: ${examples(queues, growing.count)}.`,
       remedy: `Start another worker with \`perdure worker <file> ${examination.selector}\`, or raise \`activityConcurrency\`. \`perdure queues ${examination.selector}\` shows all queues.`,
     },
   ];

@@ -5,6 +5,7 @@ import type { Effects } from '../../shared/effects.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { Scope } from '../driver/scope.ts';
+import type { LimitedDefinitions } from './limited-definitions.ts';
 import type { Definitions } from '../tables/definitions.ts';
 
 /** The results of a batch in the order of its items, and its effects. */
@@ -17,6 +18,7 @@ export interface BatchResult<Result> {
 export interface PathParts {
   readonly connections: Connections;
   readonly definitions: Definitions;
+  readonly limited: LimitedDefinitions;
   readonly secrets: Secrets;
   readonly schema: string;
 }

@@ -50,6 +50,7 @@ interface Row {
   readonly hasDeadline: boolean;
   readonly hasEventKeys: boolean;
   readonly hasState: boolean;
+  readonly hasLane: boolean;
   readonly hasStartKeys: boolean;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
@@ -145,6 +146,7 @@ export class TreeDeletions {
     const { instanceState } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
+    const laned = rows.filter(({ hasLane }) => hasLane);
     const later = new Set(leftForLater);
     const startKeyed = keysOf(rows.filter(({ hasStartKeys }) => hasStartKeys));
     const jobs = keysOf(rows.filter(({ isJob }) => isJob));
@@ -188,6 +190,9 @@ export class TreeDeletions {
       ),
       instanceTags.deleteOfInstances(tx, keysOf(rows.filter(({ isTagged }) => isTagged))),
       instanceState.deleteOfInstances(tx, keysOf(rows.filter(({ hasState }) => hasState))),
+      laned.length === 0
+        ? undefined
+        : tx.execute(...this.#statements.deleteLanes({ keys: keysOf(laned) })),
       startKeyed.length === 0
         ? undefined
         : tx.execute(...this.#statements.deleteStartKeys({ keys: startKeyed })),
@@ -238,6 +243,7 @@ function statements(schema: string) {
           ${hasAny('start_keys')} AS "hasStartKeys",
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
+          ${hasAny('run_lanes')} AS "hasLane",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
@@ -249,6 +255,7 @@ function statements(schema: string) {
         WHERE instance_id = ANY (${ids})`,
     ),
     deleteExecutions: deleteFrom('perdure_delete_executions_of_trees', 'executions'),
+    deleteLanes: deleteFrom('perdure_delete_run_lanes', 'run_lanes'),
     deleteStartKeys: deleteFrom('perdure_delete_start_keys', 'start_keys'),
     deleteInstances: deleteFrom('perdure_delete_trees', 'instances'),
   };

@@ -153,6 +153,7 @@ async function replace(store: Store, batch: Batch, instance: NewInstance): Promi
   await store.deadlines.add(tx, [{ instanceKey, times: instance }], now);
   await store.instanceTags.add(tx, [{ instanceKey, tags: instance.tags }]);
   await store.instanceHeaders.add(tx, [{ instanceKey, headers: instance.headers }]);
+  await store.beginLimits.addLanes(tx, [{ instanceKey, lane: instance.lane }]);
   const childIds = await replacedRows.childIds(tx, instanceId);
   const start = withTakenChildIds(instance.start, instanceId, childIds);
   const changes = new Changes();

@@ -138,6 +138,13 @@ async function createPlain(
       headers,
     })),
   );
+  await store.beginLimits.addLanes(
+    scope.tx,
+    Array.from(starts.values(), ({ instance: { lane }, row: { instanceKey } }) => ({
+      instanceKey,
+      lane,
+    })),
+  );
   await store.deadlines.add(
     scope.tx,
     Array.from(starts.values(), ({ instance: times, row: { instanceKey } }) => ({
@@ -230,12 +237,10 @@ async function commitStarts(
   starts: readonly Start[],
 ): Promise<ReadonlyMap<number, readonly ClaimedAtInsert[]>> {
   const commits: TurnCommit[] = [];
-  const paused = starts.some(({ row }) => row.hasPausedDefinitions)
-    ? await store.pauseRows.selectPausedNames(batch.scope.tx, 'orchestration')
-    : undefined;
+  const held = await heldBackNames(store, batch, starts);
   for (const { instance, row } of starts) {
     const { firstTurn: turn } = instance;
-    if (turn === undefined || paused?.has(instance.name) === true)
+    if (turn === undefined || held.has(instance.name))
       batch.changes.start(batch.scope, row, instance);
     else commits.push({ target: row, hasLockRow: false, turn });
   }
@@ -245,6 +250,22 @@ async function commitStarts(
   }
   const claimed = await store.turns.commit(batch, commits);
   return new Map(commits.map(({ target }, index) => [target.instanceKey, claimed[index] ?? []]));
+}
+
+/** The orchestrations whose starts must not run their first turns: paused or limited ones. */
+async function heldBackNames(
+  { pauseRows, beginLimits }: Store,
+  { scope: { tx } }: Batch,
+  starts: readonly Start[],
+): Promise<ReadonlySet<string>> {
+  if (starts.every(({ instance }) => instance.firstTurn === undefined)) return new Set();
+  const [paused, gates] = await Promise.all([
+    starts.some(({ row }) => row.hasPausedDefinitions)
+      ? pauseRows.selectPausedNames(tx, 'orchestration')
+      : new Set<string>(),
+    beginLimits.gates(tx),
+  ]);
+  return new Set([...paused, ...gates.map(({ name }) => name)]);
 }
 
 function wantedOf({ name, version, firstTurn }: NewInstance) {

@@ -30,6 +30,8 @@ import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { AwakeableRows } from '../tables/awakeable-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
+import type { LimitRows } from '../limits/limit-rows.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
 /** A turn to commit, with the state of its instance before the turn. */
@@ -63,6 +65,8 @@ interface Parts {
   readonly updateRows: UpdateRows;
   readonly awakeableRows: AwakeableRows;
   readonly instanceState: InstanceState;
+  readonly beginLimits: BeginLimits;
+  readonly limitRows: LimitRows;
 }
 
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
@@ -188,7 +192,14 @@ export class Turns {
         scope.effects.due('work', scope.now + (inserted.claimMs ?? 0));
       }
     }
+    await this.#parts.limitRows.ensure(
+      scope,
+      rows.flatMap(({ item, definitionKey }) => (item.lane === undefined ? [] : [definitionKey])),
+    );
     const inserted = await this.#parts.workItems.insert(scope.tx, rows, scope.now);
+    // Items of limited definitions are not claimed.
+    if (inserted.length < rows.filter(({ item }) => item.claimMs !== undefined).length)
+      scope.effects.due('work', scope.now);
     const byInstance = Map.groupBy(inserted, ({ instanceKey }) => instanceKey);
     return commits.map(({ target }) =>
       (byInstance.get(target.instanceKey) ?? []).map(({ operation, lockToken }) => ({
@@ -222,7 +233,7 @@ export class Turns {
         instanceKey === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
-    await this.#addHeadersAndTimeouts(batch, children, inserted);
+    await this.#addSettings(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
     const treePauses = new Map(
       (
@@ -258,13 +269,13 @@ export class Turns {
     return late;
   }
 
-  async #addHeadersAndTimeouts(
+  async #addSettings(
     { scope }: Batch,
     children: readonly { readonly child: NewChild }[],
     inserted: ReadonlyMap<string, Pick<InstanceRow, 'instanceKey'>>,
   ): Promise<void> {
     const isPlain = ({ child }: { readonly child: NewChild }) =>
-      child.headers === undefined && child.timeoutMs === undefined;
+      child.headers === undefined && child.timeoutMs === undefined && child.lane === undefined;
     if (children.every(isPlain)) return;
     // Reversed: the first child with an id takes it.
     const byKey = new Map(
@@ -273,9 +284,19 @@ export class Turns {
         .map(({ child }) => [inserted.get(child.instanceId)?.instanceKey, child]),
     );
     const rows = [...byKey].flatMap(([instanceKey, child]) =>
-      instanceKey === undefined ? [] : [{ instanceKey, headers: child.headers, times: child }],
+      instanceKey === undefined
+        ? []
+        : [
+            {
+              instanceKey,
+              headers: child.headers,
+              lane: child.lane,
+              times: child,
+            },
+          ],
     );
     await this.#parts.instanceHeaders.add(scope.tx, rows);
+    await this.#parts.beginLimits.addLanes(scope.tx, rows);
     await this.#parts.deadlines.add(scope.tx, rows, scope.now);
   }
 

@@ -42,6 +42,7 @@ CREATE TABLE instances (
   custom_status_version integer NOT NULL DEFAULT 0, -- incremented each time it is set
   has_children boolean NOT NULL DEFAULT false,
   cleanup_skipped boolean NOT NULL DEFAULT false,
+  limited boolean NOT NULL DEFAULT false, -- of an orchestration: whether it has or had a row in instance_places
   status text COLLATE "C" NOT NULL,
   instance_id text COLLATE "C" NOT NULL UNIQUE,
   incarnation text NOT NULL,
@@ -217,9 +218,12 @@ CREATE TABLE worker_queue (
   failures integer NOT NULL DEFAULT 0,
   priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- a claim reads at most 201 ranges
   suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- may have killed its process: claimed alone
+  delayed boolean NOT NULL GENERATED ALWAYS AS ( -- not in its lane before a claim wakes it
+    lane IS NOT NULL AND next_at > coalesce(awake_at, created_at)) STORED,
   cancel_requested boolean NOT NULL DEFAULT false,
   shielded boolean NOT NULL DEFAULT false,
   point_of_no_return boolean NOT NULL DEFAULT false,
+  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
   cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
   lock_token text,
   locked_until bigint,
@@ -230,7 +234,8 @@ CREATE TABLE worker_queue (
   claimed_by text, -- name of the last worker that claimed it, if known
   options text,
   payload text,
-  lane text COLLATE "C", -- NULL: its definition was not limited at the insert
+  weight smallint, -- of a run that chose one: the weight of its lane
+  awake_at bigint, -- of an item of a lane that was delayed: when a claim found it due
   max_attempts bigint, -- limit of the worker that failed last; NULL: none or unknown
   cancel_trigger text,
   cancel_reason text,
@@ -241,7 +246,7 @@ CREATE TABLE worker_queue (
   UNIQUE (instance_key, execution_id, operation)
 ) ${claimedInPlace};
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
-  WHERE NOT cancel_requested;
+  WHERE NOT cancel_requested AND lane IS NULL;
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
 ALTER TABLE worker_queue ADD PRIMARY KEY (item_key);

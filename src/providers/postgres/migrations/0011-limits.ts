@@ -1,53 +1,145 @@
 import type { Migration } from '../../shared/migrations.ts';
 
+// Rows that change with each claim: room on each page for their new versions, and early vacuums.
+const changing = (
+  fillfactor: number,
+) => `WITH (fillfactor = ${fillfactor}, autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)`;
+
 /**
- * Adds limits of definitions, and lanes: the queues of their keys. Definitions without limits have no rows here, and
- * their items have no lane. The rules are in `providers/rules/limits.ts`.
+ * Adds limits of definitions. The numbers in comments are those of the invariants L1 to L10 in `rules/limits.ts`.
+ *
+ * Items of a limited definition have a lane: the queue of their key. The triggers keep the accounts of places, so that no
+ * path that ends, returns or deletes an item can forget them. They lock no row that another transaction locks for longer
+ * than a statement. Items without a lane only pay for the check of `lane`: the triggers run after the row was written,
+ * because a trigger before it would lock each row once more. The names in the functions are qualified, which is faster than
+ * a search path that is set for each call.
  */
 export const limits: Migration = {
   number: 11,
   name: 'limits',
   sql: `
+CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, priority DESC, next_at, item_key)
+  WHERE lane IS NOT NULL AND NOT suspect AND NOT delayed AND NOT cancel_requested;
+-- Apart: lanes with only suspects would stay at the head of the ready ones.
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at, item_key)
+  WHERE lane IS NOT NULL AND suspect AND NOT delayed AND NOT cancel_requested;
+CREATE INDEX worker_queue_delayed ON worker_queue (definition_key, next_at, item_key)
+  WHERE lane IS NOT NULL AND delayed AND NOT cancel_requested;
+
+-- One row per limited definition. A claim of the definition locks it (L9).
 CREATE TABLE limits (
   definition_key integer PRIMARY KEY,
   declared text NOT NULL, -- by the newest build
   declared_by text,
   override text, -- by an operator
   effective text NOT NULL,
-  running bigint NOT NULL DEFAULT 0,
-  tat bigint NOT NULL DEFAULT 0, -- theoretical arrival time of the rate, in microseconds
-  vclock bigint NOT NULL DEFAULT 0 -- virtual time of the last claim
-);
+  -- The figures of the effective limits. NULL: none.
+  global_limit integer,
+  key_limit integer,
+  rate_us bigint, -- microseconds per start
+  rate_tau bigint, -- how far the theoretical arrival time may be ahead
+  rate_per_key boolean NOT NULL DEFAULT false,
+  running integer NOT NULL DEFAULT 0, -- places, and those whose release was not read yet (L3)
+  tat bigint NOT NULL DEFAULT 0, -- theoretical arrival time of the next start, in microseconds
+  vclock bigint NOT NULL DEFAULT 0 -- virtual time of the last start
+) ${changing(10)};
 
 CREATE TABLE declared_limits (
   declaration_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- grows with the first declaration of a build
   definition_key integer NOT NULL,
-  build_id text NOT NULL,
+  build_id text COLLATE "C" NOT NULL,
   limits text NOT NULL,
   first_at bigint NOT NULL,
   UNIQUE (definition_key, build_id)
 );
 
+-- One row per key that is or was in use. Changed under the row of the definition only (L9).
 CREATE TABLE lanes (
   definition_key integer NOT NULL,
-  lane text COLLATE "C" NOT NULL,
-  weight integer NOT NULL DEFAULT 1,
-  running bigint NOT NULL DEFAULT 0,
+  lane text COLLATE "C" NOT NULL, -- '': items without a key
+  weight smallint NOT NULL DEFAULT 1,
+  running integer NOT NULL DEFAULT 0,
   tat bigint NOT NULL DEFAULT 0,
   vtime bigint NOT NULL DEFAULT 0,
-  more boolean NOT NULL DEFAULT false, -- may have items that are due
-  ready boolean NOT NULL DEFAULT false, -- more, and may have a place and a token
-  wake_at bigint, -- when a delayed item or a token makes it ready
-  PRIMARY KEY (definition_key, lane)
-);
+  more boolean NOT NULL DEFAULT false, -- may have items that are due (L6)
+  ready boolean NOT NULL DEFAULT false, -- more, and has a place and a token (L7)
+  wake_at bigint -- held back by the rate until then. Without more and running: can be deleted from then on
+) ${changing(50)};
 CREATE INDEX lanes_ready ON lanes (definition_key, vtime, lane) WHERE ready;
-CREATE INDEX lanes_wake ON lanes (definition_key, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX lanes_waking ON lanes (definition_key, wake_at) WHERE wake_at IS NOT NULL AND more;
+CREATE INDEX lanes_idle ON lanes (definition_key, wake_at) WHERE wake_at IS NOT NULL AND NOT more;
+ALTER TABLE lanes ADD PRIMARY KEY (definition_key, lane);
+
+-- One row per claimed item with a lane that was not flagged when it was claimed (L1).
+CREATE TABLE places (
+  item_key bigint,
+  definition_key integer NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  until bigint NOT NULL -- the end of its lease at the last sweep. A renewal does not change it.
+) ${changing(80)};
+CREATE INDEX places_until ON places (definition_key, until);
+ALTER TABLE places ADD PRIMARY KEY (item_key);
+
+-- Appended by transactions that may not lock lanes (L8), read by the next claim.
+CREATE TABLE lane_signals (
+  signal_key bigint GENERATED ALWAYS AS IDENTITY,
+  definition_key integer NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  due boolean NOT NULL, -- the lane has a due item
+  weight smallint, -- of a new item
+  freed smallint NOT NULL, -- places that are free, or -1
+  PRIMARY KEY (definition_key, signal_key)
+) ${changing(100)};
 
 -- The keys of task runs, for their onFail handlers and reruns.
 CREATE TABLE run_lanes (
   instance_key bigint PRIMARY KEY,
-  lane text NOT NULL,
-  weight integer NOT NULL
+  lane text COLLATE "C" NOT NULL,
+  weight smallint NOT NULL
 );
+
+DO $do$
+DECLARE
+  name text;
+  body text;
+BEGIN
+  FOR name, body IN VALUES
+    ('signal_new_item', $$
+      INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, weight, freed)
+      VALUES (abs(NEW.definition_key), NEW.lane, TRUE, coalesce(NEW.weight, 1), 0);$$),
+    ('free_place_of_deleted_item', $$
+      WITH freed AS (DELETE FROM SCHEMA.places WHERE item_key = OLD.item_key RETURNING definition_key, lane)
+      INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed) SELECT definition_key, lane, FALSE, 1 FROM freed;$$),
+    ('account_for_item', $$
+      IF NEW.lock_token IS DISTINCT FROM OLD.lock_token THEN
+        WITH freed AS (DELETE FROM SCHEMA.places WHERE item_key = OLD.item_key RETURNING definition_key, lane)
+        INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed) SELECT definition_key, lane, FALSE, 1 FROM freed;
+      ELSIF NEW.locked_until < OLD.locked_until THEN
+        UPDATE SCHEMA.places SET until = NEW.locked_until WHERE item_key = NEW.item_key;
+      END IF;
+      IF NEW.lock_token IS NULL AND NOT NEW.delayed THEN
+        INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed)
+        VALUES (abs(NEW.definition_key), NEW.lane, TRUE, 0);
+      END IF;$$)
+  LOOP
+    EXECUTE format('CREATE FUNCTION %I() RETURNS trigger LANGUAGE plpgsql AS %L', name,
+      replace('BEGIN ' || body || ' RETURN NULL; END', 'SCHEMA', quote_ident(current_schema())));
+  END LOOP;
+END
+$do$;
+CREATE TRIGGER lane_item_inserted AFTER INSERT ON worker_queue FOR EACH ROW
+  WHEN (NEW.lane IS NOT NULL AND NEW.lock_token IS NULL AND NOT NEW.delayed) EXECUTE FUNCTION signal_new_item();
+CREATE TRIGGER lane_item_deleted AFTER DELETE ON worker_queue FOR EACH ROW
+  WHEN (OLD.lane IS NOT NULL AND OLD.lock_token IS NOT NULL) EXECUTE FUNCTION free_place_of_deleted_item();
+-- Waking a delayed item changes its awake_at. That claim also changes the lane.
+CREATE TRIGGER lane_item_updated AFTER UPDATE ON worker_queue FOR EACH ROW
+  WHEN (NEW.lane IS NOT NULL AND (
+    OLD.lock_token IS NOT NULL
+      AND (NEW.lock_token IS DISTINCT FROM OLD.lock_token OR NEW.locked_until < OLD.locked_until)
+    OR NEW.lock_token IS NULL AND NOT NEW.delayed AND (OLD.lane IS NULL OR OLD.cancel_requested
+      OR OLD.definition_key <> NEW.definition_key
+      OR OLD.delayed AND NEW.awake_at IS NOT DISTINCT FROM OLD.awake_at)))
+  EXECUTE FUNCTION account_for_item();
 `,
 };

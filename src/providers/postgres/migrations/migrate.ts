@@ -20,6 +20,7 @@ import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
 import { startKeys } from './0012-start-keys.ts';
+import { beginning } from './0013-beginning.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -38,6 +39,7 @@ export const migrations: readonly Migration[] = [
   state,
   limits,
   startKeys,
+  beginning,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -61,7 +61,7 @@ export type SingleStatementClaim = (
 export async function claimItems(
   { definitions, workItems, dueItems }: ItemClaimParts,
   scope: Scope,
-  params: FetchWorkItemsParams,
+  params: FetchWorkItemsParams & { readonly withoutSuspects?: boolean },
 ): Promise<readonly WorkItem[]> {
   const { items: claimed, secret } = await dueItems.claim(scope, params);
   if (claimed.length === 0) return [];
@@ -113,11 +113,11 @@ function toItems<Item extends ClaimedItem>(
   return claimed;
 }
 
-function definitionKeys(row: ClaimedItem): readonly number[] {
+export function definitionKeys(row: ClaimedItem): readonly number[] {
   return [row.definitionKey, row.instanceDefinitionKey];
 }
 
-function toItem(
+export function toItem(
   definitions: Definitions,
   row: ClaimedItem,
   { nowMs, lockToken }: { readonly nowMs: number; readonly lockToken: string },
@@ -185,14 +185,21 @@ export class DueItems {
   /** Claims up to `max` items in due order, and reads the clock. */
   async claim(
     scope: Scope,
-    { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
+    {
+      max,
+      lockMs,
+      names,
+      tasks,
+      worker,
+      withoutSuspects = false,
+    }: FetchWorkItemsParams & { readonly withoutSuspects?: boolean },
   ): Promise<Claimed> {
     const { tx, nowParameter: now } = scope;
     const { flagged, moveLapsed, due, claim } = this.#statements;
     const wanted = { now, names: unique(names), tasks: unique(tasks) };
     const trusted = { ...wanted, suspect: false, limit: max };
     // Suspects were claimed at least twice without an outcome: one per claim.
-    const suspect = { ...wanted, suspect: true, limit: 1 };
+    const suspect = { ...wanted, suspect: true, limit: withoutSuspects ? 0 : 1 };
     const [expired, flaggedItems, , , dueItems, suspects] = await scope.begin(
       this.#taskRows.expire(tx, now),
       tx.query<DueItem>(...flagged({ now, limit: max })),
@@ -303,7 +310,7 @@ export function dueItemsText(
           expires_at AS "expiresAt", item.priority, item.ctid AS row_id
         FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
-          AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested
+          AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested AND lane IS NULL
         ORDER BY next_at, item_key LIMIT ${limit} ${locked ? 'FOR UPDATE SKIP LOCKED' : ''}) AS item
       LIMIT ${limit}) AS found`;
 }
@@ -327,7 +334,7 @@ export function lapsedItemsText(
         SELECT item_key FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
           AND (next_at, item_key) <= (CASE WHEN level.priority = lowest THEN latest ELSE ${nowSql} END,
-            CASE WHEN level.priority = lowest THEN latest_key ELSE 9223372036854775807 END) AND NOT cancel_requested
+            CASE WHEN level.priority = lowest THEN latest_key ELSE 9223372036854775807 END) AND NOT cancel_requested AND lane IS NULL
           AND locked_until > next_at AND locked_until <= ${nowSql} OFFSET 0) AS item
       WHERE level.priority >= lowest OR lowest IS NULL) AS found`;
 }
@@ -344,6 +351,8 @@ export interface ClaimParts {
   readonly worker: string;
   readonly now: string;
   readonly until: string;
+  /** More common tables, which may read `claimed`. */
+  readonly more?: string;
 }
 
 /**
@@ -352,7 +361,7 @@ export interface ClaimParts {
  * The FULL JOIN forces a hash join with one index scan for all instances.
  */
 export function claimText(schema: string, parts: ClaimParts): string {
-  const { which, taskKeys, secret, taskSecret, worker, now, until } = parts;
+  const { which, taskKeys, secret, taskSecret, worker, now, until, more = '' } = parts;
   return `claimed AS (
       UPDATE ${schema}.worker_queue AS item
       SET lock_token = CASE WHEN item.definition_key = ANY (${taskKeys}) THEN ${taskSecret} ELSE ${secret} END,
@@ -365,7 +374,7 @@ export function claimText(schema: string, parts: ClaimParts): string {
       SELECT instance_key AS owner_key, instance_id, incarnation, definition_key AS owner_definition_key,
         priority AS run_priority, input, options AS run_options, failure
       FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM claimed))
-    )
+    )${more}
     SELECT ${now} AS "now", item_key AS "itemKey", instance_key AS "instanceKey",
       instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
       execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,

@@ -20,6 +20,7 @@ import type { Batch } from '../batches/batch.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
@@ -38,9 +39,12 @@ import {
 import type { QueueAccess } from '../wakeups/fetching.ts';
 
 const defaultMaxMessages = 1_000;
+// Bounds how many new instances of limited orchestrations one claim sorts into lanes.
+const maxRounds = 20;
 
 /** The parts of a store that an orchestration queue uses. */
 export interface OrchestrationQueueParts extends QueueAccess {
+  readonly beginLimits: BeginLimits;
   readonly definitions: Definitions;
   readonly dueInstances: DueInstances;
   readonly history: History;
@@ -70,7 +74,7 @@ export function createOrchestrationQueue(
         operation: 'fetchOrchestrationItems',
         topic: 'orchestrations',
         wanted: { runnable: params.runnable, buildId: params.buildId, names: [], tasks: [] },
-        claim: () => store.claim('fetchOrchestrationItems', (scope) => claim(store, scope, params)),
+        claim: () => claimWithPlaces(store, params),
       }),
 
     readHistory: (params) => store.read('readHistory', (tx) => store.history.read(tx, params)),
@@ -282,12 +286,23 @@ async function hold(
   return results;
 }
 
+/** Claims, and again if the first claim has found the first limited orchestration. */
+async function claimWithPlaces(
+  store: OrchestrationQueueParts,
+  params: FetchOrchestrationItemsParams,
+): Promise<readonly OrchestrationItem[]> {
+  const { isKnown } = store.beginLimits;
+  const once = () => store.claim('fetchOrchestrationItems', (scope) => claim(store, scope, params));
+  const items = await once();
+  return items.length === 0 && store.beginLimits.isKnown !== isKnown ? once() : items;
+}
+
 async function claim(
   store: OrchestrationQueueParts,
   scope: Scope,
   params: FetchOrchestrationItemsParams,
 ): Promise<readonly OrchestrationItem[]> {
-  const chosen = await store.dueInstances.choose(scope, params);
+  const chosen = await chooseWithPlaces(store, scope, params);
   if (chosen.length === 0) return [];
   const { tx, now } = scope;
   const { lockMs, maxMessages = defaultMaxMessages, worker = null } = params;
@@ -318,6 +333,33 @@ async function claim(
     if (row === undefined || own === undefined || isOver(row) || secret === undefined) return [];
     return [toItem(store, { due, row, secret, now, messages: own })];
   });
+}
+
+/** Chooses due instances that have a place, or need none. Those beyond a limit wait. */
+async function chooseWithPlaces(
+  { beginLimits, dueInstances }: OrchestrationQueueParts,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+): Promise<readonly DueInstance[]> {
+  const { tx } = scope;
+  const { max, runnable } = params;
+  if (!beginLimits.isKnown) {
+    const [chosen, gates] = await Promise.all([
+      dueInstances.choose(scope, params),
+      beginLimits.gates(tx),
+    ]);
+    // Limits are locked before instances. The claim that follows does so.
+    return gates.length === 0 ? chosen : [];
+  }
+  const gates = await beginLimits.lock(tx, runnable);
+  await beginLimits.admit(tx, gates, max);
+  for (let round = 0; ; round += 1) {
+    const due = await dueInstances.choose(scope, params);
+    if (gates.length === 0) return due;
+    const placed = await beginLimits.holdBack(tx, gates, due);
+    if (placed.length === due.length || round === maxRounds) return placed;
+    await beginLimits.admit(tx, gates, max);
+  }
 }
 
 /** Deletes the queues of ended instances, and undoes claims of instances without a visible message. */

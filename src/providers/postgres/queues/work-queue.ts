@@ -24,11 +24,16 @@ import type { InstanceRow } from '../tables/instance-rows.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages, VisibleMessage } from '../tables/messages.ts';
-import type { Settlement, HandedBack, HeldItem } from '../tables/work-items.ts';
+import {
+  freesPlace,
+  type Settlement,
+  type HandedBack,
+  type HeldItem,
+} from '../tables/work-items.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 import { isRun, settleRun } from '../tasks/tasks.ts';
-import type { QueueAccess } from '../wakeups/fetching.ts';
+import { LimitedFetches, type LimitedFetchParts } from './limited-fetches.ts';
 import {
   claimItems,
   claimItemsInOneStatement,
@@ -36,7 +41,7 @@ import {
   type SingleStatementClaim,
 } from './item-claims.ts';
 
-export type WorkQueueParts = QueueAccess &
+export type WorkQueueParts = LimitedFetchParts &
   ItemClaimParts &
   Parameters<Changes['write']>[1] & {
     readonly locks: InstanceLocks;
@@ -60,6 +65,7 @@ export function createWorkQueue(
   store: WorkQueueParts,
   oneStatement: SingleStatementWork,
 ): WorkQueue {
+  const limitedFetches = new LimitedFetches(store);
   const renew = store.batching({
     operation: 'renewWorkItemLocks',
     run: async (scope, batches: readonly Renewal[]) => {
@@ -80,8 +86,20 @@ export function createWorkQueue(
         operation: 'fetchWorkItems',
         topic: 'work',
         wanted: { runnable: [], buildId: undefined, names: params.names, tasks: params.tasks },
-        claim: () => store.claim('fetchWorkItems', (scope) => claimItems(store, scope, params)),
-        claimInOneStatement: () => claimItemsInOneStatement(store, oneStatement.claim, params),
+        claim: ({ now, nextPlainAt }) =>
+          limitedFetches.claimDue(
+            params,
+            nextPlainAt > now
+              ? undefined
+              : (part, isAlone) =>
+                  store.claim('fetchWorkItems', (scope) =>
+                    claimItems(store, scope, { ...part, withoutSuspects: !isAlone }),
+                  ),
+          ),
+        claimInOneStatement: () =>
+          limitedFetches.claimBusy(params, (part) =>
+            claimItemsInOneStatement(store, oneStatement.claim, part),
+          ),
       }),
 
     ackWorkItems: store.batching({
@@ -206,6 +224,10 @@ async function settle(
 ): Promise<ReadonlyMap<HeldItem, TerminalStatus | undefined>> {
   const { scope, changes } = batch;
   if (settlements.length === 0) return new Map();
+  announceFreed(
+    scope,
+    settlements.map(({ item }) => item),
+  );
   const ends = new Map(
     settlements.map((settlement) => [settlement.item, settleOne(batch, settlement)]),
   );
@@ -293,6 +315,7 @@ export async function ackTurns(
       batch.changes.readMessages.push({ messageKey, instanceKey });
     }
   }
+  for (const { items } of accepted) announceFreed(scope, items);
   // Sent before the statements of the turns, which read the remaining items.
   const deleted = store.workItems.delete(scope.tx, [
     ...new Set(accepted.flatMap(({ items }) => items.map(({ itemKey }) => itemKey))),
@@ -404,6 +427,12 @@ function checkTurn(
   return { commit, items: items.filter((item) => item !== undefined), fired: visible };
 }
 
+/** Wakes workers if items with places end or return to the queue. */
+function announceFreed({ effects }: Scope, items: readonly HeldItem[]): void {
+  if (items.some(({ lockToken }) => lockToken !== null && freesPlace(lockToken)))
+    effects.due('work', 0);
+}
+
 function lost(operation: string): CommitResult {
   return { ok: false, error: new LockLostError(operation) };
 }
@@ -436,6 +465,10 @@ async function handBack(
     if (plan.unstarted) unstarted.push(itemKey);
     if (failure !== undefined) failed.push(instanceKey);
   }
+  announceFreed(
+    scope,
+    held.flatMap((item) => item ?? []),
+  );
   const { taskRows, workItems } = store;
   const [endOf, expiries] = await Promise.all([
     settle(store, batch, canceled),

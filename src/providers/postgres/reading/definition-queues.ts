@@ -53,9 +53,23 @@ function selectQueues(schema: string) {
       const ofInstance = `${locks} AS entry WHERE entry.definition_key = wanted_key
             AND entry.suspect = claimed.twice AND next_at IS NOT NULL`;
       const ofLevel = `${items} AS entry WHERE entry.definition_key = wanted_key
-            AND entry.suspect = claimed.twice AND NOT cancel_requested AND entry.priority = level.priority`;
+            AND entry.suspect = claimed.twice AND NOT cancel_requested AND lane IS NULL
+            AND entry.priority = level.priority`;
+      const laneIndexes = ['NOT suspect AND NOT delayed', 'suspect AND NOT delayed', 'delayed'].map(
+        (which) => `lane IS NOT NULL AND ${which} AND NOT cancel_requested`,
+      );
+      // Held items are counted as due items are: the index of a lane does not distinguish them.
+      const ofLanes = (name: string, isIndexed: string) => `
+            SELECT wanted_key, due, delayed, held, oldest FROM ${name} CROSS JOIN LATERAL (
+              SELECT count(*) FILTER (WHERE due_at <= ${nowSql}) AS due,
+                count(*) FILTER (WHERE due_at > ${nowSql} AND NOT is_held) AS delayed,
+                count(*) FILTER (WHERE is_held) AS held, min(due_at) FILTER (WHERE due_at <= ${nowSql}) AS oldest
+              FROM (SELECT greatest(next_at, locked_until) AS due_at, coalesce(locked_until > ${nowSql}, FALSE) AS is_held
+                    FROM ${items} AS entry WHERE entry.definition_key = wanted_key AND ${isIndexed} LIMIT ${cap}) AS entries
+            ) AS part WHERE wanted_key IS NOT NULL`;
       return `WITH RECURSIVE ${keys('lock_keys', locks, 'next_at IS NOT NULL')},
-          ${keys('item_keys', items, 'NOT cancel_requested')},
+          ${keys('item_keys', items, 'NOT cancel_requested AND lane IS NULL')},
+          ${laneIndexes.map((which, index) => keys(`lane_keys_${index}`, items, which)).join(',\n          ')},
           parts AS (
             SELECT wanted_key, due, delayed, held, oldest FROM lock_keys ${twice}
               CROSS JOIN LATERAL (${counted(ofInstance)}) AS part WHERE wanted_key IS NOT NULL
@@ -64,6 +78,7 @@ function selectQueues(schema: string) {
               ${priorityLevels(schema, 'claimed.twice')}
               SELECT part.* FROM level CROSS JOIN LATERAL (${counted(ofLevel)}) AS part
               WHERE level.priority IS NOT NULL) AS part WHERE wanted_key IS NOT NULL
+            UNION ALL ${laneIndexes.map((which, index) => ofLanes(`lane_keys_${index}`, which)).join(' UNION ALL ')}
             UNION ALL
             SELECT definition_key, count(*) FILTER (WHERE due_at <= ${nowSql}),
               count(*) FILTER (WHERE due_at > ${nowSql} AND NOT is_held), count(*) FILTER (WHERE is_held),

@@ -10,9 +10,11 @@ import {
   type PendingItem,
   type TurnState,
 } from '../../contract/inspection.ts';
+import type { LimitHold } from '../../contract/limits.ts';
 import { needsEvents } from '../../rules/inspection.ts';
 import { keys, one, prepare, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import type { LimitViews } from '../limits/limit-views.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { InstanceRecords } from './instance-records.ts';
@@ -24,7 +26,13 @@ interface EventRow extends StoredEvent {
   readonly instanceKey: number;
 }
 
-interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'expired' | 'cancel'> {
+interface ItemRow extends Omit<
+  PendingItem,
+  'kind' | 'name' | 'held' | 'expired' | 'cancel' | 'limitHold'
+> {
+  readonly itemKey: number;
+  /** Whether it is due and waits in a lane. */
+  readonly isWaiting: boolean;
   readonly definitionKey: number;
   readonly isHeld: boolean;
   readonly worker: string | null;
@@ -51,11 +59,24 @@ export function createInspectionStore(
 export class Inspection {
   readonly #definitions: Definitions;
   readonly #records: InstanceRecords;
+  readonly #limitViews: LimitViews;
   readonly #statements: ReturnType<typeof statements>;
 
-  constructor(schema: string, definitions: Definitions, records: InstanceRecords) {
+  constructor(
+    schema: string,
+    {
+      definitions,
+      instanceRecords,
+      limitViews,
+    }: {
+      readonly definitions: Definitions;
+      readonly instanceRecords: InstanceRecords;
+      readonly limitViews: LimitViews;
+    },
+  ) {
     this.#definitions = definitions;
-    this.#records = records;
+    this.#records = instanceRecords;
+    this.#limitViews = limitViews;
     this.#statements = statements(schema);
   }
 
@@ -71,11 +92,14 @@ export class Inspection {
     ]);
     const [instance] = inputs;
     if (instance === undefined) return undefined;
-    await this.#definitions.load(
-      tx,
-      rows.map(({ definitionKey }) => definitionKey),
-    );
-    return { input: instance.input, pending: rows.map((row) => this.#toItem(row)) };
+    const [holds] = await Promise.all([
+      this.#holds(tx, rows, nowParameter),
+      this.#definitions.load(
+        tx,
+        rows.map(({ definitionKey }) => definitionKey),
+      ),
+    ]);
+    return { input: instance.input, pending: rows.map((row) => this.#toItem(row, holds)) };
   }
 
   async turn(
@@ -106,10 +130,13 @@ export class Inspection {
         ...selectListed({ now, instanceIds, maxPending }),
       ),
     ]);
-    await this.#definitions.load(
-      tx,
-      items.map(({ definitionKey }) => definitionKey),
-    );
+    const [holds] = await Promise.all([
+      this.#holds(tx, items, now),
+      this.#definitions.load(
+        tx,
+        items.map(({ definitionKey }) => definitionKey),
+      ),
+    ]);
     const turnByKey = new Map(turns.map((row) => [row.instanceKey, toTurnState(row, row.now)]));
     const itemsByKey = Map.groupBy(items, ({ instanceKey }) => instanceKey);
     const found = records.flatMap((record) => {
@@ -117,7 +144,7 @@ export class Inspection {
       const turn = turnByKey.get(instanceKey);
       const pending = (itemsByKey.get(instanceKey) ?? []).map((row) => {
         const { instanceKey: _, ...item } = row;
-        return this.#toItem(item);
+        return this.#toItem(item, holds);
       });
       // The instance may have been replaced between two statements.
       return turn === undefined ? [] : [{ record, turn, pending }];
@@ -139,14 +166,28 @@ export class Inspection {
     return instanceIds.map((id) => byId.get(id));
   }
 
-  #toItem(row: ItemRow): PendingItem {
+  #holds(
+    tx: Transaction,
+    rows: readonly ItemRow[],
+    now: number | null,
+  ): Promise<ReadonlyMap<number, LimitHold>> {
+    const waiting = rows.filter(({ isWaiting }) => isWaiting);
+    return this.#limitViews.holds(
+      tx,
+      waiting.map(({ itemKey }) => itemKey),
+      now,
+    );
+  }
+
+  #toItem(row: ItemRow, holds: ReadonlyMap<number, LimitHold>): PendingItem {
     const { definitionKey, isHeld, worker, claimedAt, lockedUntil, ...others } = row;
-    const { cancelTrigger, cancelReason, ...item } = others;
+    const { cancelTrigger, cancelReason, itemKey, isWaiting: _, ...item } = others;
     const { kind, name } = this.#definitions.get(definitionKey);
     return {
       kind: itemKind(kind === 'task', row.operation),
       name,
       ...item,
+      limitHold: holds.get(itemKey) ?? null,
       held: isHeld && lockedUntil !== null ? { worker, claimedAt, lockedUntil } : null,
       expired: isHeld || lockedUntil === null ? null : { worker, at: lockedUntil },
       cancel: toCancelRecord({ cancelTrigger, cancelReason }),
@@ -159,6 +200,7 @@ const turnColumns = `${nowSql} AS now, history_length AS "historyLength",
           cleanup_at AS "cleanupAt", claims, locked_until AS "lockedUntil", claimed_by AS "claimedBy",
           claimed_at AS "claimedAt", debounce.start_key AS "debounceKey", debounce.moves, run_at AS "runAt",
           session_id AS "sessionId", state AS "sessionState",
+          CASE WHEN NOT has_begun THEN place.lane END AS "waitingKey",
           session.expires_at AS "sessionExpiresAt", abandoned_at AS "abandonedAt"`;
 
 /** One index probe per table. */
@@ -175,6 +217,8 @@ function turnSource(schema: string): string {
           LIMIT 1) AS debounce ON TRUE
         LEFT JOIN LATERAL (SELECT session_key, abandoned_at FROM ${schema}.jobs AS one
           WHERE one.instance_key = instances.instance_key LIMIT 1) AS job ON TRUE
+        LEFT JOIN LATERAL (SELECT lane, has_begun FROM ${schema}.instance_places AS one
+          WHERE one.instance_key = instances.instance_key LIMIT 1) AS place ON TRUE
         LEFT JOIN LATERAL (SELECT session_id, state, expires_at FROM ${schema}.sessions AS one
           WHERE one.session_key = job.session_key LIMIT 1) AS session ON TRUE`;
 }
@@ -183,7 +227,8 @@ const itemColumns = `item.definition_key AS "definitionKey", item.execution_id A
           item.failures, max_attempts AS "maxAttempts", heartbeat_at AS "heartbeatAt", point_of_no_return AS "pointOfNoReturn",
           greatest(next_at, locked_until) AS "dueAt", coalesce(locked_until > ${nowSql}, FALSE) AS "isHeld",
           claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", locked_until AS "lockedUntil",
-          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason", item.lane, NULL AS "limitHold"`;
+          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason", item.lane, item.item_key AS "itemKey",
+          item.lane IS NOT NULL AND lock_token IS NULL AND NOT cancel_requested AND next_at <= ${nowSql} AS "isWaiting"`;
 
 function itemSource(schema: string, maxPending: string): string {
   return `${schema}.instances CROSS JOIN LATERAL (

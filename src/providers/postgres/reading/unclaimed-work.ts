@@ -79,6 +79,8 @@ export class UnclaimedWorkFinder {
   }
 }
 
+const inLaneIndex = 'lane IS NOT NULL AND NOT suspect AND NOT delayed AND NOT cancel_requested';
+
 /** Parts of the queries of definitions in the queues that no worker has. */
 function unknownDefinitions(
   schema: string,
@@ -105,7 +107,9 @@ function unknownDefinitions(
              WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NULL`;
   return {
     ctes: `${keys('lock_keys', `${schema}.instance_locks`, 'next_at IS NOT NULL')},
-          ${keys('item_keys', `${schema}.worker_queue`, 'NOT cancel_requested')}`,
+          ${keys('plain_keys', `${schema}.worker_queue`, 'NOT cancel_requested AND lane IS NULL')},
+          ${keys('lane_keys', `${schema}.worker_queue`, inLaneIndex)},
+          item_keys (definition_key) AS (SELECT definition_key FROM plain_keys UNION SELECT definition_key FROM lane_keys)`,
     from: (name: string) =>
       `${name} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${isUnknown}`,
   };
@@ -147,7 +151,7 @@ function findUnclaimed(schema: string) {
       const dueBefore = `${nowSql} - ${minWaitMs}`;
       const ofInstance = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND next_at IS NOT NULL`;
       const ofLevel = `entry.definition_key = wanted_key AND entry.suspect = claimed.twice AND NOT cancel_requested
-              AND entry.priority = level.priority`;
+              AND lane IS NULL AND entry.priority = level.priority`;
       return `WITH RECURSIVE ${ctes}
         SELECT kind, name, version, ${nowSql} - min(due_at) AS "dueForMs" FROM (
           SELECT kind, name, version, due_at, is_held FROM ${candidates('lock_keys')} CROSS JOIN LATERAL (
@@ -170,6 +174,15 @@ function findUnclaimed(schema: string) {
                 SELECT locked_until FROM ${items} AS entry WHERE ${ofLevel}
                 ORDER BY next_at LIMIT 100) AS head WHERE locked_until > ${nowSql}) AS is_held
             FROM level WHERE level.priority IS NOT NULL) AS found
+          UNION ALL
+          SELECT kind, name, version, due_at, is_held FROM (
+            SELECT definition_key AS wanted_key, kind, name, version FROM ${from('lane_keys')}) AS wanted
+          CROSS JOIN LATERAL (
+            SELECT (SELECT min(next_at) FROM (
+                SELECT next_at FROM ${items} AS entry WHERE entry.definition_key = wanted_key AND ${inLaneIndex}
+                  AND lock_token IS NULL AND next_at <= ${dueBefore} AND (expires_at IS NULL OR expires_at > ${nowSql})
+                LIMIT 1000) AS free) AS due_at,
+              EXISTS (SELECT 1 FROM ${schema}.places AS place WHERE place.definition_key = wanted_key) AS is_held) AS found
         ) AS entries
         GROUP BY kind, name, version HAVING min(due_at) IS NOT NULL AND NOT bool_or(is_held)
         ORDER BY min(due_at) LIMIT ${limit}`;

@@ -1,6 +1,7 @@
 import { taskOperation } from '../../shared/work-item-row.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import { laneOfRun } from '../tables/task-rows.ts';
 import { archiveSql, liveAgain } from '../tables/replaced-rows.ts';
 import { instanceColumns, mustChange, type InstanceRow } from '../tables/instance-rows.ts';
 
@@ -181,9 +182,9 @@ function statements(schema: string) {
         instanceKey,
         now,
       }) => `INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation,
-          definition_key, priority, next_at, claims, created_at)
-        SELECT instance_key, 1, ${taskOperation}, definition_key, priority, ${now}, 0, ${now}
-        FROM ${table} WHERE instance_key = ${instanceKey}`,
+          definition_key, priority, next_at, claims, created_at, lane, weight)
+        SELECT instance_key, 1, ${taskOperation}, definition_key, priority, ${now}, 0, ${now}, ${laneOfRun(schema, 'run')}
+        FROM ${table} AS run WHERE instance_key = ${instanceKey}`,
     ),
     holdSource: prepare(
       'perdure_hold_fork_source',

@@ -3,17 +3,20 @@ import type { ClaimedAtInsert } from '../../contract/turn.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
 import type { BatchResult, PathParts } from '../batches/batching.ts';
-import { clock, prepare, rowsOf } from '../driver/columns.ts';
+import { clock, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
+import { hasBeginLimits, isAnyBeginLimited } from '../limits/begin-limits.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import {
+  limitedAmong,
   newItemColumns,
   newItemTarget,
   newItemValues,
+  newLaneColumns,
   type NewItem,
 } from '../tables/work-items.ts';
 import { isEligible, type EligibleTurn } from './turn-acks.ts';
@@ -32,6 +35,8 @@ interface Created {
   readonly hasPaused: boolean;
   readonly instanceKeys: readonly string[];
   readonly itemKeys: readonly string[];
+  /** The limited definitions of the new items, which are not claimed. */
+  readonly limited: readonly number[];
 }
 
 /**
@@ -43,15 +48,17 @@ export class SingleStatementStarts {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
+  readonly #limited: PathParts['limited'];
   readonly #start: PauseChecks<ReturnType<typeof startStatement>>;
-  readonly #startWithHeaders: PauseChecks<ReturnType<typeof startStatement>>;
+  readonly #startWithExtras: PauseChecks<ReturnType<typeof startStatement>>;
 
-  constructor({ connections, definitions, secrets, schema }: PathParts) {
+  constructor({ connections, definitions, limited, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
+    this.#limited = limited;
     this.#secrets = secrets;
     this.#start = new PauseChecks((check) => startStatement(schema, check));
-    this.#startWithHeaders = new PauseChecks((check) => startStatement(schema, check, true));
+    this.#startWithExtras = new PauseChecks((check) => startStatement(schema, check, true));
   }
 
   /** Creates the instances, or returns `undefined` if the caller has to use the general path. */
@@ -69,8 +76,11 @@ export class SingleStatementStarts {
       ),
       items: starts.flatMap(({ items }, index) => items.map((item) => ({ index, ...item }))),
     };
-    const hasHeaders = starts.some(({ instance }) => instance.headers !== undefined);
-    const statement = hasHeaders ? this.#startWithHeaders : this.#start;
+    const hasExtras = starts.some(
+      ({ instance, items }) =>
+        instance.headers !== undefined || items.some(({ item }) => item.lane !== undefined),
+    );
+    const statement = hasExtras ? this.#startWithExtras : this.#start;
     const created = await statement.run(async (start) => {
       const sent = this.#connections.statement<Created>('createInstances', ...start(rows));
       return (await undefinedIfRefused(sent))?.[0];
@@ -84,8 +94,8 @@ export class SingleStatementStarts {
     const starts: Start[] = [];
     for (const instance of instances) {
       const { firstTurn: turn, instanceId, name, tags, timeoutMs } = instance;
-      const { dedupeKey, debounce, event, onConflict } = instance;
-      const extras = [tags, timeoutMs, dedupeKey, debounce, event, onConflict];
+      const { dedupeKey, debounce, event, onConflict, lane } = instance;
+      const extras = [tags, timeoutMs, dedupeKey, debounce, event, onConflict, lane];
       if (extras.some((extra) => extra !== undefined)) return undefined;
       if (turn === undefined || turn.firstEventId !== 1 || !isEligible(turn)) return undefined;
       if (turn.outcome.status !== 'running' || ids.has(instanceId)) return undefined;
@@ -105,6 +115,8 @@ export class SingleStatementStarts {
       const wanted = { kind: 'activity', name: item.name, version: null } as const;
       const definitionKey = this.#definitions.find(wanted);
       if (definitionKey === undefined) return undefined;
+      // The general path makes the definition limited.
+      if (item.lane !== undefined && !this.#limited.has(definitionKey)) return undefined;
       const secret = item.claimMs === undefined ? null : this.#secrets.next();
       items.push({ definitionKey, item, secret });
     }
@@ -114,17 +126,18 @@ export class SingleStatementStarts {
 
 function toResult(
   starts: readonly Start[],
-  { now, instanceKeys, itemKeys }: Created,
+  { now, instanceKeys, itemKeys, limited }: Created,
 ): BatchResult<CreateResult> {
   const effects = new Effects();
   let place = 0;
   const results = starts.map(({ items }, index): CreateResult => {
     const claimed: ClaimedAtInsert[] = [];
-    for (const { item, secret } of items) {
+    for (const { item, secret, definitionKey } of items) {
       const itemKey = Number(itemKeys[place]);
       place += 1;
-      effects.due('work', now + (item.claimMs ?? 0));
-      if (secret === null) continue;
+      const isLimited = limited.includes(definitionKey);
+      effects.due('work', now + (isLimited ? 0 : (item.claimMs ?? 0)));
+      if (secret === null || isLimited) continue;
       claimed.push({ operation: item.operation, lockToken: formatToken(itemKey, secret) });
     }
     return { kind: 'created', instanceKey: Number(instanceKeys[index]), claimed };
@@ -142,7 +155,7 @@ const startColumns = {
 } as const;
 
 const startRows = rowsOf<Start>()(startColumns);
-// Sent only for starts with headers, so that other starts do not pay for the column.
+// Sent only for starts with headers or keys, so that other starts do not pay for the columns.
 const startRowsWithHeaders = rowsOf<Start>()({
   ...startColumns,
   headers: ['text', ({ instance }) => instance.headers ?? null],
@@ -164,41 +177,47 @@ const eventRows = rowsOf<FirstEvent>()({
   payload: ['text', ({ event }) => event.payload],
 });
 
-const itemRows = rowsOf<NewItem & { readonly index: number }>()({
+type StartItem = NewItem & { readonly index: number };
+
+const itemColumns = {
   instance: ['int', ({ index }) => index + 1],
   ...newItemColumns,
-});
+} as const satisfies Record<string, Column<StartItem>>;
+const itemRows = rowsOf<StartItem>()(itemColumns);
+const laneItemRows = rowsOf<StartItem>()({ ...itemColumns, ...newLaneColumns });
 
 // Draws all keys first, so that no join is needed to find them. Reads the clock once, because reading it per row costs as
 // much as an index entry.
-function startStatement(schema: string, check: PauseCheck, withHeaders = false) {
+function startStatement(schema: string, check: PauseCheck, withExtras = false) {
   const name = check === 'any' ? 'perdure_start_plainly' : 'perdure_start_beside_pauses';
-  const headers = withHeaders ? ', headers' : '';
+  const headers = withExtras ? ', headers' : '';
+  const limited = '(SELECT limited FROM drawn)::int[]';
   const now = '(SELECT now FROM drawn)';
   const ifOk = 'WHERE (SELECT ok FROM drawn)';
   const instanceKey = '(SELECT instance_keys FROM drawn)[instance]';
-  const hasPaused = hasPausedDefinitions(schema);
+  const hasPaused = `(${hasPausedDefinitions(schema)} OR ${hasBeginLimits(schema)})`;
   const drawKeys = (sequence: string, column: string) =>
     `ARRAY(SELECT nextval('${schema}.${sequence}') FROM generate_series(1, cardinality(${column})))`;
   return prepare(
-    withHeaders ? `${name}_with_headers` : name,
+    withExtras ? `${name}_with_extras` : name,
     {
       now: clock,
-      starts: withHeaders ? startRowsWithHeaders : startRows,
+      starts: withExtras ? startRowsWithHeaders : startRows,
       events: eventRows,
-      items: itemRows,
+      items: withExtras ? laneItemRows : itemRows,
     },
     ({ starts, events, items }) => `WITH drawn AS MATERIALIZED (
           SELECT ${nowSql} AS now, NOT ${
             check === 'any'
               ? hasPaused
-              : isAnyPaused(
+              : `(${isAnyPaused(
                   schema,
                   `${starts.column('definition_key')} || ${items.column('definition_key')}`,
-                )
+                )} OR ${isAnyBeginLimited(schema, starts.column('definition_key'))})`
           } AS ok,
             ${drawKeys('instances_instance_key_seq', starts.column('instance_id'))} AS instance_keys,
-            ${drawKeys('worker_queue_item_key_seq', items.column('instance'))} AS item_keys
+            ${drawKeys('worker_queue_item_key_seq', items.column('instance'))} AS item_keys,
+            ${limitedAmong(schema, items.column('definition_key'))} AS limited
         ), created AS (
           INSERT INTO ${schema}.instances (instance_key, instance_id, incarnation, definition_key, status, execution_id,
             history_length, last_turn, input_hash, created_at, started_at, execution_started_at${headers})
@@ -212,9 +231,10 @@ function startStatement(schema: string, check: PauseCheck, withHeaders = false) 
         ), scheduled AS (
           INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
           OVERRIDING SYSTEM VALUE
-          SELECT (SELECT item_keys FROM drawn)[place], ${instanceKey}, 1, ${newItemValues(now)}
+          SELECT (SELECT item_keys FROM drawn)[place], ${instanceKey}, 1, ${newItemValues(now, { limited, hasLanes: withExtras })}
           FROM ${items.withPlace('item')} ${ifOk}
         )
-        SELECT now, ok, ${check === 'any' ? 'NOT ok' : hasPaused} AS "hasPaused", instance_keys AS "instanceKeys", item_keys AS "itemKeys" FROM drawn`,
+        SELECT now, ok, ${check === 'any' ? 'NOT ok' : hasPaused} AS "hasPaused", instance_keys AS "instanceKeys", item_keys AS "itemKeys", limited
+        FROM drawn`,
   );
 }

@@ -16,9 +16,10 @@ import {
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { insertTasks, type InsertedTask } from '../tables/task-rows.ts';
+import { isValidLane } from '../../rules/limits.ts';
+import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { isKeyed } from '../tasks/keyed-tasks.ts';
-import { insertTasks, type InsertedTask, type InsertTasks } from '../tables/task-rows.ts';
-import { isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
 
 /**
@@ -28,11 +29,13 @@ import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
 export class SingleStatementTaskCreation {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
-  readonly #insert: InsertTasks;
+  readonly #limited: PathParts['limited'];
+  readonly #insert: ReturnType<typeof insertTasks>;
 
-  constructor({ connections, definitions, schema }: PathParts) {
+  constructor({ connections, definitions, limited, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
+    this.#limited = limited;
     this.#insert = insertTasks(schema, { name: 'perdure_create_tasks_plainly', strict: true });
   }
 
@@ -47,11 +50,18 @@ export class SingleStatementTaskCreation {
     const rows = tasks.flatMap((task) => {
       const wanted = { kind: 'task', name: task.name, version: null } as const;
       const definitionKey = this.#definitions.find(wanted);
-      return definitionKey === undefined ? [] : [{ task, definitionKey }];
+      if (definitionKey === undefined) return [];
+      // The general path makes the definition limited, and rejects invalid keys.
+      const isKnown =
+        task.lane === undefined || (this.#limited.has(definitionKey) && isValidLane(task.lane));
+      return isKnown ? [{ task, definitionKey }] : [];
     });
     if (rows.length < tasks.length) return undefined;
     const inserted = await undefinedIfRefused(
-      this.#connections.statement<InsertedTask>('createTasks', ...this.#insert({ now, rows })),
+      this.#connections.statement<InsertedTask>(
+        'createTasks',
+        ...this.#insert(rows)({ now, rows }),
+      ),
     );
     if (inserted === undefined) return undefined;
     const effects = new Effects();
@@ -120,12 +130,13 @@ function toEligible(acks: readonly WorkItemAck[]): readonly TokenAck[] | undefin
 function toResult(acks: readonly TokenAck[], runs: readonly EndedRun[]): BatchResult<CommitResult> {
   const byKey = new Map(runs.map((run) => [run.itemKey, run]));
   const effects = new Effects();
-  const results = acks.map(({ key, outcome }): CommitResult => {
+  const results = acks.map(({ key, outcome, secret }): CommitResult => {
     const run = byKey.get(key);
     if (run === undefined) throw new Error(`The statement did not return the run of item ${key}.`);
     const { instanceId, incarnation } = run;
     if (outcome.kind === 'skipped') effects.finished.push(instanceId);
     else effects.completed(instanceId, { incarnation, output: outcome.payload });
+    if (freesPlace(secret)) effects.due('work', 0);
     return { ok: true, claimed: [], ended: outcome.kind };
   });
   return { results, effects };
@@ -250,7 +261,7 @@ function claimStatement(schema: string) {
         ${priorityLevels(schema, 'TRUE')}
         SELECT FROM level CROSS JOIN LATERAL (
           SELECT FROM ${table} AS due
-          WHERE due.definition_key = wanted_key AND due.suspect AND NOT cancel_requested
+          WHERE due.definition_key = wanted_key AND due.suspect AND NOT cancel_requested AND lane IS NULL
             AND due.priority = level.priority AND next_at <= ${nowSql} AND ${isFree} LIMIT 1) AS head) AS found LIMIT 1`;
       return `WITH clear AS MATERIALIZED (
           SELECT (SELECT 1 FROM ${table} WHERE cancel_requested AND next_at <= ${nowSql} AND ${isFree} ORDER BY next_at LIMIT 1) IS NULL

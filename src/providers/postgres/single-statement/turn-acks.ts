@@ -4,7 +4,7 @@ import { Effects } from '../../shared/effects.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import type { BatchResult, PathParts } from '../batches/batching.ts';
 import { fromStoredText } from '../driver/arrays.ts';
-import { clock, keys, prepare, rowsOf } from '../driver/columns.ts';
+import { clock, keys, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
@@ -13,9 +13,12 @@ import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import { eventRows, type EventRow } from '../tables/history.ts';
 import {
+  freesPlace,
+  limitedAmong,
   newItemColumns,
   newItemTarget,
   newItemValues,
+  newLaneColumns,
   type ItemRow,
   type NewItem,
 } from '../tables/work-items.ts';
@@ -71,6 +74,8 @@ interface Committed {
   readonly ok: boolean;
   readonly hasPaused: boolean;
   readonly itemKeys: readonly string[];
+  /** The limited definitions of the new items, which are not claimed. */
+  readonly limited: readonly number[];
   /** The keys and ids of instances that have ended, in the same order. */
   readonly finishedKeys: readonly string[];
   readonly finishedIds: readonly string[];
@@ -88,15 +93,19 @@ export class SingleStatementTurnAcks {
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
   readonly #lock: ReturnType<typeof lockStatement>;
+  readonly #limited: PathParts['limited'];
   readonly #commit: PauseChecks<ReturnType<typeof commitStatement>>;
+  readonly #commitWithLanes: PauseChecks<ReturnType<typeof commitStatement>>;
   readonly #backoff = new Backoff();
 
-  constructor({ connections, definitions, secrets, schema }: PathParts) {
+  constructor({ connections, definitions, limited, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
+    this.#limited = limited;
     this.#secrets = secrets;
     this.#lock = lockStatement(schema);
-    this.#commit = new PauseChecks((check) => commitStatement(schema, check));
+    this.#commit = new PauseChecks((check) => commitStatement(schema, check, false));
+    this.#commitWithLanes = new PauseChecks((check) => commitStatement(schema, check, true));
   }
 
   /** Commits the turns, or returns `undefined` if the caller has to use the general path. */
@@ -122,7 +131,8 @@ export class SingleStatementTurnAcks {
     const events = acks.flatMap(toEvents);
     const instanceKeys = acks.map(({ instanceKey }) => instanceKey);
     const itemKeys = tokens.map(({ key }) => key);
-    return this.#commit.run((commit) =>
+    const hasLanes = items.some(({ item }) => item.lane !== undefined);
+    return (hasLanes ? this.#commitWithLanes : this.#commit).run((commit) =>
       undefinedIfRefused(
         this.#connections.pipeline('ackTurns', async (tx) => {
           const [, [committed]] = await Promise.all([
@@ -143,6 +153,8 @@ export class SingleStatementTurnAcks {
         const wanted = { kind: 'activity', name: item.name, version: null } as const;
         const definitionKey = this.#definitions.find(wanted);
         if (definitionKey === undefined) return undefined;
+        // The general path makes the definition limited.
+        if (item.lane !== undefined && !this.#limited.has(definitionKey)) return undefined;
         const secret = item.claimMs === undefined ? null : this.#secrets.next();
         items.push({ index, instanceKey, executionId, definitionKey, item, secret });
       }
@@ -209,9 +221,11 @@ function toResult(
   const effects = new Effects();
   addFinished(effects, acks, committed);
   const claimed: ClaimedAtInsert[][] = acks.map(() => []);
-  for (const [position, { index, item, secret }] of items.entries()) {
-    effects.due('work', committed.now + (item.claimMs ?? 0));
-    if (secret === null) continue;
+  if (acks.some(({ lockTokens }) => lockTokens.some(freesPlace))) effects.due('work', 0);
+  for (const [position, { index, item, secret, definitionKey }] of items.entries()) {
+    const isLimited = committed.limited.includes(definitionKey);
+    effects.due('work', committed.now + (isLimited ? 0 : (item.claimMs ?? 0)));
+    if (secret === null || isLimited) continue;
     const lockToken = formatToken(Number(committed.itemKeys[position]), secret);
     claimed[index]?.push({ operation: item.operation, lockToken });
   }
@@ -277,11 +291,13 @@ const tokenRows = rowsOf<Token>()({
   execution_id: ['int', ({ executionId }) => executionId],
 });
 
-const itemRows = rowsOf<TurnItem>()({
+const itemColumns = {
   instance_key: ['bigint', ({ instanceKey }) => instanceKey],
   execution_id: ['int', ({ executionId }) => executionId],
   ...newItemColumns,
-});
+} as const satisfies Record<string, Column<TurnItem>>;
+const itemRows = rowsOf<TurnItem>()(itemColumns);
+const laneItemRows = rowsOf<TurnItem>()({ ...itemColumns, ...newLaneColumns });
 
 /**
  * The statement that commits turns. `turn` has the turns whose instances pass their fences, with the ctid of the instance
@@ -292,15 +308,25 @@ const itemRows = rowsOf<TurnItem>()({
  * is not claimed and has no messages, not even one that becomes visible later. An instance with a pending timer has such
  * a message, so its turns always take the general path. A paused instance has a row too.
  */
-function commitStatement(schema: string, check: PauseCheck) {
+function commitStatement(schema: string, check: PauseCheck, hasLanes: boolean) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
   const now = '(SELECT now FROM drawn)';
+  const name =
+    check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses';
+  const limited = '(SELECT limited FROM drawn)::int[]';
   return prepare(
-    check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses',
-    { now: clock, turns: turnRows, tokens: tokenRows, events: eventRows, items: itemRows },
+    hasLanes ? `${name}_with_lanes` : name,
+    {
+      now: clock,
+      turns: turnRows,
+      tokens: tokenRows,
+      events: eventRows,
+      items: hasLanes ? laneItemRows : itemRows,
+    },
     ({ turns, tokens, events, items }) => `WITH drawn AS MATERIALIZED (
       SELECT ${nowSql} AS now, ${hasPausedDefinitions(schema)} AS has_paused, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
-        FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys
+        FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys,
+        ${limitedAmong(schema, items.column('definition_key'))} AS limited
     ), turn AS MATERIALIZED (
       SELECT turn.*, instance.row_id${check === 'own' ? ', instance.definition_key' : ''}
       FROM ${turns.as('turn')}
@@ -342,7 +368,7 @@ function commitStatement(schema: string, check: PauseCheck) {
     ), scheduled AS (
       INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
       OVERRIDING SYSTEM VALUE
-      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, ${newItemValues(now)}
+      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, ${newItemValues(now, { limited, hasLanes })}
       FROM ${items.withPlace('item')}
       ${ifOk}
     ), committed AS (
@@ -356,7 +382,7 @@ function commitStatement(schema: string, check: PauseCheck) {
       FROM turn ${ifOk} AND instance.ctid = turn.row_id
       RETURNING instance.instance_key, instance.instance_id, instance.ended_at
     )
-    SELECT now, ok, has_paused AS "hasPaused", item_keys AS "itemKeys",
+    SELECT now, ok, has_paused AS "hasPaused", item_keys AS "itemKeys", limited,
       ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
       ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"
     FROM verdict, drawn`,

@@ -1,10 +1,11 @@
 import type { TerminalStatus } from '../../../model/status.ts';
 import type { Payload } from '../../../model/values/payload.ts';
 import type { NewTask, OnFailState } from '../../contract/tasks.ts';
-import { clock, keys, one, rowIdOf, prepare, rowsOf } from '../driver/columns.ts';
+import { clock, keys, one, rowIdOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 import { mustChange } from './instance-rows.ts';
+import { limitedAmong } from './work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** A task run to insert. */
@@ -54,7 +55,7 @@ const maxExpiredPerCall = 500;
 
 /** The table `instances`: task runs. No write changes a terminal state. */
 export class TaskRows {
-  readonly #insert: InsertTasks;
+  readonly #insert: (rows: readonly TaskRow[]) => InsertTasks;
   readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string) {
@@ -64,7 +65,7 @@ export class TaskRows {
 
   /** Inserts runs whose ids and dedupe keys are free, with their work items. All ids and keys must differ. */
   insert(tx: Transaction, rows: readonly TaskRow[], now: number): Promise<readonly InsertedTask[]> {
-    return tx.query<InsertedTask>(...this.#insert({ now, rows }));
+    return tx.query<InsertedTask>(...this.#insert(rows)({ now, rows }));
   }
 
   /** Ends live runs that this transaction has locked. Enqueues the on-fail handlers of failed runs. */
@@ -104,7 +105,7 @@ export class TaskRows {
   }
 }
 
-const taskRows = rowsOf<TaskRow>()({
+const taskColumns = {
   instance_id: ['text', ({ task }) => task.instanceId],
   incarnation: ['text', ({ task }) => task.incarnation],
   definition_key: ['int', ({ definitionKey }) => definitionKey],
@@ -119,25 +120,53 @@ const taskRows = rowsOf<TaskRow>()({
   on_fail_options: ['text', ({ task }) => task.onFail?.options ?? null],
   delay_ms: ['bigint', ({ task }) => wholeOrNull(task.delayMs)],
   expires_in_ms: ['bigint', ({ task }) => wholeOrNull(task.expiresInMs)],
+} as const satisfies Record<string, Column<TaskRow>>;
+
+const taskRows = rowsOf<TaskRow>()(taskColumns);
+// Sent only if a run has a key, so that other runs do not pay for the columns.
+const laneTaskRows = rowsOf<TaskRow>()({
+  ...taskColumns,
+  new_lane: ['text', ({ task }) => task.lane?.key ?? null],
+  new_weight: ['smallint', ({ task }) => task.lane?.weight ?? null],
 });
 
 /** The statement that inserts task runs with their work items and dedupe keys. */
-export type InsertTasks = ReturnType<typeof insertTasks>;
+export type InsertTasks = ReturnType<typeof insertStatement>;
+
+interface InsertOptions {
+  readonly name: string;
+  readonly strict: boolean;
+}
 
 /**
- * Prepares an `InsertTasks`. If an id or key is taken, a `strict` statement fails as a whole, and one that is not
- * `strict` skips the run. A skipped run may have taken its dedupe key.
+ * Prepares the statements that insert task runs, without and with keys of limits. If an id or dedupe key is taken, a `strict`
+ * statement fails as a whole, and one that is not `strict` skips the run. A skipped run may have taken its dedupe key.
  */
 export function insertTasks(
   schema: string,
-  { name, strict }: { readonly name: string; readonly strict: boolean },
+  { name, strict }: InsertOptions,
+): (rows: readonly TaskRow[]) => InsertTasks {
+  const insert = insertStatement(schema, { name, strict, hasLanes: false });
+  const withLanes = insertStatement(schema, { name: `${name}_with_lanes`, strict, hasLanes: true });
+  return (rows) => (rows.some(({ task }) => task.lane !== undefined) ? withLanes : insert);
+}
+
+function insertStatement(
+  schema: string,
+  { name, strict, hasLanes }: InsertOptions & { readonly hasLanes: boolean },
 ) {
+  const isLimited = `definition_key = ANY ((SELECT keys FROM limited)::int[])`;
+  const lane = hasLanes
+    ? `CASE WHEN ${isLimited} THEN coalesce(new_lane, '') END, new_weight`
+    : `CASE WHEN ${isLimited} THEN '' END, NULL`;
   const unless = (columns: string) => (strict ? '' : `ON CONFLICT (${columns}) DO NOTHING`);
   const isNew = `(SELECT 1 FROM ${schema}.instances AS known WHERE known.instance_id = new.instance_id LIMIT 1) IS NULL`;
   return prepare(
     name,
-    { now: clock, rows: taskRows },
-    ({ rows }) => `WITH new AS MATERIALIZED (
+    { now: clock, rows: hasLanes ? laneTaskRows : taskRows },
+    ({ rows }) => `WITH limited AS MATERIALIZED (
+      SELECT ${limitedAmong(schema, rows.column('definition_key'))} AS keys
+    ), new AS MATERIALIZED (
       SELECT nextval('${schema}.instances_instance_key_seq') AS instance_key, one.*,
         coalesce(start_at, clock.now + delay_ms) AS run_at,
         coalesce(end_at, greatest(start_at, clock.now + delay_ms, clock.now) + expires_in_ms) AS expires_at
@@ -161,12 +190,20 @@ export function insertTasks(
       RETURNING instance_key
     ), queued AS (
       INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at,
-        expires_at, claims, created_at)
+        expires_at, claims, created_at, lane, weight)
       SELECT instance_key, 1, ${taskOperation}, definition_key, priority, greatest(run_at, ${nowSql}), expires_at, 0,
-        ${nowSql}
+        ${nowSql}, ${lane}
       FROM new ${strict ? '' : 'WHERE instance_key IN (SELECT instance_key FROM created)'}
       ORDER BY place
-    )
+    )${
+      hasLanes
+        ? `, kept AS (
+      INSERT INTO ${schema}.run_lanes (instance_key, lane, weight)
+      SELECT instance_key, new_lane, new_weight FROM new
+      WHERE new_lane IS NOT NULL ${strict ? '' : 'AND instance_key IN (SELECT instance_key FROM created)'}
+    )`
+        : ''
+    }
     SELECT instance_key AS "instanceKey", least(coalesce(run_at, 0), expires_at) AS "dueAt", ${
       strict
         ? `TRUE AS "isCreated", dedupe_key IS NOT NULL AS "hasKey"`
@@ -174,6 +211,14 @@ export function insertTasks(
            instance_key IN (SELECT instance_key FROM keyed) AS "hasKey"`
     } FROM new ORDER BY place`,
   );
+}
+
+/** The lane and the weight of a new item of a task run, over a row of `instances` with this alias. */
+export function laneOfRun(schema: string, run: string): string {
+  const kept = (column: string) =>
+    `(SELECT ${column} FROM ${schema}.run_lanes AS kept WHERE kept.instance_key = ${run}.instance_key)`;
+  return `coalesce(${kept('lane')}, (SELECT '' FROM ${schema}.limits AS limited
+      WHERE limited.definition_key = abs(${run}.definition_key))), ${kept('weight')}`;
 }
 
 function wholeOrNull(time: number | undefined): number | null {
@@ -228,9 +273,10 @@ function statements(schema: string) {
       { instanceKeys, now },
       ({ instanceKeys, now }) => `INSERT INTO ${items} (instance_key, execution_id, operation,
           definition_key, priority,
-          next_at, claims, created_at, options)
-        SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, ${now}, 0, ${now}, on_fail_options
-        FROM ${runs} WHERE instance_key = ANY (${instanceKeys}) AND on_fail = 'queued'`,
+          next_at, claims, created_at, options, lane, weight)
+        SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, ${now}, 0, ${now}, on_fail_options,
+          ${laneOfRun(schema, 'run')}
+        FROM ${runs} AS run WHERE instance_key = ANY (${instanceKeys}) AND on_fail = 'queued'`,
     ),
     endOnFail: prepare(
       'perdure_end_on_fail',

@@ -94,13 +94,18 @@ export class WorkItems {
       ...row,
       secret: row.item.claimMs === undefined ? null : this.#secrets.next(),
     }));
-    const inserted = await tx.query<{ itemKey: number; instanceKey: number; operation: number }>(
-      ...this.#sql.insert({ rows, now }),
-    );
+    const hasLanes = rows.some(({ item }) => item.lane !== undefined);
+    const insert = hasLanes ? this.#sql.insertWithLanes : this.#sql.insert;
+    const inserted = await tx.query<{
+      itemKey: number;
+      instanceKey: number;
+      operation: number;
+      isClaimed: boolean;
+    }>(...insert({ rows, now }));
     // RETURNING yields rows in insertion order.
-    return inserted.flatMap(({ itemKey, instanceKey, operation }, index) => {
+    return inserted.flatMap(({ itemKey, instanceKey, operation, isClaimed }, index) => {
       const secret = rows[index]?.secret ?? null;
-      return secret === null
+      return secret === null || !isClaimed
         ? []
         : [{ instanceKey, operation, lockToken: formatToken(itemKey, secret) }];
     });
@@ -184,35 +189,74 @@ export const newItemColumns = {
   claimed_by: ['text', ({ item }) => item.claimedBy ?? null],
 } as const satisfies Record<string, Column<NewItem>>;
 
+/** The columns of the key and the weight. Sent only if an item has a key, so that others do not pay for them. */
+export const newLaneColumns = {
+  new_lane: ['text', ({ item }) => item.lane?.key ?? null],
+  new_weight: ['smallint', ({ item }) => item.lane?.weight ?? null],
+} as const satisfies Record<string, Column<NewItem>>;
+
 /** The columns of `worker_queue` that `newItemValues` fills. */
 export const newItemTarget = `operation, definition_key, priority, next_at, lock_token, locked_until, claimed_by, claims,
-  cancellation, shielded, created_at, options, payload`;
+  cancellation, shielded, created_at, options, payload, lane, weight`;
 
-/** SELECT list for `newItemTarget` over rows of `newItemColumns`. */
-export function newItemValues(now: string): string {
-  return `operation, definition_key, priority, ${now} + coalesce(claim_ms, 0), secret, ${now} + claim_ms, claimed_by,
-    CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${now}, options, payload`;
+/**
+ * SELECT list for `newItemTarget` over rows of `newItemColumns`. `limited` is an array of the keys of limited definitions, by
+ * `limitedAmong`: their items have a lane and are not claimed.
+ */
+export function newItemValues(
+  now: string,
+  { limited, hasLanes }: { readonly limited: string; readonly hasLanes: boolean },
+): string {
+  const isLimited = `definition_key = ANY (${limited})`;
+  const unless = (value: string) => `CASE WHEN ${isLimited} THEN NULL ELSE ${value} END`;
+  return `operation, definition_key, priority,
+    CASE WHEN ${isLimited} THEN ${now} ELSE ${now} + coalesce(claim_ms, 0) END, ${unless('secret')},
+    ${unless(`${now} + claim_ms`)}, ${unless('claimed_by')},
+    CASE WHEN secret IS NULL OR ${isLimited} THEN 0 ELSE 1 END, cancellation, shielded, ${now}, options, payload,
+    ${hasLanes ? `CASE WHEN ${isLimited} THEN coalesce(new_lane, '') END, new_weight` : `CASE WHEN ${isLimited} THEN '' END, NULL`}`;
+}
+
+/**
+ * The limited definitions among the keys, as an array: also those of paused instances, whose keys are negative. Reads one empty
+ * table while nothing is limited.
+ */
+export function limitedAmong(schema: string, definitionKeys: string): string {
+  return `ARRAY(SELECT signed.key FROM ${schema}.limits CROSS JOIN LATERAL (
+      VALUES (definition_key), (-definition_key)) AS signed (key) WHERE signed.key = ANY (${definitionKeys}))`;
 }
 
 function statements(schema: string) {
   const table = `${schema}.worker_queue`;
   const itemKeys = keys();
+  const itemColumns = {
+    instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+    execution_id: ['int', ({ executionId }) => executionId],
+    ...newItemColumns,
+  } as const satisfies Record<string, Column<ItemRow & NewItem>>;
+  const insertText = (
+    rows: { withPlace(name: string): string },
+    definitionKeys: string,
+    now: string,
+    hasLanes: boolean,
+  ) => `WITH drawn AS MATERIALIZED (SELECT ${limitedAmong(schema, definitionKeys)} AS limited)
+        INSERT INTO ${table} (instance_key, execution_id, ${newItemTarget})
+        SELECT instance_key, execution_id, ${newItemValues(now, { limited: '(SELECT limited FROM drawn)::int[]', hasLanes })}
+        FROM ${rows.withPlace('new')}
+        ORDER BY place
+        RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation, lock_token IS NOT NULL AS "isClaimed"`;
   return {
     insert: prepare(
       'perdure_insert_work_items',
+      { rows: rowsOf<ItemRow & NewItem>()(itemColumns), now: one<number>('bigint') },
+      ({ rows, now }) => insertText(rows, rows.column('definition_key'), now, false),
+    ),
+    insertWithLanes: prepare(
+      'perdure_insert_lane_items',
       {
-        rows: rowsOf<ItemRow & NewItem>()({
-          instance_key: ['bigint', ({ instanceKey }) => instanceKey],
-          execution_id: ['int', ({ executionId }) => executionId],
-          ...newItemColumns,
-        }),
+        rows: rowsOf<ItemRow & NewItem>()({ ...itemColumns, ...newLaneColumns }),
         now: one<number>('bigint'),
       },
-      ({ rows, now }) => `INSERT INTO ${table} (instance_key, execution_id, ${newItemTarget})
-        SELECT instance_key, execution_id, ${newItemValues(now)}
-        FROM ${rows.withPlace('new')}
-        ORDER BY place
-        RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation`,
+      ({ rows, now }) => insertText(rows, rows.column('definition_key'), now, true),
     ),
     lock: prepare(
       'perdure_lock_work_items',
@@ -295,15 +339,36 @@ function statements(schema: string) {
   };
 }
 
-const taskMark = 't';
-const taskSecretLength = randomToken().length + taskMark.length;
+const [taskMark, taskPlaceMark, placeMark] = ['t', 'T', 'P'];
+const markedLength = randomToken().length + 1;
 
 /** Marks a secret as that of a task run. An ack uses the mark to choose its path, never as a fence. */
 export function newTaskSecret(secret: string): string {
   return `${taskMark}${secret}`;
 }
 
+/** Marks a secret as that of a task run, and of an item with a place: its end can let another item start. */
+export function newPlaceSecret(
+  secret: string,
+  { isTask, hasPlace }: { readonly isTask: boolean; readonly hasPlace: boolean },
+): string {
+  if (!hasPlace) return isTask ? newTaskSecret(secret) : secret;
+  return `${isTask ? taskPlaceMark : placeMark}${secret}`;
+}
+
 /** Whether a secret is marked as that of a task run. */
 export function isTaskSecret(secret: string): boolean {
-  return secret.length === taskSecretLength && secret.startsWith(taskMark);
+  return (
+    secret.length === markedLength &&
+    (secret.startsWith(taskMark) || secret.startsWith(taskPlaceMark))
+  );
+}
+
+/** Whether the end of a claim can let an item of a limited definition start. Only a hint: the next poll finds it too. */
+export function freesPlace(lockToken: string): boolean {
+  const secret = lockToken.slice(lockToken.indexOf('.') + 1);
+  return (
+    secret.length === markedLength &&
+    (secret.startsWith(placeMark) || secret.startsWith(taskPlaceMark))
+  );
 }

@@ -6,8 +6,8 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceRows } from '../tables/instance-rows.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
-import type { MovedStarts } from '../tables/moved-starts.ts';
-import type { StartKey, StartKeys } from '../tables/start-keys.ts';
+import type { MovedStarts } from '../starts/moved-starts.ts';
+import type { StartKey, StartKeys } from '../starts/start-keys.ts';
 
 /** The tables that a creation of task runs with keys reads and writes. */
 export interface KeyedTaskTables {

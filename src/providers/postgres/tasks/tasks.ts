@@ -4,6 +4,7 @@ import type { Tags } from '../../../model/values/tags.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
+import { checkLane } from '../../rules/limits.ts';
 import { existingStart } from '../../rules/starts.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { Batch } from '../batches/batch.ts';
@@ -15,6 +16,7 @@ import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import { createKeyedTasks, isKeyed, type KeyedTaskTables } from './keyed-tasks.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
+import type { LimitRows } from '../limits/limit-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
@@ -27,6 +29,7 @@ export interface TaskTables extends KeyedTaskTables {
   readonly taskRows: TaskRows;
   readonly instanceTags: InstanceTags;
   readonly deadlines: InstanceDeadlines;
+  readonly limitRows: LimitRows;
 }
 
 /** Creates task runs. After that, they are instances with one work item. */
@@ -79,6 +82,10 @@ async function createPlain(
     results[index] === undefined
       ? [{ index, task, definitionKey: keyOf('task', task.name, null) }]
       : [],
+  );
+  await tables.limitRows.ensure(
+    scope,
+    open.flatMap(({ task, definitionKey }) => (task.lane === undefined ? [] : [definitionKey])),
   );
   while (open.length > 0) {
     const round = withoutConflicts(open);
@@ -203,7 +210,14 @@ const notInserted: InsertedTask = {
   dueAt: Infinity,
 };
 
-function refusal({ instanceId, priority }: NewTask): CreateTaskResult | undefined {
+function refusal({ instanceId, priority, lane }: NewTask): CreateTaskResult | undefined {
+  if (lane !== undefined) {
+    try {
+      checkLane(lane);
+    } catch (error) {
+      return { kind: 'refused', error: error as Error };
+    }
+  }
   if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return undefined;
   const error = new ProviderError({
     operation: 'createTasks',

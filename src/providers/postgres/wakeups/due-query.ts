@@ -4,9 +4,12 @@ import type { Topic } from '../../shared/effects.ts';
 import { one, optional, prepare, rowsOf, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
+import { beginDueText } from '../limits/begin-limits.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
+import type { LimitedDue } from '../batches/limited-definitions.ts';
+import { limitColumns, nextDueText } from '../limits/limit-text.ts';
 import { isFree } from '../tables/work-items.ts';
 
 /** The definitions that a worker can claim. `undefined` means all, an empty list none. */
@@ -28,6 +31,10 @@ export interface DueTimes {
   readonly nextSessionAt: number;
   /** Lock tokens of held items that were flagged or deleted since the requested time. */
   readonly flagged: readonly string[];
+  /** The limited definitions among the wanted ones. Their times are part of `nextAt.work`. */
+  readonly limited: readonly LimitedDue[];
+  /** When the next item of an unlimited definition is due, flagged, or expires. */
+  readonly nextPlainAt: number;
 }
 
 interface Row {
@@ -38,6 +45,7 @@ interface Row {
   readonly schedules: number | null;
   readonly sessions: number | null;
   readonly flagged: readonly string[];
+  readonly limited: readonly { readonly key: number; readonly next: number | null }[] | null;
 }
 
 /** Reads when the next work is due, without locks, in one statement. */
@@ -66,9 +74,19 @@ export class DueQuery {
     );
     if (row === undefined) throw new Error('The due query returned no row.');
     const { orchestrations, work, schedules, sessions, flagged } = row;
+    const limited = (row.limited ?? []).map(({ key, next }) => ({
+      definitionKey: key,
+      nextAt: next ?? Infinity,
+    }));
+    const nextPlainAt = work ?? Infinity;
     return {
       now: row.now,
-      nextAt: { orchestrations: orchestrations ?? Infinity, work: work ?? Infinity },
+      nextAt: {
+        orchestrations: orchestrations ?? Infinity,
+        work: limited.reduce((first, { nextAt }) => Math.min(first, nextAt), nextPlainAt),
+      },
+      limited,
+      nextPlainAt,
       nextScheduleAt: schedules ?? Infinity,
       nextSessionAt: sessions ?? Infinity,
       flagged,
@@ -89,7 +107,7 @@ function selectDueTimes(schema: string, check: PauseCheck) {
   // A claimed item keeps its due time until it is renewed. The end of its lease counts only if nothing else is due.
   const itemsOfLevel = `${schema}.worker_queue AS due
             WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND NOT cancel_requested
-              AND due.priority = level.priority`;
+              AND due.priority = level.priority AND lane IS NULL`;
   const firstItem = (work: WorkNames) =>
     `(SELECT min(first.next_at) FROM ${workKeys(schema, work, which)} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
@@ -124,6 +142,7 @@ function selectDueTimes(schema: string, check: PauseCheck) {
           (SELECT ${cleanupDue} FROM ${schema}.instance_locks WHERE cleanup_at IS NOT NULL
            ORDER BY ${cleanupDue} LIMIT 1),
           ${check === 'any' ? 'NULL' : `(SELECT min(next_at) FROM ${cancelingOfPaused(schema, runnable)})`},
+          ${beginDueText(schema, runnable)},
           CASE WHEN ${buildId} IS NOT NULL
             AND (${isBlocked('<', runnable, buildId)} OR ${isBlocked('>', runnable, buildId)}) THEN ${nowSql} END
         ) AS "orchestrations",
@@ -147,8 +166,19 @@ function selectDueTimes(schema: string, check: PauseCheck) {
                 AND cancel_requested_at >= ${flaggedSince} AND lock_token IS NOT NULL)
           || ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.tombstones
                    WHERE ${flaggedSince} IS NOT NULL AND locked_until > ${nowSql}
-                     AND deleted_at >= ${flaggedSince}) AS "flagged"`,
+                     AND deleted_at >= ${flaggedSince}) AS "flagged",
+        ${limitedTimes(schema, { names, tasks }, check)} AS "limited"`,
   );
+}
+
+/** The wanted limited definitions with their due times, as JSON. Reads one empty table while nothing is limited. */
+function limitedTimes(schema: string, { names, tasks }: WorkNames, check: PauseCheck): string {
+  const isWanted = `(kind = 'activity' AND (${names} IS NULL OR name = ANY (${names}))
+            OR kind = 'task' AND (${tasks} IS NULL OR name = ANY (${tasks})))`;
+  return `(SELECT json_agg(json_build_object('key', definition_key, 'next', ${nextDueText(schema)})) FROM (
+          SELECT ${limitColumns} FROM ${schema}.limits AS one CROSS JOIN LATERAL (
+            SELECT FROM ${schema}.definitions AS definition WHERE definition.definition_key = one.definition_key
+              AND ${isWanted} ${check === 'any' ? '' : `AND NOT (${isPaused(schema)})`} LIMIT 1) AS wanted) AS lim)`;
 }
 
 /** The orchestrations that a worker can run. Send `unique()` values. */
@@ -181,6 +211,11 @@ function isPaused(schema: string): string {
       WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NOT NULL`;
 }
 
+/** The condition that `definition` is limited. */
+function isLimited(schema: string): string {
+  return `(SELECT 1 FROM ${schema}.limits AS limited WHERE limited.definition_key = definition.definition_key) IS NOT NULL`;
+}
+
 /** A table of the definition keys of orchestrations that are not paused, of the paused ones or of all, as `wanted_key`. */
 export function orchestrationKeys(
   schema: string,
@@ -209,13 +244,17 @@ export function cancelingOfPaused(schema: string, runnable: RunnableText): strin
         SELECT wanted_key FROM ${orchestrationKeys(schema, runnable, 'paused')} AS wanted))`;
 }
 
-/** A table of the definition keys of activities and tasks that are not paused, or of all, as `wanted_key`. */
+/**
+ * A table of the definition keys of activities and tasks that are not paused and not limited, or of all, as `wanted_key`.
+ * Items of limited definitions are claimed in lanes only, by `LimitedClaims`.
+ */
 export function workKeys(
   schema: string,
   { names, tasks }: WorkNames,
   which: 'claimable' | 'all' = 'claimable',
 ): string {
-  const isWanted = which === 'all' ? 'TRUE' : `NOT (${isPaused(schema)})`;
+  const isWanted =
+    which === 'all' ? 'TRUE' : `NOT (${isPaused(schema)}) AND NOT (${isLimited(schema)})`;
   const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
     FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
       ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''
@@ -238,13 +277,14 @@ export function blockedBy(schema: string, comparison: '<' | '>', buildId: string
 export const cleanupDue = 'greatest(cleanup_at, locked_until)';
 
 /**
- * A common table `level`: the priorities of the unflagged items of `wanted_key`, highest first.
+ * A common table `level`: the priorities of the unflagged items of `wanted_key` without a lane, highest first.
  * Each priority costs one index entry, and the recursion stops at the limit of the query around it.
  */
 export function priorityLevels(schema: string, suspect: string): string {
   const highest = (below: string) =>
     `(SELECT one.priority FROM ${schema}.worker_queue AS one
-      WHERE one.definition_key = wanted_key AND one.suspect = ${suspect} AND NOT one.cancel_requested ${below}
+      WHERE one.definition_key = wanted_key AND one.suspect = ${suspect} AND NOT one.cancel_requested
+        AND one.lane IS NULL ${below}
       ORDER BY one.priority DESC LIMIT 1)`;
   return `WITH RECURSIVE level (priority) AS (
       SELECT ${highest('')}

@@ -30,7 +30,7 @@ export interface Fetch<T> {
   readonly waitMs: number;
   readonly signal?: AbortSignal | undefined;
   readonly wanted: Wanted;
-  readonly claim: () => Promise<readonly T[]>;
+  readonly claim: (due: DueTimes) => Promise<readonly T[]>;
   /** A cheaper claim, tried first after a fetch that found work. It may return nothing although work is due. */
   readonly claimInOneStatement?: () => Promise<readonly T[]>;
 }
@@ -106,8 +106,8 @@ export class Fetching {
       idle = undefined;
       if (isOver()) return [];
       const isLast = this.#parts.clock.monotonic() >= deadline;
-      if (due.isDue) {
-        const found = await fetch.claim();
+      if ('times' in due && due.isDue) {
+        const found = await fetch.claim(due.times);
         if (found.length > 0) this.#busy.add(key);
         if (found.length > 0 || isLast) return found;
         await delay(contestedMs);
@@ -129,13 +129,15 @@ export class Fetching {
     // Before the query: a later change ends the wait, and the wait may end early but never late.
     const changes = wakeUps.changes(topic);
     const sentAt = clock.monotonic();
-    const { now, nextAt } = await dueTimes(operation, wanted);
+    const times = await dueTimes(operation, wanted);
+    const { now, nextAt } = times;
     return {
       topic,
       changes,
       nextAt: nextAt[topic],
       aheadMs: now - sentAt,
       isDue: nextAt[topic] <= now,
+      times,
     };
   }
 

@@ -12,7 +12,7 @@ import type { Transaction } from '../driver/transaction.ts';
 import type { DueTimes } from './due-query.ts';
 
 /** The due times that a poll reads. */
-export type PolledTimes = Omit<DueTimes, 'nextSessionAt'>;
+export type PolledTimes = Omit<DueTimes, 'nextSessionAt' | 'limited' | 'nextPlainAt'>;
 
 export interface WakeUpsOptions {
   /** The injected clock, or the estimated clock of the database. */

@@ -35,6 +35,7 @@ import {
   type ExistingStartParts,
 } from './existing-starts.ts';
 import { enqueue, type EnqueueParts } from './enqueue.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { Turns } from './turns.ts';
 
 /** The parts of the store that create and read instances. */
@@ -45,6 +46,7 @@ export interface InstanceParts extends StoreAccess, EnqueueParts, ExistingStartP
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly beginLimits: BeginLimits;
   readonly pausedDefinitions: PausedDefinitions;
   readonly turns: Turns;
   readonly instanceTags: InstanceTags;
@@ -150,6 +152,7 @@ function createPending(
   if (instanceKey === undefined) return undefined;
   store.instanceTags.add(instanceKey, instance.tags);
   store.instanceHeaders.add(instanceKey, instance.headers);
+  store.beginLimits.addLane(instanceKey, instance.lane);
   store.deadlines.add(instanceKey, instance, now);
   const visibleAt = startsAt(instance, now);
   if (visibleAt > now) store.instances.setRunAt(instanceKey, visibleAt);
@@ -172,7 +175,10 @@ function createStarted(
     const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
     return { kind: 'refused', error };
   }
-  if (store.pausedDefinitions.has(scope, 'orchestration', instance.name)) {
+  const isHeldBack =
+    store.pausedDefinitions.has(scope, 'orchestration', instance.name) ||
+    store.beginLimits.isLimited(scope, instance.name);
+  if (isHeldBack) {
     const created = createPending(store, scope, instance);
     return created?.kind === 'created' ? { ...created, withoutTurn: true } : created;
   }

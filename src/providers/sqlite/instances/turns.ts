@@ -24,6 +24,7 @@ import type { UpdateRows } from '../tables/update-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -60,6 +61,7 @@ export class Turns {
   readonly #stopRows: StopRows;
   readonly #stops: InstanceStops;
   readonly #tags: InstanceTags;
+  readonly #beginLimits: BeginLimits;
   readonly #headers: InstanceHeaders;
   readonly #streams: { readonly chunkRows: ChunkRows; readonly streamRows: StreamRows };
   readonly #deadlines: InstanceDeadlines;
@@ -82,6 +84,7 @@ export class Turns {
     readonly stopRows: StopRows;
     readonly stops: InstanceStops;
     readonly instanceTags: InstanceTags;
+    readonly beginLimits: BeginLimits;
     readonly instanceHeaders: InstanceHeaders;
     readonly chunkRows: ChunkRows;
     readonly streamRows: StreamRows;
@@ -104,6 +107,7 @@ export class Turns {
     this.#stopRows = parts.stopRows;
     this.#stops = parts.stops;
     this.#tags = parts.instanceTags;
+    this.#beginLimits = parts.beginLimits;
     this.#headers = parts.instanceHeaders;
     this.#streams = parts;
     this.#deadlines = parts.deadlines;
@@ -271,6 +275,7 @@ export class Turns {
     if (instanceKey !== undefined) {
       this.#tags.add(instanceKey, child.tags);
       this.#headers.add(instanceKey, child.headers);
+      this.#beginLimits.addLane(instanceKey, child.lane);
       this.#deadlines.add(instanceKey, child, scope.now);
       const visibleAt = startsAt(child, scope.now);
       if (visibleAt > scope.now) this.#instances.setRunAt(instanceKey, visibleAt);

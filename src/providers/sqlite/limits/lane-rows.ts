@@ -127,7 +127,7 @@ export class LaneRows {
               coalesce(weight, 1) AS weight, coalesce(vtime, 0) AS vtime, coalesce(running, 0) AS running,
               coalesce(tat, 0) AS tatUs
        FROM worker_queue AS item LEFT JOIN lanes AS own ON own.definition_key = item.definition_key AND own.lane = item.lane
-       WHERE item.definition_key = ? AND (claims > 1) = 1 AND item.lane IS NOT NULL AND place = 0 AND cancel_requested = 0
+       WHERE item.definition_key = ? AND claims > 1 AND item.lane IS NOT NULL AND place = 0 AND cancel_requested = 0
        ORDER BY next_at, item_key LIMIT +?`,
     );
     this.#prune = db.prepare<[number, number, number]>(

@@ -47,6 +47,8 @@ export class LimitReads {
   readonly #lane;
   readonly #countOf;
   readonly #countLane;
+  readonly #beginnings;
+  readonly #beginningsInLane;
   readonly #head;
   readonly #ahead;
 
@@ -75,6 +77,13 @@ export class LimitReads {
     this.#countOf = db.prepare<[number], number>(count(isWaiting)).pluck();
     this.#countLane = db
       .prepare<[number, string], number>(count(`lane = ? AND ${isWaiting}`))
+      .pluck();
+    const beginnings = (condition: string) =>
+      `SELECT count(*) FROM (SELECT 1 FROM instance_places
+         WHERE definition_key = ? AND ${condition} has_begun = 0 LIMIT ${maxCountedItems})`;
+    this.#beginnings = db.prepare<[number], number>(beginnings('')).pluck();
+    this.#beginningsInLane = db
+      .prepare<[number, string], number>(beginnings('lane = ? AND'))
       .pluck();
     this.#head = db.prepare<[number, string, number], Head>(
       `SELECT priority, next_at AS nextAt FROM worker_queue
@@ -119,7 +128,7 @@ export class LimitReads {
       override,
       effective: limits,
       running: row?.running ?? 0,
-      waiting: this.#countOf.get(definitionKey) ?? 0,
+      waiting: this.#waitingOf(definitionKey),
       nextTokenAt: isUsedUp ? nextTokenAt(shared, tatUs, now) : null,
     };
   }
@@ -154,12 +163,24 @@ export class LimitReads {
     };
   }
 
+  /** Items and instances of a definition that wait. A definition has only one of them. */
+  #waitingOf(definitionKey: number): number {
+    return (this.#countOf.get(definitionKey) ?? 0) + (this.#beginnings.get(definitionKey) ?? 0);
+  }
+
+  #waitingIn(definitionKey: number, lane: string): number {
+    return (
+      (this.#countLane.get(definitionKey, lane) ?? 0) +
+      (this.#beginningsInLane.get(definitionKey, lane) ?? 0)
+    );
+  }
+
   #mostWaiting(row: LimitRow, limit: number, now: number): LimitsPage<LaneRecord> {
     const first = this.#lane.get(row.definitionKey, '');
     const others = this.#lanes.all(row.definitionKey, '', maxCountedLanes);
     const lanes = (first === undefined ? others : [first, ...others]).map((lane) => ({
       lane,
-      waiting: this.#countLane.get(row.definitionKey, lane.lane) ?? 0,
+      waiting: this.#waitingIn(row.definitionKey, lane.lane),
     }));
     const chosen = lanes.toSorted((a, b) => b.waiting - a.waiting).slice(0, limit);
     const records = chosen.map(({ lane }) => this.#toRecord(row, lane, now));
@@ -174,7 +195,7 @@ export class LimitReads {
       key: lane.lane,
       weight: lane.weight,
       running: lane.running,
-      waiting: this.#countLane.get(definitionKey, lane.lane) ?? 0,
+      waiting: this.#waitingIn(definitionKey, lane.lane),
       heldBy: held?.limit ?? null,
       nextAt: held === null ? nextAt : held.nextAt,
     };
@@ -186,6 +207,9 @@ export class LimitReads {
     lane: string,
     now: number,
   ): { readonly isDue: boolean; readonly nextAt: number | null } {
+    if ((this.#beginningsInLane.get(definitionKey, lane) ?? 0) > 0) {
+      return { isDue: true, nextAt: null };
+    }
     let first = Infinity;
     let head = this.#head.get(definitionKey, lane, aboveAll);
     while (head !== undefined) {

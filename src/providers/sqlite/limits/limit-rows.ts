@@ -126,10 +126,10 @@ export class LimitRows {
     return this.#isAny;
   }
 
-  /** Makes a definition limited, without any limit. */
-  ensure(definitionKey: number): void {
+  /** Makes a definition limited, without any limit. Returns whether it was not limited before. */
+  ensure(definitionKey: number): boolean {
     this.#transaction = undefined;
-    this.#insert.run({ definitionKey });
+    return this.#insert.run({ definitionKey }).changes === 1;
   }
 
   get(definitionKey: number): LimitRow | undefined {

@@ -1,6 +1,7 @@
 import type {
   DeclaredLimits,
   LimitDeclaration,
+  LimitedKind,
   LimitStore,
   SetLimits,
 } from '../../contract/limits.ts';
@@ -14,6 +15,7 @@ import {
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import type { BeginLimits } from './begin-limits.ts';
 import type { LaneRows } from './lane-rows.ts';
 import type { LimitReads } from './limit-reads.ts';
 import type { LimitRows, LimitSources } from './limit-rows.ts';
@@ -21,6 +23,7 @@ import type { LimitRows, LimitSources } from './limit-rows.ts';
 interface LimitParts extends StoreAccess {
   readonly audit: Audit;
   readonly definitions: Definitions;
+  readonly beginLimits: BeginLimits;
   readonly laneRows: LaneRows;
   readonly limitReads: LimitReads;
   readonly limitRows: LimitRows;
@@ -65,7 +68,7 @@ function declare(
     return { kind, name, effective: {}, declaredBy: buildId, contradictions: [] };
   }
   const definitionKey = definitions.intern(kind, name, null);
-  limitRows.ensure(definitionKey);
+  ensure(store, kind, definitionKey);
   limitRows.declare(definitionKey, buildId, limits, scope.now);
   const { chosen, contradictions } = chooseDeclaration(limitRows.declarations(definitionKey));
   const declaredBy = chosen?.buildId ?? buildId;
@@ -81,10 +84,20 @@ function declare(
   };
 }
 
+/** Makes a definition limited. The instances of an orchestration that have begun before count from now on. */
+function ensure(
+  { limitRows, beginLimits }: LimitParts,
+  kind: LimitedKind,
+  definitionKey: number,
+): void {
+  const isNew = limitRows.ensure(definitionKey);
+  if (isNew && kind === 'orchestration') beginLimits.countBegun(definitionKey);
+}
+
 function set(store: LimitParts, scope: Scope, { kind, name, override, audit }: SetLimits) {
   const { definitions, limitRows } = store;
   const definitionKey = definitions.intern(kind, name, null);
-  limitRows.ensure(definitionKey);
+  ensure(store, kind, definitionKey);
   const before = limitRows.sources(definitionKey);
   const merged = mergeOverride(before.override, override);
   change(store, scope, definitionKey, { ...before, override: merged });
@@ -106,4 +119,5 @@ function change(
   limitRows.setSources(definitionKey, sources, effective);
   if (limitsText(before) !== limitsText(effective)) laneRows.makeReady(definitionKey);
   effects.due('work', now);
+  effects.due('orchestrations', now);
 }

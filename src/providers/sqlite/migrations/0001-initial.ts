@@ -62,6 +62,7 @@ CREATE TABLE instances (
   forked_from TEXT,
   headers TEXT, -- trace context and headers of the start, as JSON
   tags TEXT, -- a JSON object of strings, sorted by name
+  limited INTEGER, -- of an orchestration: 1 if it has or had a row in instance_places or run_lanes
   -- Task runs only. A row with a priority is a task run.
   priority INTEGER,
   input TEXT,

@@ -12,6 +12,8 @@ export const limits: Migration = {
   sql: `
 CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at)
+  WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims > 1;
 CREATE INDEX worker_queue_places ON worker_queue (locked_until) WHERE place = 1;
 
 CREATE TABLE limits (

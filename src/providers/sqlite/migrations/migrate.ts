@@ -18,6 +18,7 @@ import { updates } from './0009-updates.ts';
 import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
 import { startKeys } from './0012-start-keys.ts';
+import { beginning } from './0013-beginning.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -33,6 +34,7 @@ export const migrations: readonly Migration[] = [
   state,
   limits,
   startKeys,
+  beginning,
 ];
 
 /**

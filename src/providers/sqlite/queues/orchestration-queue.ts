@@ -27,9 +27,11 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { Turns } from '../instances/turns.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 
 /** The parts of the store that an orchestration queue uses. */
 export interface OrchestrationQueueParts extends StoreAccess {
+  readonly beginLimits: BeginLimits;
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
@@ -39,6 +41,8 @@ export interface OrchestrationQueueParts extends StoreAccess {
 }
 
 const defaultMaxMessages = 1_000;
+// Bounds how many new instances of limited orchestrations one claim sorts into lanes.
+const maxRounds = 20;
 
 /** Claims, acks and releases instances. */
 export function createOrchestrationQueue(store: OrchestrationQueueParts): OrchestrationQueue {
@@ -151,6 +155,7 @@ function nextAt(
 ): number {
   const { runnable, buildId } = params;
   const { claimable, paused } = store.definitions.findByPause('orchestration', runnable);
+  if (store.beginLimits.canAdmit(store.beginLimits.gates({}, runnable))) return now;
   let next = Math.min(store.locks.firstCleanupAt(), store.locks.firstCancelingAt(paused));
   for (const definitionKey of claimable) {
     next = Math.min(next, store.locks.firstNextAt(definitionKey));
@@ -169,7 +174,7 @@ function claim(
 ): readonly OrchestrationItem[] {
   const { now } = scope;
   const { lockMs, maxMessages = defaultMaxMessages, worker = null } = params;
-  const chosen = selectDue(store, scope, params);
+  const chosen = selectWithPlaces(store, scope, params);
   if (chosen.length === 0) return [];
   const keys = chosen.map(({ instanceKey }) => instanceKey);
   const rows = new Map(store.instances.getAll(keys).map((row) => [row.instanceKey, row]));
@@ -197,6 +202,25 @@ function claim(
   );
   scope.effects.due('orchestrations', lockedUntil);
   return claimable.map((one) => toItem(store, one, secret, now));
+}
+
+/** Due instances that have a place, or need none. Those beyond a limit wait. */
+function selectWithPlaces(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+): readonly DueInstance[] {
+  const { beginLimits } = store;
+  const gates = beginLimits.gates(scope, params.runnable);
+  if (gates.size === 0) return selectDue(store, scope, params);
+  beginLimits.admit(gates, params.max);
+  for (let round = 0; ; round += 1) {
+    const due = selectDue(store, scope, params);
+    const placed = due.filter(({ instanceKey }) => !beginLimits.holdBack(gates, instanceKey));
+    const isFull = placed.length === due.length || round === maxRounds;
+    if (isFull) return placed;
+    beginLimits.admit(gates, params.max);
+  }
 }
 
 /** A due instance with visible messages. */

@@ -98,14 +98,15 @@ export class Inspection {
     );
     this.#selectTurn = db.prepare<[string], TurnStateRow>(
       `SELECT history_length AS historyLength, closing_reason IS NOT NULL AS isClosing, next_at AS nextAt,
-              held_until AS heldUntil, cleanup_at AS cleanupAt, claims, locked_until AS lockedUntil,
+              held_until AS heldUntil, iif(has_begun = 0, lane, NULL) AS waitingKey, cleanup_at AS cleanupAt, claims, locked_until AS lockedUntil,
               claimed_by AS claimedBy, claimed_at AS claimedAt, start_key AS debounceKey, moves, run_at AS runAt,
               session_id AS sessionId, state AS sessionState,
               sessions.expires_at AS sessionExpiresAt, abandoned_at AS abandonedAt
        FROM instances LEFT JOIN instance_locks USING (instance_key)
          LEFT JOIN start_keys ON start_keys.instance_key = instances.instance_key AND kind = 'debounce'
            AND status = 'pending' AND execution_id = 1 AND locked_until IS NULL
-         LEFT JOIN jobs USING (instance_key)
+         LEFT JOIN jobs ON jobs.instance_key = instances.instance_key
+         LEFT JOIN instance_places ON instance_places.instance_key = instances.instance_key
          LEFT JOIN sessions USING (session_key)
        WHERE instance_id = ?`,
     );

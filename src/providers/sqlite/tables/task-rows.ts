@@ -239,16 +239,26 @@ export class TaskItems {
 
   constructor(db: Database.Database) {
     // The input stays with the run, for operators and for the `onFail` handler.
-    const insert = <Lane extends [lane?: string]>(column: string, value: string) =>
+    const insert = (column: string, value: string) =>
       db.prepare<
-        [number, number, number, number, number, number | null, number, string | null, ...Lane]
+        [
+          number,
+          number,
+          number,
+          number,
+          number,
+          number | null,
+          number,
+          string | null,
+          ...lane: readonly string[],
+        ]
       >(
         `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
                                    claims, failures, created_at, options${column})
          VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?${value})`,
       );
-    this.#insert = insert<[]>('', '');
-    this.#insertInLane = insert<[string]>(', lane', ', ?');
+    this.#insert = insert('', '');
+    this.#insertInLane = insert(', lane', ', ?');
     this.#setExpiry = db.prepare<[number, number]>(
       'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
     );

@@ -88,7 +88,7 @@ export class WorkItems {
 
   constructor(db: Database.Database, secrets: Secrets) {
     this.#secrets = secrets;
-    const insert = <Lane extends [lane?: string]>(column: string, value: string) =>
+    const insert = (column: string, value: string) =>
       db.prepare<
         [
           number,
@@ -104,15 +104,15 @@ export class WorkItems {
           number,
           string | null,
           string | null,
-          ...Lane,
+          ...lane: readonly string[],
         ]
       >(
         `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
                                    locked_until, claimed_by, claims, failures, created_at, options, payload${column})
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?${value})`,
       );
-    this.#insert = insert<[]>('', '');
-    this.#insertInLane = insert<[string]>(', lane', ', ?');
+    this.#insert = insert('', '');
+    this.#insertInLane = insert(', lane', ', ?');
     this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
       'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
     );

@@ -2,6 +2,7 @@ import { Fragment, type ComponentChildren, type JSX } from 'preact';
 import { Sentence } from '../../components/text.tsx';
 import { instanceHref } from '../../state/router.ts';
 import { plural } from '../../words/format.ts';
+import { periodText } from '../../words/limits.ts';
 import { ago, moment, since, until } from '../../words/sentence.ts';
 import { versionText } from '../../words/version.ts';
 import type { Why } from './instance-data.ts';
@@ -227,6 +228,8 @@ function tellQueued(wait: WorkWait, name: JSX.Element): Told {
         sentence: <>{name} is queued: all workers that can run it are busy.</>,
         consequence: 'The next free slot runs it. Add workers or raise their concurrency.',
       };
+    case 'limited':
+      return tellLimited(wait, name);
     case 'paused':
       return {
         sentence: <>{name} is queued and paused.</>,
@@ -240,6 +243,52 @@ function tellQueued(wait: WorkWait, name: JSX.Element): Told {
         consequence: 'The next free worker claims it.',
       };
   }
+}
+
+/** Work that waits for a place or for its rate. */
+function tellLimited({ limit, key }: WorkWait, name: JSX.Element): Told {
+  const ofKey =
+    key === undefined ? null : (
+      <>
+        {' '}
+        for the key <Strong>{key}</Strong>
+      </>
+    );
+  if (limit?.by === 'rate') {
+    return {
+      sentence: (
+        <>
+          {name} waits for its rate of <b>{limit.max}</b>
+          {limit.perMs !== undefined && <> per {periodText(limit.perMs)}</>}
+          {limit.perKey === true && ofKey}
+          {limit.nextAt !== undefined && (
+            <>
+              : the next one starts <b>{until(limit.nextAt)}</b>
+            </>
+          )}
+          .
+        </>
+      ),
+      consequence: joined(aheadOf(limit.ahead), 'Raise the rate on the Queues page.'),
+    };
+  }
+  return {
+    sentence: (
+      <>
+        {name} waits for a place{limit?.by === 'perKey' && ofKey}: <b>{limit?.running ?? 0}</b> of{' '}
+        <b>{limit?.max ?? 0}</b> are in use.
+      </>
+    ),
+    consequence: joined(
+      aheadOf(limit?.ahead ?? 0),
+      'It starts when a run ends. Raise the limit on the Queues page.',
+    ),
+  };
+}
+
+function aheadOf(ahead: number): string | undefined {
+  if (ahead === 0) return undefined;
+  return `${ahead >= 1_000 ? '1,000 or more' : ahead} of the same key start before it.`;
 }
 
 function tellEnd(wait: Extract<Wait, { kind: 'ended' }>): Told {

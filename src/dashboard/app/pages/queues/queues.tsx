@@ -9,10 +9,12 @@ import { Status } from '../../components/status.tsx';
 import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { now } from '../../state/clock.ts';
-import { href } from '../../state/router.ts';
+import { href, query } from '../../state/router.ts';
 import { useResource } from '../../state/resource.ts';
 import { tell, tellError } from '../../state/toasts.ts';
 import { formatAge, formatNumber } from '../../words/format.ts';
+
+import { LimitPanel, LimitTable, limitId } from './limits.tsx';
 
 type Queue = ResponseBody<'listQueues'>['items'][number];
 
@@ -38,39 +40,52 @@ export function Queues(): JSX.Element {
   const queues = useResource('queues', (signal) => call('listQueues', {}, signal), {
     everyMs: 2_000,
   });
+  const limited = useResource(
+    'limits',
+    (signal) => call('listLimits', { query: { limit: 200 } }, signal),
+    { everyMs: 2_000 },
+  );
   const items = queues.data.value?.items;
+  const limits = limited.data.value?.items ?? [];
+  const chosen = limits.find((one) => limitId(one) === query.value.get('limit'));
   return (
     <>
       <TopBar title="Tasks and queues" />
-      <div class="wrap">
-        {queues.error.value !== undefined && (
-          <Problem error={queues.error.value} retry={() => queues.reload()} />
+      <div class={chosen === undefined ? '' : 'split'}>
+        <div class="wrap">
+          {queues.error.value !== undefined && (
+            <Problem error={queues.error.value} retry={() => queues.reload()} />
+          )}
+          {items === undefined && queues.error.value === undefined && <Loading />}
+          {items !== undefined && (
+            <div class="facts panel gap-bottom">
+              {(['orchestration', 'activity', 'task'] as const).map((kind) => (
+                <Total key={kind} kind={kind} items={items.filter((one) => one.kind === kind)} />
+              ))}
+            </div>
+          )}
+          {items?.length === 0 && (
+            <Empty icon="queue" title="Nothing waits.">
+              Work appears here while it is queued, runs, or is planned for later.
+            </Empty>
+          )}
+          {items !== undefined &&
+            (['task', 'activity', 'orchestration'] as const).map((kind) => {
+              const inside = items.filter((queue) => queue.kind === kind);
+              return inside.length === 0 ? null : (
+                <QueueTable
+                  key={kind}
+                  title={titles[kind]}
+                  items={inside}
+                  reload={() => queues.reload()}
+                />
+              );
+            })}
+          {limits.length > 0 && <LimitTable items={limits} chosen={chosen} />}
+        </div>
+        {chosen !== undefined && (
+          <LimitPanel key={limitId(chosen)} limits={chosen} reload={() => limited.reload()} />
         )}
-        {items === undefined && queues.error.value === undefined && <Loading />}
-        {items !== undefined && (
-          <div class="facts panel gap-bottom">
-            {(['orchestration', 'activity', 'task'] as const).map((kind) => (
-              <Total key={kind} kind={kind} items={items.filter((one) => one.kind === kind)} />
-            ))}
-          </div>
-        )}
-        {items?.length === 0 && (
-          <Empty icon="queue" title="Nothing waits.">
-            Work appears here while it is queued, runs, or is planned for later.
-          </Empty>
-        )}
-        {items !== undefined &&
-          (['task', 'activity', 'orchestration'] as const).map((kind) => {
-            const inside = items.filter((queue) => queue.kind === kind);
-            return inside.length === 0 ? null : (
-              <QueueTable
-                key={kind}
-                title={titles[kind]}
-                items={inside}
-                reload={() => queues.reload()}
-              />
-            );
-          })}
       </div>
     </>
   );

@@ -47,6 +47,8 @@ const actionNames: Readonly<Record<AuditAction, true>> = {
   trigger: true,
   backfill: true,
   sessionShutdown: true,
+  limitsSet: true,
+  limitsReset: true,
 };
 const auditActions = Object.keys(actionNames) as readonly AuditAction[];
 const policyColumns: readonly TableColumn[] = [

@@ -1,10 +1,10 @@
 /** The parts of responses that describe operations on the store, its queues and its workers. */
-import type { SeriesDurationInfo, SeriesMinute } from '../client/reading/series.ts';
-import type { SeriesDepth, SeriesDepths } from '../providers/contract/series.ts';
-import type { UnclaimedWorkInfo, WorkerInfo } from '../client/reading/workers.ts';
-import type { BulkPreview, BulkRefusal, BulkResult } from '../management/bulk-call.ts';
-import type { RetentionReport } from '../management/retention-records.ts';
-import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
+import type { SeriesDurationInfo, SeriesMinute } from '../../client/reading/series.ts';
+import type { SeriesDepth, SeriesDepths } from '../../providers/contract/series.ts';
+import type { UnclaimedWorkInfo, WorkerInfo } from '../../client/reading/workers.ts';
+import type { BulkPreview, BulkRefusal, BulkResult } from '../../management/bulk-call.ts';
+import type { RetentionReport } from '../../management/retention-records.ts';
+import type { DeleteInstanceResult, PruneResult } from '../../providers/contract/management.ts';
 import {
   fields,
   flag,
@@ -15,7 +15,7 @@ import {
   record,
   text,
   type Check,
-} from './response-checks.ts';
+} from '../response-checks.ts';
 
 export const deleted = {
   instancesDeleted: number,

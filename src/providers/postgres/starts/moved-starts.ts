@@ -5,7 +5,7 @@ import type { TaskTimes } from '../../rules/starts.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import { keys, one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { mustChange } from './instance-rows.ts';
+import { mustChange } from '../tables/instance-rows.ts';
 
 /** Replaces the start of a run that has not started. Tags and timeouts are replaced by the caller. */
 export class MovedStarts {
@@ -92,11 +92,11 @@ function statements(schema: string) {
             AND item.lock_token IS NULL AND item.started_at IS NULL AND item.cancel_requested IS NOT TRUE
             AND (SELECT 1 FROM ${runs} AS run WHERE run.instance_key = ${instanceKey} AND run.status = 'pending'
               AND run.execution_id = 1) IS NOT NULL
-          RETURNING definition_key, lane, claims, failures, created_at
+          RETURNING definition_key, lane, weight, claims, failures, created_at
         )
         INSERT INTO ${items} (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
-          lane, claims, failures, created_at)
-        SELECT ${instanceKey}, 1, ${taskOperation}, definition_key, ${priority}, ${nextAt}, ${expiresAt}, lane, claims,
+          lane, weight, claims, failures, created_at)
+        SELECT ${instanceKey}, 1, ${taskOperation}, definition_key, ${priority}, ${nextAt}, ${expiresAt}, lane, weight, claims,
           failures, created_at
         FROM moved`,
     ),

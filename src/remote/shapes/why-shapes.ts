@@ -20,7 +20,7 @@ import type {
   Wait,
   Why,
   WorkerWait,
-} from '../client/explaining/why.ts';
+} from '../../client/explaining/why.ts';
 import {
   fields,
   flag,
@@ -30,14 +30,14 @@ import {
   text,
   variants,
   type Check,
-} from './response-checks.ts';
+} from '../response-checks.ts';
 import {
   blockedFields,
   cancelFields,
   expiredClaim,
   failureSummary,
   pendingFields,
-} from './instance-shapes.ts';
+} from '../instance-shapes.ts';
 
 const work: Check = fields<ActivityWait>({
   ...pendingFields,

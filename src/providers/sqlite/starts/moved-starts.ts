@@ -3,7 +3,7 @@ import type { NewInstance } from '../../contract/instances.ts';
 import type { NewTask } from '../../contract/tasks.ts';
 import type { TaskTimes } from '../../rules/starts.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
-import { mustChangeOne } from './instance-rows.ts';
+import { mustChangeOne } from '../tables/instance-rows.ts';
 
 interface MovedItem {
   readonly instanceKey: number;

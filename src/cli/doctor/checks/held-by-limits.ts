@@ -1,0 +1,40 @@
+import type { LimitsInfo } from '../../../client/managing/limits.ts';
+import { formatDuration } from '../../text/format.ts';
+import { limitsText } from '../../text/limits.ts';
+import { attentionOf, type Check, type Examination } from '../finding.ts';
+import { examples, shellQuote } from '../phrases.ts';
+
+/** Reports queues whose oldest entry has waited for more than a minute because a limit is reached. */
+export const checkHeldByLimits: Check = (examination) => {
+  const held = queuesHeldByLimits(examination);
+  const [first] = held;
+  if (first === undefined) return [];
+  const nowMs = examination.reads?.attention.at ?? 0;
+  const names = held.map(
+    ({ limits: { kind, name, effective, running }, oldestReadyAt }) =>
+      `${kind} ${JSON.stringify(name)} (${limitsText(effective)}; ${running} run, the oldest waits since ${formatDuration(nowMs - (oldestReadyAt ?? nowMs))})`,
+  );
+  const { kind, name } = first.limits;
+  return [
+    {
+      id: 'held-by-limits',
+      level: 'note',
+      sentence: `${held.length === 1 ? '1 definition waits' : `${held.length} definitions wait`} for places or a rate: ${examples(names)}.`,
+      remedy: `\`perdure limits show ${shellQuote(name)} --kind ${kind} ${examination.selector}\` shows its keys. Raise a limit with \`perdure limits set\` if the resource allows it.`,
+    },
+  ];
+};
+
+/** The old queues of definitions that have limits. */
+export function queuesHeldByLimits(examination: Examination): readonly {
+  readonly limits: LimitsInfo;
+  readonly oldestReadyAt: number | null;
+}[] {
+  const queues = attentionOf(examination, 'oldQueues')?.queues ?? [];
+  const all = examination.reads?.definitionLimits ?? [];
+  return queues.flatMap(({ kind, name, oldestReadyAt }) => {
+    const limits = all.find((one) => one.kind === kind && one.name === name);
+    const isLimited = limits !== undefined && Object.keys(limits.effective).length > 0;
+    return isLimited ? [{ limits, oldestReadyAt }] : [];
+  });
+}

@@ -1,0 +1,460 @@
+import type { Lane } from '../../contract/limits.ts';
+import { chooseFairly, virtualCost, type FairLane } from '../../rules/limits.ts';
+import { keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
+import { nowSql, type Scope } from '../driver/scope.ts';
+
+/** The orchestrations that a worker can run, in a statement. */
+type RunnableText = ListText<'name' | 'version'>;
+
+/** A limited orchestration. */
+interface Gate {
+  /** Of the name without a version. */
+  readonly definitionKey: number;
+  readonly name: string;
+  readonly global: number | null;
+  readonly perKey: number | null;
+}
+
+interface LockedGate {
+  readonly running: number;
+  readonly vclock: number;
+}
+
+interface WaitingLane {
+  readonly lane: string;
+  readonly weight: number;
+  readonly vtime: number;
+  readonly running: number;
+  /** The keys of the instances that have waited longest. */
+  readonly instanceKeys: readonly string[];
+}
+
+interface BegunInstance {
+  readonly instanceKey: number;
+  /** `null`: of another orchestration, or not begun. */
+  readonly definitionKey: number | null;
+  readonly lane: string;
+}
+
+interface NewLane {
+  readonly instanceKey: number;
+  readonly lane: Lane | undefined;
+}
+
+// Bounds the work of one claim. The next claim continues.
+const maxSignals = 5_000;
+const maxLanes = 200;
+const maxBegun = 1_000;
+
+/**
+ * Limits of the instances of an orchestration that have begun and not ended.
+ *
+ * An instance takes a place with its first claim. If no place is free it waits in its lane: its row in `instance_locks`
+ * has a negative definition key, like that of a paused instance, so that no claim finds it. The next claim of a worker
+ * that can run the orchestration admits waiting instances while places are free. Triggers free the place of an instance
+ * that ends or is deleted.
+ *
+ * An instance that began before its definition was limited, or that was retried, takes a place even if none is free.
+ *
+ * A claim locks the rows of the limited definitions first, and waits for no other row while it holds them.
+ */
+export class BeginLimits {
+  readonly #sql: ReturnType<typeof statements>;
+  #isKnown = false;
+
+  constructor(schema: string) {
+    this.#sql = statements(schema);
+  }
+
+  /** Whether this process has seen a limited orchestration. It stays limited. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** The limited orchestrations of the store. */
+  async gates(tx: Transaction): Promise<readonly Gate[]> {
+    const gates = await tx.query<Gate>(...this.#sql.gates({}));
+    if (gates.length > 0) this.#isKnown = true;
+    return gates;
+  }
+
+  /** The limited orchestrations of a worker, locked and up to date with the places that were freed. */
+  async lock(
+    tx: Transaction,
+    runnable: readonly { readonly name: string }[] | undefined,
+  ): Promise<readonly Gate[]> {
+    const isWanted = ({ name }: Gate): boolean =>
+      runnable === undefined || runnable.some((wanted) => wanted.name === name);
+    const gates = (await this.gates(tx)).filter(isWanted);
+    if (gates.length === 0) return [];
+    const definitionKeys = gates.map(({ definitionKey }) => definitionKey);
+    await Promise.all([
+      tx.execute(...this.#sql.lock({ definitionKeys })),
+      tx.execute(...this.#sql.drain({ definitionKeys })),
+    ]);
+    return gates;
+  }
+
+  /**
+   * Lets due instances wait if they need a place. Returns those that can be claimed. One that another transaction is
+   * changing is left for the next claim.
+   */
+  async holdBack<Due extends { readonly instanceKey: number }>(
+    tx: Transaction,
+    gates: readonly Gate[],
+    due: readonly Due[],
+  ): Promise<readonly Due[]> {
+    if (due.length === 0) return [];
+    const held = await tx.query<{ instanceKey: number }>(
+      ...this.#sql.holdBack({ gates, instanceKeys: due.map(({ instanceKey }) => instanceKey) }),
+    );
+    const heldKeys = new Set(held.map(({ instanceKey }) => instanceKey));
+    return due.filter(({ instanceKey }) => !heldKeys.has(instanceKey));
+  }
+
+  /** Gives free places to waiting instances, at most `max` per orchestration. They can be claimed now. */
+  async admit(tx: Transaction, gates: readonly Gate[], max: number): Promise<void> {
+    for (const gate of gates) await this.#admitOne(tx, gate, max);
+  }
+
+  /** Stores the keys of new instances, for those that have one. */
+  async addLanes(tx: Transaction, instances: readonly NewLane[]): Promise<void> {
+    const rows = instances.flatMap(({ instanceKey, lane }) =>
+      lane === undefined ? [] : [{ instanceKey, lane: lane.key, weight: lane.weight }],
+    );
+    if (rows.length > 0) await tx.execute(...this.#sql.addLanes({ rows }));
+  }
+
+  /** Counts the instances that have already begun. Call it when orchestrations become limited. */
+  async countBegun(tx: Transaction, definitionKeys: readonly number[]): Promise<void> {
+    if (definitionKeys.length === 0) return;
+    this.#isKnown = true;
+    let after = 0;
+    for (;;) {
+      const live = await tx.query<BegunInstance>(
+        ...this.#sql.selectBegun({ definitionKeys, after }),
+      );
+      const rows = live.filter(({ definitionKey }) => definitionKey !== null);
+      if (rows.length > 0) await tx.execute(...this.#sql.addBegun({ rows }));
+      if (live.length < maxBegun) break;
+      after = live.at(-1)?.instanceKey ?? after;
+    }
+    await tx.execute(...this.#sql.countLanes({ definitionKeys }));
+  }
+
+  /** Wakes workers for the instances that wait for the places of those that a transaction has ended. */
+  wake({ effects }: Pick<Scope, 'effects'>): void {
+    if (this.#isKnown && effects.finished.length > 0) effects.due('orchestrations', 0);
+  }
+
+  async #admitOne(tx: Transaction, gate: Gate, max: number): Promise<void> {
+    const { definitionKey, global, perKey } = gate;
+    const [locked] = await tx.query<LockedGate>(...this.#sql.state({ definitionKey }));
+    if (locked === undefined) return;
+    const free = Math.min(max, global === null ? max : global - locked.running);
+    if (free <= 0) return;
+    const rows = await tx.query<WaitingLane>(...this.#sql.waiting({ definitionKey, limit: free }));
+    if (rows.length === 0) return;
+    const lanes = rows.map((row) => new AdmittedLane(row, perKey));
+    const { vclock } = chooseFairly({
+      lanes,
+      max: free,
+      vclock: locked.vclock,
+      take: (lane) => lane.take(),
+    });
+    const chosen = lanes.flatMap(({ chosen }) => chosen);
+    const begun = await tx.query<{ instanceKey: number }>(
+      ...this.#sql.begin({ instanceKeys: chosen }),
+    );
+    const begunKeys = new Set(begun.map(({ instanceKey }) => instanceKey));
+    const changed = lanes.flatMap((lane) => lane.after(begunKeys, { free, vclock }) ?? []);
+    await tx.execute(
+      ...this.#sql.update({ definitionKey, vclock, taken: begun.length, lanes: changed }),
+    );
+  }
+}
+
+/** A lane with waiting instances, and those that were chosen. */
+class AdmittedLane implements FairLane {
+  readonly weight: number;
+  readonly vtime: number;
+  readonly allowance: number;
+  readonly chosen: number[] = [];
+  readonly #row: WaitingLane;
+
+  constructor(row: WaitingLane, perKey: number | null) {
+    this.#row = row;
+    this.weight = row.weight;
+    this.vtime = row.vtime;
+    this.allowance = perKey === null ? Infinity : Math.max(perKey - row.running, 0);
+  }
+
+  take(): boolean {
+    const next = this.#row.instanceKeys[this.chosen.length];
+    if (next === undefined) return false;
+    this.chosen.push(Number(next));
+    return true;
+  }
+
+  /** The row after some of the chosen instances began, or `undefined` if it stays the same. */
+  after(
+    begun: ReadonlySet<number>,
+    { free, vclock }: { readonly free: number; readonly vclock: number },
+  ) {
+    const { lane, instanceKeys } = this.#row;
+    const taken = this.chosen.filter((key) => begun.has(key)).length;
+    // As many as could begin were read, so there may be others.
+    const more = instanceKeys.length > taken || instanceKeys.length >= free;
+    const ready = more && taken < this.allowance;
+    if (taken === 0 && ready) return undefined;
+    const start = Math.max(this.vtime, taken === 0 ? 0 : Math.min(this.vtime, vclock));
+    return { lane, taken, vtime: start + taken * virtualCost(this.weight), more, ready };
+  }
+}
+
+/** SQL text: the time now if a waiting instance of a wanted orchestration may find a place, else NULL. */
+export function beginDueText(schema: string, runnable: RunnableText): string {
+  return `(SELECT ${nowSql} FROM ${schema}.limits AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+      WHERE kind = 'orchestration'
+        AND (${runnable.column('name')} IS NULL OR name = ANY (${runnable.column('name')}))
+        AND ((SELECT 1 FROM ${schema}.lane_signals AS signal
+              WHERE signal.definition_key = lim.definition_key LIMIT 1) IS NOT NULL
+          OR (global_limit IS NULL OR lim.running < global_limit)
+            AND (SELECT 1 FROM ${schema}.lanes AS lane
+                 WHERE lane.definition_key = lim.definition_key AND ready LIMIT 1) IS NOT NULL)
+      LIMIT 1)`;
+}
+
+/** SQL text: whether any orchestration is limited. */
+export function hasBeginLimits(schema: string): string {
+  return `EXISTS (SELECT FROM ${schema}.limits AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+      WHERE kind = 'orchestration')`;
+}
+
+/** SQL text: whether one of the orchestrations with these keys is limited. */
+export function isAnyBeginLimited(schema: string, definitionKeys: string): string {
+  return `EXISTS (SELECT FROM ${schema}.limits AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+      CROSS JOIN LATERAL (
+        SELECT FROM ${schema}.definitions AS version WHERE version.kind = 'orchestration' AND version.name = named.name
+          AND version.definition_key = ANY (${definitionKeys}) LIMIT 1) AS one
+      WHERE named.kind = 'orchestration')`;
+}
+
+function statements(schema: string) {
+  const [limits, lanes, places, instances, locks] = [
+    `${schema}.limits`,
+    `${schema}.lanes`,
+    `${schema}.instance_places`,
+    `${schema}.instances`,
+    `${schema}.instance_locks`,
+  ];
+  const definitionKey = one<number>('int');
+  const definitionKeys = keys('int');
+  const instanceKeys = keys();
+  return {
+    gates: prepare(
+      'perdure_begin_limits',
+      {},
+      () => `SELECT definition_key AS "definitionKey", name, global_limit AS "global", key_limit AS "perKey"
+        FROM ${limits} AS lim CROSS JOIN LATERAL (
+        SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
+        WHERE kind = 'orchestration'
+        ORDER BY definition_key`,
+    ),
+    lock: prepare(
+      'perdure_lock_begin_limits',
+      { definitionKeys },
+      ({ definitionKeys }) => `SELECT FROM ${limits} WHERE definition_key = ANY (${definitionKeys})
+        ORDER BY definition_key FOR UPDATE`,
+    ),
+    drain: prepare(
+      'perdure_drain_begin_limits',
+      { definitionKeys },
+      ({ definitionKeys }) => `WITH signal AS (
+          DELETE FROM ${schema}.lane_signals WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM ${schema}.lane_signals WHERE definition_key = ANY (${definitionKeys})
+            ORDER BY definition_key, signal_key LIMIT ${maxSignals}))
+          RETURNING definition_key, lane, freed
+        ), change AS MATERIALIZED (
+          SELECT definition_key, lane, sum(freed)::int AS freed FROM signal GROUP BY definition_key, lane
+        ), updated AS (
+          UPDATE ${lanes} AS lane SET running = lane.running - change.freed, ready = more FROM change
+          WHERE lane.definition_key = change.definition_key AND lane.lane = change.lane
+        )
+        UPDATE ${limits} AS lim SET running = lim.running - total.freed
+        FROM (SELECT definition_key, sum(freed)::int AS freed FROM change GROUP BY definition_key) AS total
+        WHERE lim.definition_key = total.definition_key`,
+    ),
+    state: prepare(
+      'perdure_begin_limit',
+      { definitionKey },
+      ({ definitionKey }) =>
+        `SELECT running, vclock FROM ${limits} WHERE definition_key = ${definitionKey}`,
+    ),
+    holdBack: prepare(
+      'perdure_hold_back_beginnings',
+      {
+        gates: rowsOf<Gate>()({ definition_key: 'int', name: 'text' }),
+        instanceKeys,
+      },
+      ({ gates, instanceKeys }) => `WITH found AS MATERIALIZED (
+          SELECT instance.instance_key, status = 'pending' AS is_new, gate.definition_key AS gate_key,
+            coalesce(kept.lane, '') AS lane, coalesce(kept.weight, 1) AS weight
+          FROM ${instances} AS instance CROSS JOIN LATERAL (
+              SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = instance.definition_key LIMIT 1
+            ) AS named CROSS JOIN LATERAL (
+              SELECT definition_key FROM ${gates.as('gate')} WHERE gate.name = named.name LIMIT 1
+            ) AS gate LEFT JOIN LATERAL (
+              SELECT has_begun FROM ${places} AS one WHERE one.instance_key = instance.instance_key LIMIT 1
+            ) AS place ON TRUE LEFT JOIN LATERAL (
+              SELECT lane, weight FROM ${schema}.run_lanes AS one WHERE one.instance_key = instance.instance_key LIMIT 1
+            ) AS kept ON TRUE
+          WHERE instance.instance_key = ANY (${instanceKeys}) AND has_begun IS NOT TRUE
+        ), mine AS MATERIALIZED (
+          SELECT instance_key FROM ${instances} WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM found))
+          FOR NO KEY UPDATE SKIP LOCKED
+        ), marked AS (
+          UPDATE ${instances} SET limited = TRUE
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine)) AND NOT limited
+        ), changed AS MATERIALIZED (
+          SELECT * FROM found WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine))
+        ), placed AS (
+          INSERT INTO ${places} (instance_key, definition_key, lane, has_begun)
+          SELECT instance_key, gate_key, lane, NOT is_new FROM changed
+          ON CONFLICT (instance_key) DO UPDATE SET has_begun = excluded.has_begun
+        ), parked AS (
+          UPDATE ${locks} SET definition_key = -abs(definition_key)
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM changed WHERE is_new))
+        ), lane AS (
+          INSERT INTO ${lanes} AS known (definition_key, lane, weight, running, vtime, more, ready)
+          SELECT gate_key, lane, max(weight), count(*) FILTER (WHERE NOT is_new), vclock, bool_or(is_new), bool_or(is_new)
+          FROM changed CROSS JOIN LATERAL (
+            SELECT vclock FROM ${limits} AS one WHERE one.definition_key = gate_key LIMIT 1) AS lim
+          GROUP BY gate_key, lane, vclock
+          ON CONFLICT (definition_key, lane) DO UPDATE SET running = known.running + excluded.running,
+            weight = excluded.weight, more = known.more OR excluded.more, ready = known.ready OR excluded.ready
+        ), total AS (
+          UPDATE ${limits} AS lim SET running = lim.running + begun.count
+          FROM (SELECT gate_key, count(*)::int AS count FROM changed WHERE NOT is_new GROUP BY gate_key) AS begun
+          WHERE lim.definition_key = gate_key
+        )
+        SELECT instance_key AS "instanceKey" FROM found
+        WHERE is_new OR instance_key <> ALL (ARRAY(SELECT instance_key FROM mine))`,
+    ),
+    waiting: prepare(
+      'perdure_waiting_beginnings',
+      { definitionKey, limit: one<number>('bigint') },
+      ({ definitionKey, limit }) => `SELECT lane.lane, weight, vtime, running, ARRAY(
+            SELECT instance_key::text FROM ${places} AS place
+            WHERE place.definition_key = ${definitionKey} AND place.lane = lane.lane AND NOT has_begun
+            ORDER BY instance_key LIMIT ${limit}) AS "instanceKeys"
+        FROM (SELECT * FROM ${lanes} WHERE definition_key = ${definitionKey} AND ready
+              ORDER BY vtime, lane LIMIT ${maxLanes}) AS lane
+        ORDER BY vtime, lane.lane`,
+    ),
+    // Locked rows are changed by others, who wait for none of this transaction's. They are left for the next claim.
+    begin: prepare(
+      'perdure_begin_instances',
+      { instanceKeys },
+      ({ instanceKeys }) => `WITH lock AS MATERIALIZED (
+          SELECT instance_key FROM ${locks} WHERE instance_key = ANY (${instanceKeys}) FOR UPDATE SKIP LOCKED
+        ), place AS MATERIALIZED (
+          SELECT instance_key FROM ${places}
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM lock)) AND coalesce(has_begun, TRUE) = FALSE
+          FOR UPDATE SKIP LOCKED
+        ), free AS (
+          UPDATE ${locks} SET definition_key = abs(definition_key)
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
+        )
+        UPDATE ${places} SET has_begun = TRUE WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
+        RETURNING instance_key AS "instanceKey"`,
+    ),
+    update: prepare(
+      'perdure_update_begin_limit',
+      {
+        definitionKey,
+        vclock: one<number>('bigint'),
+        taken: one<number>('int'),
+        lanes: rowsOf<NonNullable<ReturnType<AdmittedLane['after']>>>()({
+          lane: 'text',
+          taken: 'int',
+          vtime: 'bigint',
+          more: 'boolean',
+          ready: 'boolean',
+        }),
+      },
+      ({ definitionKey, vclock, taken, lanes: changed }) => `WITH updated AS (
+          UPDATE ${lanes} AS lane SET running = lane.running + next.taken, vtime = next.vtime, more = next.more,
+            ready = next.ready
+          FROM ${changed.as('next')} WHERE lane.definition_key = ${definitionKey} AND lane.lane = next.lane COLLATE "C"
+        )
+        UPDATE ${limits} SET running = running + ${taken}, vclock = greatest(vclock, ${vclock})
+        WHERE definition_key = ${definitionKey}`,
+    ),
+    addLanes: prepare(
+      'perdure_add_run_lanes',
+      {
+        rows: rowsOf<{ instanceKey: number; lane: string; weight: number }>()({
+          instance_key: 'bigint',
+          lane: 'text',
+          weight: 'smallint',
+        }),
+      },
+      ({
+        rows,
+      }) => `INSERT INTO ${schema}.run_lanes (${rows.names}) SELECT ${rows.names} FROM ${rows.as('new')}
+        ON CONFLICT (instance_key) DO UPDATE SET lane = excluded.lane, weight = excluded.weight`,
+    ),
+    // In pages: an orchestration can have many instances.
+    selectBegun: prepare(
+      'perdure_select_begun',
+      { definitionKeys, after: one<number>('bigint') },
+      ({
+        definitionKeys,
+        after,
+      }) => `SELECT live.instance_key AS "instanceKey", gate.definition_key AS "definitionKey", coalesce(lane, '') AS lane
+        FROM (SELECT * FROM ${instances} WHERE listed_as = 'live' AND instance_key > ${after}
+            ORDER BY instance_key LIMIT ${maxBegun}) AS live
+          CROSS JOIN LATERAL (
+            SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = live.definition_key LIMIT 1
+          ) AS named LEFT JOIN LATERAL (
+            SELECT definition_key FROM ${schema}.definitions AS one
+            WHERE one.definition_key = ANY (${definitionKeys}) AND one.name = named.name AND live.status <> 'pending' LIMIT 1
+          ) AS gate ON TRUE LEFT JOIN LATERAL (
+            SELECT lane FROM ${schema}.run_lanes AS one WHERE one.instance_key = live.instance_key LIMIT 1) AS kept ON TRUE
+        ORDER BY live.instance_key`,
+    ),
+    addBegun: prepare(
+      'perdure_add_begun',
+      {
+        rows: rowsOf<BegunInstance>()({
+          instance_key: 'bigint',
+          definition_key: 'int',
+          lane: 'text',
+        }),
+      },
+      ({ rows }) => `WITH marked AS (
+          UPDATE ${instances} SET limited = TRUE WHERE instance_key = ANY (${rows.column('instance_key')})
+        )
+        INSERT INTO ${places} (${rows.names}, has_begun) SELECT ${rows.names}, TRUE FROM ${rows.as('new')}
+        ON CONFLICT (instance_key) DO NOTHING`,
+    ),
+    countLanes: prepare(
+      'perdure_count_begun_lanes',
+      { definitionKeys },
+      ({ definitionKeys }) => `WITH begun AS MATERIALIZED (
+          SELECT definition_key, lane, count(*)::int AS count FROM ${places}
+          WHERE definition_key = ANY (${definitionKeys}) AND has_begun GROUP BY definition_key, lane
+        ), lane AS (
+          INSERT INTO ${lanes} (definition_key, lane, running) SELECT definition_key, lane, count FROM begun
+        )
+        UPDATE ${limits} AS lim SET running = total.count
+        FROM (SELECT definition_key, sum(count)::int AS count FROM begun GROUP BY definition_key) AS total
+        WHERE lim.definition_key = total.definition_key`,
+    ),
+  };
+}

@@ -1,0 +1,148 @@
+import type {
+  DeclaredLimits,
+  LimitDeclaration,
+  LimitedKind,
+  LimitsRecord,
+  LimitStore,
+  SetLimits,
+} from '../../contract/limits.ts';
+import { checkLimits, limitsText, mergeOverride } from '../../rules/limits.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
+import type { Scope } from '../driver/scope.ts';
+import type { Audit } from '../tables/audit.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { BeginLimits } from './begin-limits.ts';
+import type { LimitRows, LockedLimits } from './limit-rows.ts';
+import type { LimitViews } from './limit-views.ts';
+
+interface LimitParts extends StoreAccess {
+  readonly audit: Audit;
+  readonly definitions: Definitions;
+  readonly beginLimits: BeginLimits;
+  readonly limitRows: LimitRows;
+  readonly limitViews: LimitViews;
+}
+
+/** Declares, sets and lists limits of definitions. */
+export function createLimitStore(store: LimitParts): LimitStore {
+  const { limitViews } = store;
+  return {
+    async declareLimits({ buildId, definitions }) {
+      for (const { limits } of definitions) checkLimits(limits);
+      store.assertOpen('declareLimits');
+      if (definitions.length === 0) return [];
+      return store.writeOnce('declareLimits', (scope) =>
+        declare(store, scope, buildId, definitions),
+      );
+    },
+
+    async setLimits(request) {
+      if (request.override !== null) checkLimits(request.override);
+      return store.writeOnce('setLimits', (scope) => set(store, scope, request));
+    },
+
+    listLimits: (params) =>
+      store.read('listLimits', (tx) => limitViews.list(tx, params, store.nowParameter)),
+
+    listLanes: (params) =>
+      store.read('listLanes', (tx) => limitViews.lanes(tx, params, store.nowParameter)),
+  };
+}
+
+async function keysOf(
+  { definitions }: LimitParts,
+  scope: Scope,
+  wanted: readonly { readonly kind: LimitedKind; readonly name: string }[],
+): Promise<readonly number[]> {
+  const keyOf = await definitions.intern(
+    scope,
+    wanted.map(({ kind, name }) => ({ kind, name, version: null })),
+  );
+  return wanted.map(({ kind, name }) => keyOf(kind, name, null));
+}
+
+/** Locks the limits of definitions. The instances of an orchestration that have begun before count from now on. */
+async function lockRows(
+  { beginLimits, limitRows }: LimitParts,
+  scope: Scope,
+  definitions: readonly { readonly key: number; readonly kind: LimitedKind }[],
+  added = definitions.map(({ key }) => key),
+): Promise<readonly LockedLimits[]> {
+  const rows = await limitRows.lock(
+    scope,
+    definitions.map(({ key }) => key),
+    added,
+  );
+  const newKeys = new Set(rows.flatMap((row) => (row.isNew ? [row.definitionKey] : [])));
+  const gates = definitions.filter(({ key, kind }) => kind === 'orchestration' && newKeys.has(key));
+  await beginLimits.countBegun(
+    scope.tx,
+    gates.map(({ key }) => key),
+  );
+  return rows;
+}
+
+async function declare(
+  store: LimitParts,
+  scope: Scope,
+  buildId: string,
+  declarations: readonly LimitDeclaration[],
+): Promise<readonly DeclaredLimits[]> {
+  await scope.begin();
+  const keys = await keysOf(store, scope, declarations);
+  // A definition that never had limits stays unlimited.
+  const added = keys.filter((_, index) => limitsText(declarations[index]?.limits ?? {}) !== '{}');
+  const rows = await lockRows(
+    store,
+    scope,
+    declarations.map(({ kind }, index) => ({ kind, key: keys[index] ?? 0 })),
+    added,
+  );
+  const byKey = new Map(rows.map((row) => [row.definitionKey, row]));
+  const results: DeclaredLimits[] = [];
+  for (const [index, { kind, name, limits }] of declarations.entries()) {
+    const row = byKey.get(keys[index] ?? 0);
+    if (row === undefined) {
+      results.push({ kind, name, effective: {}, declaredBy: buildId, contradictions: [] });
+      continue;
+    }
+    const { contradictions, ...result } = await store.limitRows.declare(scope, row, {
+      buildId,
+      limits,
+    });
+    results.push({
+      kind,
+      name,
+      ...result,
+      contradictions: contradictions.map((other) => ({
+        buildId: other.buildId,
+        limits: other.limits,
+      })),
+    });
+  }
+  return results;
+}
+
+async function set(
+  store: LimitParts,
+  scope: Scope,
+  { kind, name, override, audit }: SetLimits,
+): Promise<LimitsRecord> {
+  await scope.begin();
+  const [key = 0] = await keysOf(store, scope, [{ kind, name }]);
+  const [row] = await lockRows(store, scope, [{ kind, key }]);
+  if (row === undefined) throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
+  const merged = mergeOverride(row.override, override);
+  if (JSON.stringify(merged) !== JSON.stringify(row.override)) {
+    await store.limitRows.override(scope, row, merged);
+    await store.audit.record(scope.tx, [{ entry: audit, counts: {} }], scope.now);
+  }
+  const { records } = await store.limitViews.list(
+    scope.tx,
+    { limit: 1, only: { kind, name } },
+    scope.nowParameter,
+  );
+  const [record] = records;
+  if (record === undefined) throw new Error(`The limits of ${JSON.stringify(name)} are missing.`);
+  return record;
+}

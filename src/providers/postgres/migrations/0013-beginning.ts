@@ -1,0 +1,47 @@
+import type { Migration } from '../../shared/migrations.ts';
+
+/**
+ * Adds the places of orchestrations whose number is limited. An instance has a row from its first claim until its end.
+ * Triggers free its place, so that no statement can omit it. They lock no row of `limits` or `lanes`.
+ */
+export const beginning: Migration = {
+  number: 13,
+  name: 'beginning',
+  sql: `
+CREATE TABLE instance_places (
+  instance_key bigint,
+  definition_key integer NOT NULL, -- of the name without a version
+  lane text COLLATE "C" NOT NULL,
+  has_begun boolean NOT NULL -- false: waits for a place
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
+ALTER TABLE instance_places ADD PRIMARY KEY (instance_key);
+
+DO $do$
+DECLARE
+  name text;
+  body text;
+BEGIN
+  FOR name, body IN VALUES
+    ('free_instance_place', $$
+      WITH freed AS (
+        DELETE FROM SCHEMA.instance_places WHERE instance_key = OLD.instance_key RETURNING definition_key, lane, has_begun)
+      INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed)
+      SELECT definition_key, lane, FALSE, 1 FROM freed WHERE has_begun;$$),
+    ('stop_waiting_for_place', $$
+      DELETE FROM SCHEMA.instance_places WHERE instance_key = OLD.instance_key AND NOT has_begun;$$)
+  LOOP
+    EXECUTE format('CREATE FUNCTION %I() RETURNS trigger LANGUAGE plpgsql AS %L', name,
+      replace('BEGIN ' || body || ' RETURN NULL; END', 'SCHEMA', quote_ident(current_schema())));
+  END LOOP;
+END
+$do$;
+CREATE TRIGGER limited_instance_ended AFTER UPDATE ON instances FOR EACH ROW
+  WHEN (NEW.limited AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION free_instance_place();
+CREATE TRIGGER limited_instance_deleted AFTER DELETE ON instances FOR EACH ROW
+  WHEN (OLD.limited) EXECUTE FUNCTION free_instance_place();
+-- A paused instance lets others pass, and waits again after its resume.
+CREATE TRIGGER limited_instance_paused AFTER UPDATE ON instances FOR EACH ROW
+  WHEN (NEW.limited AND OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL) EXECUTE FUNCTION stop_waiting_for_place();
+`,
+};

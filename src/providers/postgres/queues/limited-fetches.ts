@@ -1,0 +1,199 @@
+import type { FetchWorkItemsParams, WorkItem } from '../../contract/work-queue.ts';
+import { Effects } from '../../shared/effects.ts';
+import { formatToken, type Secrets } from '../../shared/lock-token.ts';
+import type { Connections } from '../driver/connection.ts';
+import { definitionKeys, toItem, type ClaimedItem } from './item-claims.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import { newPlaceSecret, type WorkItems } from '../tables/work-items.ts';
+import type { QueueAccess } from '../wakeups/fetching.ts';
+import { claimStatements } from './limited-claims.ts';
+import type { LimitedDefinitions } from '../batches/limited-definitions.ts';
+
+/** The store parts that claims of limited definitions need. */
+export type LimitedFetchParts = QueueAccess & {
+  readonly connections: Connections;
+  readonly definitions: Definitions;
+  readonly limited: LimitedDefinitions;
+  readonly secrets: Secrets;
+  readonly schema: string;
+  readonly workItems: WorkItems;
+  readonly estimatedNow: number;
+};
+
+/** Claims items of unlimited definitions. A suspect only if `isAlone`. */
+type ClaimPlain = (params: FetchWorkItemsParams, isAlone: boolean) => Promise<readonly WorkItem[]>;
+
+// How long a fetch claims without a due query, which shows what other processes enqueued and freed.
+const maxQueryAgeMs = 50;
+// The same while no limited definition is known.
+const maxUnknownMs = 1_000;
+// Maximum claims of one definition in a fetch. Each divides what is left among the lanes that still have items.
+const maxClaimsPerFetch = 8;
+
+/** Whether one of the items was claimed twice before without an outcome. */
+function hasSuspect(items: readonly WorkItem[]): boolean {
+  return items.some(({ claims, cancel }) => claims > 2 && cancel === null);
+}
+
+/** Claims items of limited definitions, one definition per transaction. */
+export class LimitedFetches {
+  readonly #store: LimitedFetchParts;
+  readonly #statements: ReturnType<typeof claimStatements>;
+  #limitedFirst = true;
+
+  constructor(store: LimitedFetchParts) {
+    this.#store = store;
+    this.#statements = claimStatements(store.schema);
+  }
+
+  /** Claims after a due query. `plain` claims items of unlimited definitions, if some are due. */
+  claimDue(
+    params: FetchWorkItemsParams,
+    plain: ClaimPlain | undefined,
+  ): Promise<readonly WorkItem[]> {
+    const keys = this.#dueKeys(params);
+    if (keys.length === 0) return plain?.(params, true) ?? Promise.resolve([]);
+    return this.#claimBoth(params, keys, plain);
+  }
+
+  /** Claims without a due query, after a claim that found work. Returns nothing if a due query is needed. */
+  async claimBusy(params: FetchWorkItemsParams, plain: ClaimPlain): Promise<readonly WorkItem[]> {
+    const { limited } = this.#store;
+    const maxAgeMs = limited.isEmpty ? maxUnknownMs : maxQueryAgeMs;
+    if (this.#store.monotonic() - limited.queriedAt > maxAgeMs) return [];
+    const keys = this.#dueKeys(params);
+    // What became due by time, such as an expired lease, may concern flagged items too: the due query finds both.
+    if (keys.some((key) => !limited.wasLeft(key))) return [];
+    return keys.length === 0 ? plain(params, true) : this.#claimBoth(params, keys, plain);
+  }
+
+  /** The wanted definitions that are due. */
+  #dueKeys({ names, tasks }: FetchWorkItemsParams): readonly number[] {
+    const { limited, definitions, estimatedNow } = this.#store;
+    return limited.due(estimatedNow).filter((key) => {
+      if (!definitions.knows([key])) return true;
+      const { kind, name } = definitions.get(key);
+      const wanted = kind === 'task' ? tasks : names;
+      return kind !== 'orchestration' && (wanted === undefined || wanted.includes(name));
+    });
+  }
+
+  /** Limited and unlimited items get half each, and what the others leave. They take turns in being first. */
+  async #claimBoth(
+    params: FetchWorkItemsParams,
+    keys: readonly number[],
+    plain: ClaimPlain | undefined,
+  ): Promise<readonly WorkItem[]> {
+    await this.#loadDefinitions(keys);
+    const wanted = this.#dueKeys(params);
+    if (plain === undefined) return this.#claimLimited(params, wanted, true);
+    const items: WorkItem[] = [];
+    const half = Math.ceil(params.max / 2);
+    const isLimitedFirst = this.#limitedFirst;
+    this.#limitedFirst = !isLimitedFirst;
+    for (const [part, isLimited] of [isLimitedFirst, !isLimitedFirst, isLimitedFirst].entries()) {
+      if (part === 2 && items.length < half) break;
+      const max = part === 0 ? half : params.max - items.length;
+      const isAlone = items.length === 0;
+      const claimed = isLimited
+        ? await this.#claimLimited({ ...params, max }, wanted, isAlone)
+        : await plain({ ...params, max }, isAlone);
+      items.push(...claimed);
+      // A suspect is claimed alone.
+      if (items.length === params.max || (isAlone && hasSuspect(claimed))) break;
+    }
+    return items;
+  }
+
+  async #loadDefinitions(keys: readonly number[]): Promise<void> {
+    const { definitions } = this.#store;
+    if (!definitions.knows(keys))
+      await this.#store.read('fetchWorkItems', (tx) => definitions.load(tx, keys));
+  }
+
+  async #claimLimited(
+    params: FetchWorkItemsParams,
+    keys: readonly number[],
+    isAlone: boolean,
+  ): Promise<readonly WorkItem[]> {
+    const items: WorkItem[] = [];
+    for (const key of keys) {
+      for (let round = 0; round < maxClaimsPerFetch; round += 1) {
+        const max = params.max - items.length;
+        if (max < 1) return items;
+        // A suspect is claimed alone.
+        const suspects = isAlone && items.length === 0;
+        const { claimed, isDue } = await this.#claimOne(key, { ...params, max }, suspects);
+        items.push(...claimed);
+        if (hasSuspect(claimed)) return items;
+        if (!isDue || (claimed.length === 0 && !suspects)) break;
+      }
+    }
+    return items;
+  }
+
+  /** Claims items of one definition, in one round trip. */
+  async #claimOne(
+    definitionKey: number,
+    { max, lockMs, worker }: FetchWorkItemsParams,
+    suspects: boolean,
+  ): Promise<{ readonly claimed: readonly WorkItem[]; readonly isDue: boolean }> {
+    const { connections, definitions, limited, nowParameter: now } = this.#store;
+    const { lock, revoke, drain, claim, next } = this.#statements;
+    const isTask = definitions.get(definitionKey).kind === 'task';
+    const secret = newPlaceSecret(this.#store.secrets.next(), {
+      isTask,
+      hasPlace: limited.hasPlaces(definitionKey),
+    });
+    const definition = { now, definitionKey };
+    const sentAt = this.#store.monotonic();
+    const [rows, left] = await connections.pipeline('fetchWorkItems', async (tx) => {
+      const [, , , claimedRows, [nextRow]] = await Promise.all([
+        tx.execute(...lock({ definitionKey })),
+        tx.execute(...revoke(definition)),
+        tx.execute(...drain(definition)),
+        tx.query<ClaimedItem & { readonly now: number }>(
+          ...claim({
+            ...definition,
+            lockMs: Math.ceil(lockMs),
+            limit: max,
+            suspects,
+            secret,
+            worker,
+          }),
+        ),
+        tx.query<{ now: number; nextAt: number | null; hasPlaces: boolean }>(...next(definition)),
+      ]);
+      return [claimedRows, nextRow];
+    });
+    const nextAt = left?.nextAt ?? Infinity;
+    const isDue = left !== undefined && nextAt <= left.now;
+    const hasPlaces = left?.hasPlaces ?? false;
+    limited.claimed({ definitionKey, nextAt, hasPlaces, wasLeft: isDue });
+    const [first] = rows;
+    if (first === undefined) return { claimed: [], isDue };
+    const effects = new Effects();
+    effects.due('work', first.now + lockMs);
+    this.#store.claimed({ now: first.now, sentAt, effects });
+    return { claimed: await this.#toItems(rows, secret), isDue };
+  }
+
+  async #toItems(
+    rows: readonly (ClaimedItem & { readonly now: number })[],
+    secret: string,
+  ): Promise<readonly WorkItem[]> {
+    const { definitions, workItems } = this.#store;
+    const needed = rows.flatMap(definitionKeys);
+    if (!definitions.knows(needed))
+      await this.#store.read('fetchWorkItems', (tx) => definitions.load(tx, needed));
+    const orphans = rows.flatMap(({ instanceId, itemKey }) =>
+      instanceId === null ? [itemKey] : [],
+    );
+    if (orphans.length > 0)
+      await this.#store.writeOnce('fetchWorkItems', ({ tx }) => workItems.delete(tx, orphans));
+    return rows.flatMap((row) => {
+      const lockToken = formatToken(row.itemKey, secret);
+      return toItem(definitions, row, { nowMs: row.now, lockToken }) ?? [];
+    });
+  }
+}

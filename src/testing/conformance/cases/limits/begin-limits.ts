@@ -1,0 +1,305 @@
+import assert from 'node:assert/strict';
+import type { Limits } from '../../../../providers/contract/limits.ts';
+import type { OrchestrationItem } from '../../../../providers/contract/orchestration-queue.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
+import { only } from '../../expectations.ts';
+import { pause, resume } from '../../pause-helpers.ts';
+import { event, newInstance, newTurn } from '../../sample-data.ts';
+import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import { withTimeLimit } from '../../time-limit.ts';
+
+const sample = { kind: 'orchestration', name: 'sample' } as const;
+
+async function limit({ provider }: StoreUnderTest, limits: Limits): Promise<void> {
+  await provider.declareLimits({ buildId: 'b1', definitions: [{ ...sample, limits }] });
+}
+
+const ofKey = (key: string, weight = 1) => ({ lane: { key, weight } });
+
+async function createAll(store: StoreUnderTest, ids: readonly string[], key?: string) {
+  for (const id of ids) await store.create(id, key === undefined ? {} : ofKey(key));
+}
+
+/** Claims, and commits a first turn of each, after which the instances wait for events. */
+async function beginAll(store: StoreUnderTest): Promise<readonly string[]> {
+  const items = await store.claim();
+  for (const item of items) await store.commit(item, { events: [event('begun')] });
+  return ids(items);
+}
+
+function ids(items: readonly OrchestrationItem[]): readonly string[] {
+  return items.map(({ instanceId }) => instanceId);
+}
+
+/** Ends a begun instance by its next turn. */
+async function end(store: StoreUnderTest, instanceId: string): Promise<void> {
+  await store.raise(instanceId, 'end');
+  const items = await store.claim();
+  const item = only(
+    items.filter((one) => one.instanceId === instanceId),
+    'claim of the instance to end',
+  );
+  await store.commit(item, { outcome: { status: 'completed', payload: null } });
+  for (const other of items) {
+    if (other !== item) await store.commit(other, { events: [event('begun')] });
+  }
+}
+
+async function running({ provider }: StoreUnderTest): Promise<number> {
+  const { records } = await provider.listLimits({ limit: 10, only: sample });
+  return only(records, 'limited definition').running;
+}
+
+export const beginLimits: Capability = {
+  title: 'limits of instances',
+  cases: [
+    {
+      id: 'begin/never-more-than-the-limit',
+      title: 'only as many instances begin as the limit allows; the others wait in order',
+      async run(store) {
+        await limit(store, { global: 2 });
+        await createAll(store, ['a', 'b', 'c', 'd']);
+        assert.deepEqual(await beginAll(store), ['a', 'b']);
+        assert.deepEqual(await store.claim(), []);
+        assert.equal((await store.record('c')).status, 'pending');
+        assert.equal(await running(store), 2);
+        await end(store, 'a');
+        assert.deepEqual(await beginAll(store), ['c']);
+        assert.deepEqual(await store.claim(), []);
+      },
+    },
+    {
+      id: 'begin/holds-over-processes',
+      title: 'two processes together begin no more than the limit',
+      async run(store) {
+        const other = await store.reopen();
+        await limit(store, { global: 3 });
+        await createAll(store, ['a', 'b', 'c', 'd', 'e', 'f']);
+        const fetch = { max: 2, lockMs, waitMs: 0 };
+        const claims = await Promise.all([
+          store.claim({ max: 2 }),
+          other.fetchOrchestrationItems(fetch),
+          store.claim({ max: 2 }),
+          other.fetchOrchestrationItems(fetch),
+        ]);
+        assert.equal(claims.flat().length, 3);
+        assert.equal(await running(store), 3);
+      },
+    },
+    {
+      id: 'begin/a-message-does-not-pass',
+      title: 'an event for a waiting instance waits with it',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a', 'b']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        await store.raise('b', 'early');
+        assert.deepEqual(await store.claim(), []);
+        await end(store, 'a');
+        assert.deepEqual(
+          (await store.claimOne()).messages.map(({ kind }) => kind),
+          ['start', 'eventRaised'],
+        );
+      },
+    },
+    {
+      id: 'begin/per-key',
+      title: 'each key has its own places; the lanes are listed',
+      async run(store) {
+        await limit(store, { perKey: 1, global: 2 });
+        await createAll(store, ['a1', 'a2', 'a3'], 'a');
+        await createAll(store, ['b1'], 'b');
+        assert.deepEqual([...(await beginAll(store))].toSorted(), ['a1', 'b1']);
+        await end(store, 'a1');
+        assert.deepEqual(await beginAll(store), ['a2']);
+        const { records } = await store.provider.listLanes({ ...sample, limit: 10, order: 'key' });
+        assert.deepEqual(
+          records.map(({ key, running: inUse, waiting, heldBy }) => [key, inUse, waiting, heldBy]),
+          [
+            ['a', 1, 1, 'perKey'],
+            ['b', 1, 0, null],
+          ],
+        );
+      },
+    },
+    {
+      id: 'begin/what-waits-is-shown',
+      title: 'an instance that waits for a place is inspected with its key',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a1', 'a2'], 'a');
+        await beginAll(store);
+        await createAll(store, ['none']);
+        assert.deepEqual(await store.claim(), []);
+        const keys = await Promise.all(
+          ['a1', 'a2', 'none'].map(
+            async (id) => (await store.provider.inspectTurn(id))?.waitingKey,
+          ),
+        );
+        assert.deepEqual(keys, [null, 'a', '']);
+        const many = await store.provider.inspectInstances({
+          instanceIds: ['a2'],
+          maxPending: 1,
+          maxEvents: 1,
+        });
+        assert.equal(many[0]?.turn.waitingKey, 'a');
+      },
+    },
+    {
+      id: 'begin/keys-take-turns',
+      title:
+        'the first instance of a key waits for one place, not for all instances of another key',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a1', 'a2', 'a3'], 'a');
+        assert.deepEqual(await beginAll(store), ['a1']);
+        await createAll(store, ['b1'], 'b');
+        assert.deepEqual(await store.claim(), []);
+        await end(store, 'a1');
+        assert.deepEqual(await beginAll(store), ['b1']);
+        await end(store, 'b1');
+        assert.deepEqual(await beginAll(store), ['a2']);
+      },
+    },
+    {
+      id: 'begin/a-first-turn-is-not-run',
+      title: 'a start with a first turn stores only its start message',
+      async run(store) {
+        await limit(store, { global: 1 });
+        const firstTurn = newTurn({ events: [event('never')] });
+        const [result] = await store.provider.createInstances([newInstance('a', { firstTurn })]);
+        assert.equal(result?.kind === 'created' && result.withoutTurn, true);
+        assert.deepEqual(await beginAll(store), ['a']);
+      },
+    },
+    {
+      id: 'begin/every-end-frees-the-place',
+      title: 'a cancel, a terminate, a failure and a delete free the place, each once',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['canceled', 'terminated', 'failed', 'deleted', 'last']);
+        assert.deepEqual(await beginAll(store), ['canceled']);
+        await store.cancel('canceled');
+        const [stopping] = await store.claim();
+        assert.equal(stopping?.instanceId, 'canceled');
+        await store.commit(stopping, {
+          outcome: { status: 'canceled', reason: 'x', cleanupSkipped: false },
+        });
+        assert.deepEqual(await beginAll(store), ['terminated']);
+        await store.terminate('terminated');
+        assert.deepEqual(await beginAll(store), ['failed']);
+        await store.raise('failed', 'x');
+        await store.commit(await store.claimOne(), {
+          outcome: { status: 'failed', failure: '{"name":"Error","message":"x"}' },
+        });
+        assert.deepEqual(await beginAll(store), ['deleted']);
+        await forceDelete(store, 'deleted');
+        assert.deepEqual(await beginAll(store), ['last']);
+        assert.equal(await running(store), 1);
+      },
+    },
+    {
+      id: 'begin/what-waits-can-be-stopped',
+      title: 'a waiting instance is canceled, terminated or deleted without taking a place',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a', 'b', 'c', 'd', 'e']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        await store.cancel('b');
+        await store.terminate('c');
+        await forceDelete(store, 'd');
+        assert.equal((await store.record('b')).status, 'canceled');
+        assert.equal(await running(store), 1);
+        await end(store, 'a');
+        assert.deepEqual(await beginAll(store), ['e']);
+      },
+    },
+    {
+      id: 'begin/keeps-its-place',
+      title: 'a lost claim and a next execution keep the place',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a', 'b']);
+        await store.claimOne();
+        await store.clock.advance(lockMs + 1);
+        const again = await store.claimOne();
+        assert.equal(again.instanceId, 'a');
+        await store.commit(again, {
+          outcome: {
+            status: 'continuedAsNew',
+            version: null,
+            start: newInstance('a').start,
+          },
+        });
+        assert.deepEqual(await beginAll(store), ['a']);
+        assert.equal(await running(store), 1);
+      },
+    },
+    {
+      id: 'begin/a-paused-instance-does-not-take-the-place',
+      title: 'a waiting instance that is paused lets others pass, and waits again after its resume',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a', 'b', 'c']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        await pause(store, 'b');
+        await end(store, 'a');
+        assert.deepEqual(await beginAll(store), ['c']);
+        await resume(store, 'b');
+        assert.deepEqual(await store.claim(), []);
+        await end(store, 'c');
+        assert.deepEqual(await beginAll(store), ['b']);
+      },
+    },
+    {
+      id: 'begin/a-change-holds-at-once',
+      title:
+        'a raised limit lets waiting instances begin and wakes a worker; a lowered one stops none',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a', 'b', 'c', 'd']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        const waiting = store.claim({ waitMs: 60_000 });
+        await store.provider.setLimits({ ...sample, override: { global: 3 } });
+        const claimed = await withTimeLimit(waiting, 'after the limit was raised');
+        for (const item of claimed) await store.commit(item, { events: [event('begun')] });
+        await beginAll(store);
+        assert.equal(await running(store), 3);
+        await store.provider.setLimits({ ...sample, override: { global: 1 } });
+        await end(store, 'a');
+        assert.deepEqual(await store.claim(), []);
+        assert.equal(await running(store), 2);
+      },
+    },
+    {
+      id: 'begin/an-end-wakes-who-waits',
+      title: 'the end of an instance ends the wait of a worker for the next one',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a', 'b']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        const waiting = store.claim({ waitMs: 60_000 });
+        await store.terminate('a');
+        const [next] = await withTimeLimit(waiting, 'after the end');
+        assert.equal(next?.instanceId, 'b');
+      },
+    },
+    {
+      id: 'begin/what-has-begun-counts',
+      title: 'instances that began before the limit go on, and count',
+      async run(store) {
+        await createAll(store, ['a', 'b']);
+        assert.deepEqual(await beginAll(store), ['a', 'b']);
+        await limit(store, { global: 2 });
+        await store.raise('a', 'x');
+        await store.raise('b', 'x');
+        assert.deepEqual(await beginAll(store), ['a', 'b']);
+        await createAll(store, ['c']);
+        assert.deepEqual(await store.claim(), []);
+        await end(store, 'a');
+        assert.deepEqual(await beginAll(store), ['c']);
+      },
+    },
+  ],
+};

@@ -1,0 +1,203 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, type TestContext } from 'vitest';
+import { Perdure } from '../../src/index.ts';
+import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts';
+import { startTcpProxy, type TcpProxy } from '../postgres/helpers/tcp-proxy.ts';
+import {
+  intervalsOf,
+  mostAtOnce,
+  mostAtOncePerKey,
+  mostWithin,
+  spansOf,
+  type ProcessLedger,
+} from './oracles/limit-ledger.ts';
+import { strict, type LedgerLine } from './programs/limit-definitions.ts';
+
+// `npm run crash:limits` sets the full size.
+const isFullSize = process.env['MODE'] === 'limits';
+const runs = isFullSize ? 50_000 : 500;
+const keys = isFullSize ? 1_000 : 20;
+const kills = isFullSize ? 60 : 3;
+const workers = isFullSize ? 4 : 2;
+const program = new URL('./programs/limit-worker-program.ts', import.meta.url);
+const groups = ['shared', 'keyed', 'rated', 'mixed', 'instances'] as const;
+
+interface Target {
+  readonly store: string;
+  /** Between the workers and PostgreSQL. */
+  readonly proxy?: TcpProxy;
+  readonly folder: string;
+}
+
+async function createTarget(kind: string, context: TestContext): Promise<Target> {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-limits-'));
+  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  if (kind === 'SQLite') return { store: join(folder, 'store.db'), folder };
+  const database = await createMigratedDatabase();
+  context.onTestFinished(() => database.drop());
+  const proxy = await startTcpProxy(database.url);
+  context.onTestFinished(() => proxy.close());
+  return { store: database.url, proxy, folder };
+}
+
+/** The workers of a run, with the ledgers that they write. */
+class Fleet {
+  readonly #target: Target;
+  readonly #figures: 'strict' | 'loose';
+  readonly #ledgers: { readonly path: string; killedAt?: number }[] = [];
+  readonly #workers: { readonly process: ChildProcess; readonly ledger: { killedAt?: number } }[] =
+    [];
+
+  constructor(target: Target, figures: 'strict' | 'loose') {
+    this.#target = target;
+    this.#figures = figures;
+  }
+
+  async add(): Promise<void> {
+    const ledger: { readonly path: string; killedAt?: number } = {
+      path: join(this.#target.folder, `ledger-${this.#ledgers.length}`),
+    };
+    this.#ledgers.push(ledger);
+    const store = this.#target.proxy?.url ?? this.#target.store;
+    const process = fork(program, [store, ledger.path, this.#figures]);
+    this.#workers.push({ process, ledger });
+    await once(process, 'message');
+  }
+
+  /** Kills the worker that was started first. */
+  async killOldest(): Promise<void> {
+    const worker = this.#workers.shift();
+    if (worker === undefined) return;
+    const exited = once(worker.process, 'exit');
+    worker.ledger.killedAt = Number(process.hrtime.bigint() / 1_000n) / 1_000;
+    worker.process.kill('SIGKILL');
+    await exited;
+  }
+
+  async killAll(): Promise<void> {
+    while (this.#workers.length > 0) await this.killOldest();
+  }
+
+  async read(): Promise<readonly ProcessLedger[]> {
+    return Promise.all(
+      this.#ledgers.map(async ({ path, killedAt }) => {
+        const text = await readFile(path, 'utf8').catch(() => '');
+        // A kill can cut the last line.
+        const complete = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
+        const lines = complete.filter((line) => line !== '');
+        return {
+          lines: lines.map((line) => JSON.parse(line) as LedgerLine),
+          ...(killedAt !== undefined && { killedAt }),
+        };
+      }),
+    );
+  }
+}
+
+/** Starts the runs, kills workers and cuts connections until all runs have ended. Returns the ledgers. */
+async function runAll(
+  target: Target,
+  context: TestContext,
+  figures: 'strict' | 'loose',
+): Promise<readonly ProcessLedger[]> {
+  const perdure = await Perdure.open(target.store);
+  context.onTestFinished(() => perdure.close());
+  const { client } = perdure;
+  const fleet = new Fleet(target, figures);
+  context.onTestFinished(() => fleet.killAll());
+  // Before the runs: the workers declare the limits.
+  for (let count = 0; count < workers; count += 1) await fleet.add();
+  const start = async (): Promise<void> => {
+    for (let first = 0; first < runs; first += 200) {
+      await Promise.all(
+        Array.from({ length: Math.min(200, runs - first) }, (_, index) => {
+          const group = groups[(first + index) % groups.length] ?? 'shared';
+          // Some keys have many runs, most have few.
+          const key = `key-${Math.floor(keys * Math.random() ** 2)}`;
+          return group === 'instances'
+            ? client.start(group, { key }, { key })
+            : client.runTask(group, { key }, { key });
+        }),
+      );
+    }
+  };
+  const started = start();
+  for (let count = 0; count < kills; count += 1) {
+    await delay(isFullSize ? 1_000 : 300);
+    if (count % 3 === 2) target.proxy?.cut();
+    await fleet.killOldest();
+    await fleet.add();
+  }
+  await started;
+  const deadline = Date.now() + 900_000;
+  for (;;) {
+    const open = await client.count({ status: ['pending', 'running', 'canceling'] });
+    if (open.count === 0) break;
+    expect(Date.now(), `${open.count} runs have not ended`).toBeLessThan(deadline);
+    await delay(200);
+  }
+  const completed = await client.count({ status: ['completed'] }, { cap: 100_000 });
+  expect(completed.count).toBe(runs);
+  const records = await client.limits.list();
+  expect(records.items.map(({ running, waiting }) => [running, waiting])).toEqual(
+    groups.map(() => [0, 0]),
+  );
+  await fleet.killAll();
+  return fleet.read();
+}
+
+interface Seen {
+  readonly shared: number;
+  readonly keyed: number;
+  readonly mixed: number;
+  readonly mixedPerKey: number;
+  readonly rated: number;
+  readonly instances: number;
+}
+
+function measure(ledgers: readonly ProcessLedger[]): Seen {
+  const intervals = Map.groupBy(ledgers.flatMap(intervalsOf), ({ group }) => group);
+  const of = (group: string) => intervals.get(group) ?? [];
+  const lines = ledgers.flatMap((ledger) => ledger.lines);
+  return {
+    shared: mostAtOnce(of('shared')),
+    keyed: mostAtOncePerKey(of('keyed')),
+    mixed: mostAtOnce(of('mixed')),
+    mixedPerKey: mostAtOncePerKey(of('mixed')),
+    rated: mostWithin(
+      of('rated').map(({ from }) => from),
+      1_000,
+    ),
+    instances: mostAtOncePerKey(spansOf(lines.filter(({ group }) => group === 'instances'))),
+  };
+}
+
+describe.each(['SQLite', 'PostgreSQL'])('limits while workers are killed (%s)', (kind) => {
+  it('no limit is exceeded, no place is lost, and all runs complete', async (context) => {
+    const ledgers = await runAll(await createTarget(kind, context), context, 'strict');
+    const seen = measure(ledgers);
+    if (isFullSize) console.log(kind, { runs, keys, kills, workers }, seen);
+    expect(seen.shared).toBeLessThanOrEqual(strict.shared);
+    expect(seen.keyed).toBeLessThanOrEqual(strict.perKey);
+    expect(seen.mixed).toBeLessThanOrEqual(strict.shared);
+    expect(seen.mixedPerKey).toBeLessThanOrEqual(strict.perKey);
+    expect(seen.instances).toBeLessThanOrEqual(strict.instancesPerKey);
+    // Handlers begin up to a fifth of a second after their claims, which the rate counts.
+    expect(seen.rated).toBeLessThanOrEqual(strict.rate * 1.2 + strict.burst);
+    // The limits were reached, so the run tests them.
+    expect(seen.shared).toBe(strict.shared);
+    expect(seen.keyed).toBe(strict.perKey);
+  }, 1_200_000);
+
+  it('the check finds limits that are exceeded', async (context) => {
+    const ledgers = await runAll(await createTarget(kind, context), context, 'loose');
+    const seen = measure(ledgers);
+    expect(seen.shared).toBeGreaterThan(strict.shared);
+    expect(seen.instances).toBeGreaterThan(strict.instancesPerKey);
+  }, 1_200_000);
+});

@@ -1,0 +1,87 @@
+import { appendFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { activity, orchestration, task, type TaskContext } from '../../../src/index.ts';
+
+/** The limits of the run. `loose`: far above what the run checks, to show that the check finds it. */
+export interface LimitFigures {
+  readonly shared: number;
+  readonly perKey: number;
+  readonly rate: number;
+  readonly burst: number;
+  readonly instancesPerKey: number;
+}
+
+export const strict: LimitFigures = {
+  shared: 6,
+  perKey: 2,
+  rate: 300,
+  burst: 30,
+  instancesPerKey: 1,
+};
+const loose: LimitFigures = {
+  shared: 100,
+  perKey: 100,
+  rate: 100_000,
+  burst: 10_000,
+  instancesPerKey: 100,
+};
+
+/** The input of each run. */
+export interface KeyedRun {
+  readonly key: string;
+}
+
+/** What a handler writes when it begins and when it ends, by the monotonic clock of the machine. */
+export interface LedgerLine {
+  readonly at: number;
+  readonly what: 'begin' | 'end';
+  readonly group: string;
+  readonly key: string;
+  readonly run: string;
+}
+
+/** The tasks and the orchestration of a worker that writes to a ledger of its own. */
+export function limitDefinitions(ledger: string, figures: 'strict' | 'loose') {
+  const { shared, perKey, rate, burst, instancesPerKey } = figures === 'strict' ? strict : loose;
+  const write = (what: LedgerLine['what'], group: string, key: string, run: string): void => {
+    const at = Number(process.hrtime.bigint() / 1_000n) / 1_000;
+    const line: LedgerLine = { at, what, group, key, run };
+    appendFileSync(ledger, `${JSON.stringify(line)}\n`);
+  };
+  const work =
+    (group: string) =>
+    async ({ runId }: TaskContext, { key }: KeyedRun): Promise<void> => {
+      write('begin', group, key, runId);
+      await delay(Math.random() * 8);
+      write('end', group, key, runId);
+    };
+  const mark = activity(
+    'mark',
+    async (_context, input: KeyedRun & Pick<LedgerLine, 'what' | 'run'>) => {
+      write(input.what, 'instances', input.key, input.run);
+      await delay(Math.random() * 3);
+    },
+  );
+  return {
+    tasks: [
+      task('shared', work('shared'), { concurrency: { global: shared } }),
+      task('keyed', work('keyed'), { concurrency: { perKey } }),
+      task('rated', work('rated'), { rate: { limit: rate, per: '1s', burst } }),
+      task('mixed', work('mixed'), {
+        concurrency: { global: shared, perKey },
+        rate: { limit: rate, per: '1s', burst, perKey: true },
+      }),
+    ],
+    activities: [mark],
+    orchestrations: [
+      orchestration(
+        'instances',
+        async (ctx, { key }: KeyedRun) => {
+          await ctx.call(mark, { key, what: 'begin', run: ctx.instanceId });
+          await ctx.call(mark, { key, what: 'end', run: ctx.instanceId });
+        },
+        { concurrency: { perKey: instancesPerKey } },
+      ),
+    ],
+  };
+}
