@@ -206,45 +206,6 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     expect(later.every(({ links }) => links.includes(start?.spanId ?? ''))).toBe(true);
   });
 
-  it('each attempt of a step has one span, around which user spans are children', async () => {
-    const spans = recordSpans();
-    const perdure = await open(await newStore(kind), {
-      telemetry: otel({ tracerProvider: spans.provider }),
-    });
-    const tracer = spans.provider.getTracer('application');
-    const stepper = orchestration('stepper', async (ctx) =>
-      ctx.run(
-        'charge',
-        ({ attempt }) =>
-          tracer.startActiveSpan('user work', (span) => {
-            span.end();
-            if (attempt === 1) throw new Error('declined');
-            return attempt;
-          }),
-        { retry: { maxAttempts: 2, initialDelay: 1 } },
-      ),
-    );
-    await perdure.startWorker({ orchestrations: [stepper] });
-    const handle = await perdure.client.start(stepper, undefined, { id: 'a' });
-    expect(await handle.result()).toBe(2);
-    await expect.poll(() => named(spans.finished(), 'run charge').length).toBe(2);
-    const all = spans.finished();
-    const runs = all.filter(({ attributes }) => attributes['perdure.name'] === 'charge');
-    expect(runs.map(({ attributes }) => attributes['perdure.attempt'])).toEqual([1, 2]);
-    expect(runs.map(({ attributes }) => attributes['perdure.outcome'])).toEqual([
-      'retried',
-      'completed',
-    ]);
-    expect(named(all, 'user work').map(({ parentId }) => parentId)).toEqual(
-      runs.map(({ spanId }) => spanId),
-    );
-    const [start] = named(all, 'start stepper');
-    const isRelated = ({ traceId, links }: RecordedSpan): boolean =>
-      traceId === start?.traceId || links.includes(start?.spanId ?? '');
-    expect(runs.every(isRelated)).toBe(true);
-    expect(spans.open()).toBe(0);
-  });
-
   it('reads through the client, the API and the dashboard make no spans', async () => {
     const spans = recordSpans();
     const perdure = await open(await newStore(kind), {
