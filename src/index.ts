@@ -322,6 +322,7 @@ export type {
   CancelWait,
   ChildWait,
   DebouncedWait,
+  PlaceWait,
   DelayWait,
   StartWait,
   DetachedWait,

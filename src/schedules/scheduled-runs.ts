@@ -61,6 +61,7 @@ function toInstance(
     }),
     ...tagged,
     ...startTimes(target),
+    ...(target.lane !== undefined && { lane: target.lane }),
     ...(trace !== undefined && { headers: encodeTrace(trace) }),
   };
 }

@@ -32,6 +32,7 @@ import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStarting } from './broken/starting.ts';
 import { brokenStartKeys } from './broken/start-keys.ts';
+import { brokenBeginLimits } from './broken/begin-limits.ts';
 import { brokenState } from './broken/state.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenRecordedStreams } from './broken/recorded-streams.ts';
@@ -90,6 +91,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenReruns,
   ...brokenUpdates,
   ...brokenViews,
+  ...brokenBeginLimits,
   ...brokenState,
 ];
 

@@ -1,5 +1,5 @@
 import { compareVersions } from '../../model/definition.ts';
-import type { LimitedKind, RateLimit } from '../../providers/contract/limits.ts';
+import type { LimitedKind, LimitsRecord, RateLimit } from '../../providers/contract/limits.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
@@ -42,9 +42,14 @@ export class ExplainContext {
     return known;
   }
 
-  async #readRate(kind: LimitedKind, name: string): Promise<RateLimit | undefined> {
+  /** Reads the limits of a definition with their state. */
+  async limitsOf(kind: LimitedKind, name: string): Promise<LimitsRecord | undefined> {
     const { records } = await this.provider.listLimits({ limit: 1, only: { kind, name } });
-    return records[0]?.effective.rate;
+    return records[0];
+  }
+
+  async #readRate(kind: LimitedKind, name: string): Promise<RateLimit | undefined> {
+    return (await this.limitsOf(kind, name))?.effective.rate;
   }
 
   pausedDefinitions(): Promise<readonly PausedDefinition[]> {

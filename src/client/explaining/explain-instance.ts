@@ -175,6 +175,7 @@ async function stateWaits(
       lockedUntil,
     });
   } else if (blocked !== null || record.kind === 'task' || runsNoTurn) return waits;
+  else if (turn.waitingKey !== null) waits.push(await placeWait(context, record, turn.waitingKey));
   else if (heldUntil !== null) waits.push({ kind: 'delay', until: heldUntil });
   else if (dueAt !== null && dueAt <= nowMs) {
     waits.push(await workerWait(context, record, { ...turn, dueAt }));
@@ -197,6 +198,23 @@ async function startWait(
     ...(reason === 'noWorker' && { unclaimed: reason }),
     name,
     ...(version !== null && { version }),
+  };
+}
+
+async function placeWait(
+  context: ExplainContext,
+  { name }: InstanceRecord,
+  key: string,
+): Promise<Wait> {
+  const limits = await context.limitsOf('orchestration', name);
+  const { global, perKey } = limits?.effective ?? {};
+  return {
+    kind: 'place',
+    name,
+    ...(key !== '' && { key }),
+    ...(global !== undefined && { global }),
+    ...(perKey !== undefined && { perKey }),
+    running: limits?.running ?? 0,
   };
 }
 

@@ -6,6 +6,7 @@ import type {
   EndedWait,
   EventWait,
   PausedWait,
+  PlaceWait,
   TaskWait,
   TimerWait,
   Wait,
@@ -66,7 +67,15 @@ export function summarizeWaits(waits: readonly Wait[], options: SummaryOptions):
   }
   const start = of('start');
   if (start !== undefined) return `Starts ${inTime(start.startsAt, nowMs)}`;
+  const place = of('place');
+  if (place !== undefined) return placeSummary(place);
   return operationSummary(operations, options);
+}
+
+function placeSummary({ key, global, running }: PlaceWait): string {
+  if (global !== undefined && running >= global)
+    return `Waits to begin: ${running} of ${global} have begun`;
+  return key === undefined ? 'Waits to begin' : `Waits to begin: key ${code(key)} is in use`;
 }
 
 function isOperation(wait: Wait): wait is Operation {

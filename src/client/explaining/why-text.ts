@@ -5,6 +5,7 @@ import type {
   CancelWait,
   ChildWait,
   DebouncedWait,
+  PlaceWait,
   EndedWait,
   EventWait,
   JobWait,
@@ -68,6 +69,9 @@ export function explainWaits(
       case 'debounced':
         sentences.push(debouncedText(wait, nowMs));
         break;
+      case 'place':
+        sentences.push(placeText(wait));
+        break;
       case 'job':
         notes.push(jobText(wait, nowMs));
         break;
@@ -120,6 +124,7 @@ function clauseOf(
         | 'delay'
         | 'debounced'
         | 'start'
+        | 'place'
         | 'job';
     }
   >,
@@ -211,7 +216,7 @@ function workState(work: ActivityWait | TaskWait, nowMs: number): string {
   if (nextTryAt > nowMs) return `${attempts} starts ${inTime(nextTryAt, nowMs)}${noWorker}`;
   const due = `${attempts} has been due for ${formatMs(nowMs - nextTryAt)}`;
   if (unclaimed === 'limited' && work.limit !== undefined) {
-    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit)}`;
+    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit, work.key)}`;
   }
   if (unclaimed === 'busy') return `${due}, and all live workers that have its code are busy`;
   return `${due}${noWorker === '' ? ', and no worker has claimed it' : noWorker}`;
@@ -241,11 +246,11 @@ function limitText(
   return `${what} allows ${max} at a time${scope}, ${used}`;
 }
 
-function aheadText({ ahead, by }: LimitWait): string {
+function aheadText({ ahead, by }: LimitWait, key: string | undefined): string {
   if (ahead === 0) return '';
   const count =
     ahead >= maxCountedItems ? `${maxCountedItems.toLocaleString('en')} or more` : ahead;
-  return `, with ${count} ahead of it${by === 'global' ? ' of the same key' : ''}`;
+  return `, with ${count} ahead of it${by !== 'perKey' && key !== undefined ? ' of the same key' : ''}`;
 }
 
 function capitalized(text: string): string {
@@ -286,6 +291,17 @@ function childClause({ id, name, status, isStopping, text }: ChildWait): Clause 
 function turnText({ worker, claimedAt, lockedUntil }: TurnWait, nowMs: number): string {
   const since = claimedAt === undefined ? '' : ` for ${formatMs(nowMs - claimedAt)}`;
   return `A turn has been running on ${workerName(worker)}${since}; its lease ends ${inTime(lockedUntil, nowMs)}.`;
+}
+
+function placeText(wait: PlaceWait): string {
+  const { global, perKey, running } = wait;
+  const isFull = global !== undefined && running >= global;
+  if (isFull || perKey === undefined) {
+    const most = global === undefined ? '' : ` of ${global}`;
+    return `Waits to begin: ${running}${most} instances of ${code(wait.name)} have begun.`;
+  }
+  const key = wait.key === undefined ? 'without a key' : `of key ${code(wait.key)}`;
+  return `Waits to begin: ${code(wait.name)} allows ${perKey} at a time ${key}.`;
 }
 
 function debouncedText(wait: DebouncedWait, nowMs: number): string {

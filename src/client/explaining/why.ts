@@ -30,6 +30,7 @@ export type Wait =
   | DelayWait
   | StartWait
   | DebouncedWait
+  | PlaceWait
   | ActivityWait
   | TaskWait
   | TimerWait
@@ -111,6 +112,21 @@ export interface DebouncedWait {
   readonly startsAt: number;
   /** How often a later start has moved it. */
   readonly moves: number;
+}
+
+/** An instance of a limited orchestration or flow has not begun: as many as allowed have begun and not ended. */
+export interface PlaceWait {
+  readonly kind: 'place';
+  /** The orchestration. */
+  readonly name: string;
+  /** Absent: its start named no key. */
+  readonly key?: string;
+  /** Instances that may have begun at a time. Absent: unlimited. */
+  readonly global?: number;
+  /** Instances of one key that may have begun at a time. Absent: unlimited. */
+  readonly perKey?: number;
+  /** Instances that have begun and not ended, of all keys. */
+  readonly running: number;
 }
 
 /** An activity, or the failure handler of a task, without an outcome. */

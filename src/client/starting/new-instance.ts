@@ -36,10 +36,11 @@ export function toNewInstance(
     start: encodeMessage(start),
   };
   if (tags !== undefined) instance.tags = tags;
-  const { delayMs, runAt, timeoutMs } = call;
+  const { delayMs, runAt, timeoutMs, lane } = call;
   if (delayMs !== undefined && delayMs > 0) instance.delayMs = delayMs;
   if (runAt !== undefined) instance.runAt = runAt;
   if (timeoutMs !== undefined) instance.timeoutMs = timeoutMs;
+  if (lane !== undefined) instance.lane = lane;
   if (trace !== undefined) instance.headers = encodeTrace(trace);
   return instance;
 }

@@ -109,6 +109,7 @@ export function toChild(
     }),
     ...tagged,
     ...startTimes(event),
+    ...(event.lane !== undefined && { lane: event.lane }),
     ...(trace !== undefined && { headers: encodeTrace(trace) }),
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',

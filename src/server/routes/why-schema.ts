@@ -48,6 +48,14 @@ const wait: z.ZodType<Wait> = z
       version: text,
     }),
     z.strictObject({
+      kind: z.literal('place'),
+      name: z.string(),
+      key: z.string().exactOptional(),
+      global: z.number().exactOptional(),
+      perKey: z.number().exactOptional(),
+      running: z.number(),
+    }),
+    z.strictObject({
       kind: z.literal('debounced'),
       key: z.string(),
       startsAt: time,

@@ -13,6 +13,7 @@ const order: readonly Wait['kind'][] = [
   'cancel',
   'worker',
   'debounced',
+  'place',
   'activity',
   'task',
   'onFail',
@@ -67,6 +68,7 @@ export function toneOfWait(wait: Wait): Tone {
       return wait.unclaimed === 'noWorker' ? 'failed' : 'pending';
     case 'delay':
     case 'debounced':
+    case 'place':
     case 'timer':
     case 'event':
     case 'child':

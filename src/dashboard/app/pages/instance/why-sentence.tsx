@@ -86,6 +86,23 @@ function tell(wait: Wait, why: Why): Told {
         ),
         consequence: 'A further start with the key moves it again, and replaces its input.',
       };
+    case 'place':
+      return {
+        sentence: (
+          <>
+            Waits to begin: <b>{wait.running}</b> instances of <bdi>{wait.name}</bdi> have begun,
+            and its limits allow no more
+            {wait.key !== undefined && (
+              <>
+                {' '}
+                of key <bdi>{wait.key}</bdi>
+              </>
+            )}
+            .
+          </>
+        ),
+        consequence: 'It begins when one of them has ended, or when the limit is raised.',
+      };
     case 'child':
       return tellChild(wait);
     case 'detached':

@@ -292,11 +292,11 @@ export const beginLimits: Capability = {
         await createAll(store, ['a', 'b']);
         assert.deepEqual(await beginAll(store), ['a', 'b']);
         await limit(store, { global: 2 });
+        await createAll(store, ['c']);
+        assert.deepEqual(await store.claim(), []);
         await store.raise('a', 'x');
         await store.raise('b', 'x');
         assert.deepEqual(await beginAll(store), ['a', 'b']);
-        await createAll(store, ['c']);
-        assert.deepEqual(await store.claim(), []);
         await end(store, 'a');
         assert.deepEqual(await beginAll(store), ['c']);
       },

@@ -170,6 +170,7 @@ function WaitText({ wait }: { readonly wait: Why['waits'][number] }): JSX.Elemen
     case 'delay':
     case 'start':
     case 'debounced':
+    case 'place':
     case 'detached':
     case 'awakeable':
     case 'update':

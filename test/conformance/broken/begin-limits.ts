@@ -1,0 +1,116 @@
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { BrokenProvider, Intact } from './broken-provider.ts';
+
+/** Runs SQL on the database. A second connection runs it again. */
+function withSql({ provider, db }: Intact, sql: string): Partial<Provider> {
+  db.exec(sql);
+  return { name: provider.name };
+}
+
+const endKeepsPlace = 'DROP TRIGGER IF EXISTS instances_ended_places';
+
+export const brokenBeginLimits: readonly BrokenProvider[] = [
+  {
+    fault: 'limits of orchestrations are not stored',
+    rejectedBy: 'begin/never-more-than-the-limit',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS unlimited AFTER UPDATE OF effective ON limits WHEN NEW.effective <> '{}'
+         BEGIN UPDATE limits SET effective = '{}' WHERE definition_key = NEW.definition_key; END`,
+      ),
+  },
+  {
+    fault: 'the end of an instance keeps its place',
+    rejectedBy: 'begin/every-end-frees-the-place',
+    override: (intact) => withSql(intact, endKeepsPlace),
+  },
+  {
+    fault: 'the end of an instance wakes no worker for the next one',
+    rejectedBy: 'begin/an-end-wakes-who-waits',
+    override: (intact) => withSql(intact, endKeepsPlace),
+  },
+  {
+    fault: 'a waiting instance that is stopped takes a place later',
+    rejectedBy: 'begin/what-waits-can-be-stopped',
+    override: (intact) => withSql(intact, endKeepsPlace),
+  },
+  {
+    fault: 'the deletion of an instance keeps its place',
+    rejectedBy: 'begin/every-end-frees-the-place',
+    override: (intact) => withSql(intact, 'DROP TRIGGER IF EXISTS instances_deleted_places'),
+  },
+  {
+    fault: 'a paused instance takes a place before it is resumed',
+    rejectedBy: 'begin/a-paused-instance-does-not-take-the-place',
+    override: (intact) => withSql(intact, 'DROP TRIGGER IF EXISTS instances_paused_places'),
+  },
+  {
+    fault: 'the next execution of an instance gives up the place',
+    rejectedBy: 'begin/keeps-its-place',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS gives_up AFTER UPDATE OF execution_id ON instances
+         BEGIN DELETE FROM instance_places WHERE instance_key = NEW.instance_key; END`,
+      ),
+  },
+  {
+    fault: 'one key can take all places before the others',
+    rejectedBy: 'begin/keys-take-turns',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS no_time AFTER UPDATE OF vtime ON lanes WHEN NEW.vtime <> 0
+         BEGIN UPDATE lanes SET vtime = 0 WHERE definition_key = NEW.definition_key AND lane = NEW.lane; END`,
+      ),
+  },
+  {
+    fault: 'instances lose their keys',
+    rejectedBy: 'begin/per-key',
+    override: ({ provider }) => ({
+      createInstances: (instances) =>
+        provider.createInstances(instances.map(({ lane: _lane, ...instance }) => instance)),
+    }),
+  },
+  {
+    fault: 'a start of a limited orchestration seems to have run its first turn',
+    rejectedBy: 'begin/a-first-turn-is-not-run',
+    override: ({ provider }) => ({
+      createInstances: async (instances) =>
+        (await provider.createInstances(instances)).map((result) => {
+          if (result.kind !== 'created') return result;
+          const { withoutTurn: _withoutTurn, ...created } = result;
+          return created;
+        }),
+    }),
+  },
+  {
+    fault: 'an inspection does not show that an instance waits for a place',
+    rejectedBy: 'begin/what-waits-is-shown',
+    override: ({ provider }) => ({
+      inspectTurn: async (instanceId) => {
+        const turn = await provider.inspectTurn(instanceId);
+        return turn && { ...turn, waitingKey: null };
+      },
+    }),
+  },
+  {
+    fault: 'a raised limit of an orchestration has no effect',
+    rejectedBy: 'begin/a-change-holds-at-once',
+    override: ({ provider }) => ({
+      setLimits: ({ kind, name }) => provider.setLimits({ kind, name, override: {} }),
+    }),
+  },
+  {
+    fault: 'instances that began before the limit do not count',
+    rejectedBy: 'begin/what-has-begun-counts',
+    override: ({ provider, db }) => ({
+      async declareLimits(request) {
+        const declared = await provider.declareLimits(request);
+        db.exec('DELETE FROM instance_places; UPDATE limits SET running = 0; DELETE FROM lanes');
+        return declared;
+      },
+    }),
+  },
+];
