@@ -10,6 +10,7 @@ import type {
   EventWait,
   JobWait,
   PausedWait,
+  StartWait,
   ActivityWait,
   TaskWait,
   TurnWait,
@@ -62,6 +63,9 @@ export function explainWaits(
           `A worker released it: the next claim is possible ${inTime(wait.until, nowMs)}.`,
         );
         break;
+      case 'start':
+        sentences.push(startText(wait, nowMs));
+        break;
       case 'debounced':
         sentences.push(debouncedText(wait, nowMs));
         break;
@@ -99,6 +103,13 @@ function join(clauses: readonly Clause[]): string {
   return first === undefined ? text : `${text} ${first}`;
 }
 
+function startText({ startsAt, unclaimed, name, version }: StartWait, nowMs: number): string {
+  const starts = `Starts ${inTime(startsAt, nowMs)}`;
+  if (unclaimed === undefined) return `${starts}: its start was delayed.`;
+  const what = `${code(name)}${version === undefined ? '' : ` version ${code(version)}`}`;
+  return `${starts}: its start was delayed. No live worker has ${what}: start one before.`;
+}
+
 function clauseOf(
   wait: Exclude<
     Wait,
@@ -112,6 +123,7 @@ function clauseOf(
         | 'worker'
         | 'delay'
         | 'debounced'
+        | 'start'
         | 'place'
         | 'job';
     }
