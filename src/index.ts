@@ -324,6 +324,7 @@ export type {
   DebouncedWait,
   PlaceWait,
   DelayWait,
+  StartWait,
   DetachedWait,
   EndedWait,
   EventWait,

@@ -189,8 +189,8 @@ export interface OrchestrationContext<Input = unknown> {
   /**
    * Runs a task as a part of this instance, and waits for its output. Cancels reach it as they reach an activity. Retry and
    * attempt timeout are those of the worker's definition. Rejects with `ACTIVITY_FAILED`, with the error as `cause`; if
-   * the condition of the task is false, the cause has the code `TASK_SKIPPED`. Its `onFail`, `concurrency` and circuit
-   * breaker apply to runs of clients and schedules only.
+   * the condition of the task is false, the cause has the code `TASK_SKIPPED`. Its `concurrency.perWorker` and circuit
+   * breaker hold for calls and runs together. Its `onFail` does not run: the orchestration handles the failure.
    */
   runTask<In, Out>(
     task: TaskRef<In, Out>,

@@ -245,7 +245,7 @@ function toWireJob(request: JobRequest): NewJob {
 function toTask({
   headers,
   tags,
-  debounce: _,
+  debounce: _debounce,
   lane,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {

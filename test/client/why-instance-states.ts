@@ -40,6 +40,13 @@ export const instanceStates: readonly State[] = [
     text: 'A worker released it: the next claim is possible in 2 s.',
   },
   {
+    state: 'a delayed start',
+    arrange: (store) => store.create('a', { delayMs: 12_000 }),
+    waits: [{ kind: 'start', name: 'sample' }],
+    short: 'Starts in 12 s',
+    text: 'Starts in 12 s: its start was delayed.',
+  },
+  {
     state: 'running a turn',
     arrange: async (store) => {
       await store.create('a');

@@ -18,6 +18,7 @@ import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
 import { brokenKeptClaims } from './broken/kept-claims.ts';
 import { brokenLeases } from './broken/leases.ts';
+import { brokenLimits } from './broken/limits.ts';
 import { brokenOperatorAudits } from './broken/operator-audits.ts';
 import { brokenPauses } from './broken/pauses.ts';
 import { brokenPrunes } from './broken/prunes.ts';
@@ -52,6 +53,7 @@ import { SqliteFiles } from './sqlite-files.ts';
 
 const brokenProviders: readonly BrokenProvider[] = [
   ...brokenFences,
+  ...brokenLimits,
   ...brokenClaims,
   ...brokenKeptClaims,
   ...brokenTurns,

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { activity, event, orchestration, task } from '../../src/index.ts';
+import { activity, event, orchestration, task, update } from '../../src/index.ts';
 import { aesGcm, gzip, type PayloadCodec } from '../../src/codecs.ts';
 import { connect } from '../../src/remote.ts';
 import { serve } from '../../src/server.ts';
@@ -116,7 +116,86 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
   return shots;
 }
 
+/** Talks to a running instance in every way. Returns what the store contained meanwhile and afterwards. */
+async function talkToInstance(store: EncodedStore, codec: PayloadCodec): Promise<Buffer[]> {
+  const shots: Buffer[] = [];
+  const shoot = async (): Promise<void> => void shots.push(await store.readAll());
+  const say = update<{ text: string }, { reply: string }>('say');
+  const refuse = update<string, never>('refuse');
+  const go = event('go');
+  const listener = orchestration('listener', async (ctx) => {
+    const heard: string[] = [];
+    ctx.onUpdate(say, {
+      handle: async ({ text }) => {
+        heard.push(text);
+        ctx.state.set('heard', { last: text });
+        ctx.emit(`${canary} chunk`);
+        const kept = await ctx.run('keep', () => `${canary} kept`);
+        return { reply: `${text} ${kept}` };
+      },
+    });
+    ctx.onUpdate(refuse, {
+      handle: () => {
+        throw loudError('update');
+      },
+    });
+    const resolved = ctx.awakeable<string>();
+    const rejected = ctx.awakeable<string>();
+    ctx.setCustomStatus([resolved.token, rejected.token]);
+    const results = await ctx.allSettled([resolved.promise, rejected.promise]);
+    const outcomes = results.map((one) =>
+      one.status === 'fulfilled' ? one.value : String(one.reason),
+    );
+    await ctx.waitFor(go);
+    return { heard, outcomes, state: ctx.state.get('heard') };
+  });
+  const perdure = await store.open({ codec });
+  const { client } = perdure;
+  const handle = await client.start(listener, undefined, { id: 'listener' });
+  // No worker runs: the update waits in the store.
+  const early = client.update('listener', say, { text: `${canary} early` });
+  early.catch(() => undefined);
+  await expect.poll(async () => (await store.readAll()).includes('say')).toBe(true);
+  await shoot();
+
+  const worker = await perdure.startWorker({ orchestrations: [listener] });
+  expect(await early).toEqual({ reply: `${canary} early ${canary} kept` });
+  await shoot();
+  const failed = client.update('listener', refuse, `${canary} refused`);
+  await expect(failed).rejects.toMatchObject({ code: 'UPDATE_FAILED' });
+  expect(await client.state('listener', 'heard')).toMatchObject({
+    value: { last: `${canary} early` },
+  });
+  const [first = '', second = ''] = (await client.get('listener'))?.customStatus as string[];
+  await client.resolveAwakeable(first, `${canary} answer`);
+  await client.rejectAwakeable(second, `${canary} reason`);
+  await shoot();
+  await handle.raiseEvent(go);
+  const result = await handle.result();
+  expect(result.heard).toEqual([`${canary} early`]);
+  expect(result.outcomes[0]).toBe(`${canary} answer`);
+  expect(result.outcomes[1]).toContain(`${canary} reason`);
+  expect(result.state).toEqual({ last: `${canary} early` });
+  const chunks: unknown[] = [];
+  for await (const entry of client.stream('listener')) chunks.push('value' in entry && entry.value);
+  expect(chunks).toEqual([`${canary} chunk`]);
+  await shoot();
+  await worker.stop();
+  await shoot();
+  return shots;
+}
+
 describe.each(storeKinds)('encoded payloads on %s', (kind) => {
+  it('no update, reply, awakeable, state or chunk is readable in the store', async () => {
+    const store = await createEncodedStore(kind);
+    const shots = await talkToInstance(store, aesGcm({ current: 'k1', keys, hashKey }));
+    expect(shots.map((bytes) => containsText(bytes, canary))).toEqual(shots.map(() => false));
+    expect(shots).toHaveLength(5);
+    // Names of updates and keys of the state stay readable.
+    const last = shots.at(-1) as Buffer;
+    expect(['say', 'heard'].map((text) => containsText(last, text))).toEqual([true, true]);
+  });
+
   it('no payload is readable in the store while everything runs', async () => {
     const store = await createEncodedStore(kind);
     const codec = gzip({ inner: aesGcm({ current: 'k1', keys, hashKey }) });

@@ -16,16 +16,24 @@ const different = [
     'stream/is-bounded-in-bytes',
     'stream/reading-makes-room',
     'record/drops-the-oldest',
+    'record/reads-by-bytes',
     'read/instances-end-at-their-bytes',
     'read/list-ends-at-its-bytes',
     'read/history-ends-at-its-bytes',
     'view/event-pages-end-at-their-bytes',
   ].map((id) => ({ case: id, reason: 'the limit counts encoded bytes' })),
+  {
+    case: 'retry-run/replaces-the-state',
+    reason: 'equal values are encoded differently, so a retry gives each key a new version',
+  },
   ...['list/by-failure-text', 'list/pairs-of-conditions-combine'].map((id) => ({
     case: id,
     reason: 'the messages of failures are encoded',
   })),
 ];
+
+/** Cases in which a store changes data that the codec has encoded: run always. */
+const always = ['conflict/ends-the-tree'];
 
 const isLong = process.env['MODE'] === 'all-modes';
 
@@ -35,7 +43,8 @@ const sampled = (every: number) => [
   ...conformanceCases
     .filter(({ id }, index) => {
       const isDifferent = different.some((one) => one.case === id);
-      return !isLong && !isDifferent && index % every !== 0;
+      const isChosen = always.includes(id) || index % every === 0;
+      return !isLong && !isDifferent && !isChosen;
     })
     .map(({ id }) => ({ case: id, reason: 'runs with npm run test:modes' })),
 ];

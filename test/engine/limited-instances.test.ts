@@ -37,13 +37,16 @@ describeEngine('limits of instances', (open) => {
     const [one, two] = [await client.start(parent), await client.start(parent)];
     const begun = async () =>
       (await client.limits.list()).items.map(({ running, waiting }) => [running, waiting]);
+    const begunChild = async () => {
+      const { items } = await client.list({ name: 'importFiles', status: ['running'] });
+      return items[0];
+    };
     await expect.poll(begun).toEqual([[1, 1]]);
-    const children = await client.list({ name: 'importFiles' });
-    const running = children.items.find(({ status }) => status === 'running');
-    await client.cancel(running?.parentId ?? '');
+    await expect.poll(begunChild).toBeDefined();
+    await client.cancel((await begunChild())?.parentId ?? '');
     await expect.poll(begun).toEqual([[1, 0]]);
-    const next = (await client.list({ name: 'importFiles', status: ['running'] })).items[0];
-    await client.raiseEvent(next?.id ?? '', 'end', 'done');
+    await expect.poll(begunChild).toBeDefined();
+    await client.raiseEvent((await begunChild())?.id ?? '', 'end', 'done');
     const results = await Promise.allSettled([one.result(), two.result()]);
     expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     await expect.poll(begun).toEqual([[0, 0]]);
@@ -53,7 +56,7 @@ describeEngine('limits of instances', (open) => {
     const nightly = flow('nightly', { concurrency: { global: 1 } })
       .input<number>()
       .step('copy', (_ctx, { input }) => input)
-      .output(({ copy }) => copy);
+      .output('copy');
     const { client } = await open({ flows: [nightly] });
     const runs = await Promise.all([1, 2, 3].map((input) => client.runFlow(nightly, input)));
     await Promise.all(runs.map((run) => run.result()));

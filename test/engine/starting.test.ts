@@ -320,6 +320,79 @@ describeEngine(
       ]);
     });
 
+    it('retry() rejects while a live instance holds the dedupe key, and changes nothing', async () => {
+      const failing = orchestration('failing', async (ctx, fails: boolean) => {
+        if (fails) throw new Error('first');
+        await ctx.waitFor(over);
+      });
+      const { client } = await open({ orchestrations: [failing] });
+      const dedupeKey = 'one at a time';
+      const first = await client.start(failing, true, { id: 'first', dedupeKey });
+      await expect(first.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      const second = await client.start(failing, false, { id: 'second', dedupeKey });
+      const retried = client.retry('first', { from: 'start', input: false });
+      await expect(retried).rejects.toMatchObject({
+        code: 'INSTANCE_NOT_RETRYABLE',
+        message: expect.stringContaining('"second"') as string,
+      });
+      expect(await client.get('first')).toMatchObject({ status: 'failed', executionId: 1 });
+      await second.raiseEvent(over);
+      await second.result();
+      await client.retry('first', { from: 'start', input: false });
+      expect((await client.start(failing, false, { dedupeKey })).id).toBe('first');
+    });
+
+    it('calls and runs of a task share its concurrency in a worker', async () => {
+      let running = 0;
+      let most = 0;
+      const narrow = task(
+        'narrow',
+        async () => {
+          running += 1;
+          most = Math.max(most, running);
+          for (let turn = 0; turn < 5; turn += 1) await new Promise((next) => setImmediate(next));
+          running -= 1;
+        },
+        { concurrency: { perWorker: 2 } },
+      );
+      const caller = orchestration('caller', async (ctx) => {
+        await ctx.all(Array.from({ length: 6 }, () => ctx.runTask(narrow)));
+      });
+      const { client } = await open({ orchestrations: [caller], tasks: [narrow] });
+      const runs = await Promise.all([
+        client.start(caller),
+        ...Array.from({ length: 4 }, () => client.runTask(narrow)),
+      ]);
+      await Promise.all(runs.map((run) => run.result()));
+      expect(most).toBe(2);
+    });
+
+    it('failed calls of a task open its circuit breaker; its onFail does not run', async () => {
+      const failed: unknown[] = [];
+      let attempts = 0;
+      const breaking = task(
+        'breaking',
+        async () => {
+          attempts += 1;
+          throw new Error('down');
+        },
+        {
+          retry: { maxAttempts: 3, initialDelay: 1, backoff: 'fixed', jitter: 0 },
+          circuitBreaker: { failures: 2, openFor: '1h' },
+          onFail: { handler: (_ctx, run) => void failed.push(run) },
+        },
+      );
+      const caller = orchestration('caller', async (ctx) => ctx.runTask(breaking));
+      const { client } = await open({ orchestrations: [caller], tasks: [breaking] });
+      const handle = await client.start(caller);
+      // The third attempt waits for the breaker: the queue has it, and no worker runs it.
+      await expect.poll(() => attempts).toBe(2);
+      await expect.poll(async () => (await client.why(handle.id)).text).toContain('attempt 3 of 3');
+      expect(attempts).toBe(2);
+      await handle.cancel({ wait: true });
+      expect(failed).toEqual([]);
+    });
+
     it('a cancel of the instance reaches a task that it runs', async () => {
       const reasons: string[] = [];
       const begun = Promise.withResolvers<void>();

@@ -101,7 +101,7 @@ it('an ack in one process wakes a fetch of another that waits for the place', as
 it('unlimited and limited tasks do not starve each other', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
-  await declare(provider, {}, 'limited');
+  await declare(provider, { global: 1_000 }, 'limited');
   const many = (name: string) =>
     Array.from({ length: 60 }, (_, n) => newTask(`${name} ${n}`, { name, priority: 0 }));
   await provider.createTasks([...many('limited'), ...many('plain')]);

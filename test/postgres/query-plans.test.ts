@@ -85,6 +85,7 @@ const cases: readonly string[] = [
   'retry-run/schedules-what-is-open',
   'retry-run/runs-a-task-again',
   'retry-run/a-taken-key-rejects',
+  'retry-run/takes-its-key-again',
   'retry-run/copies-the-kept-events',
   'fork/schedules-what-is-open',
   'fork/a-repeat-exists',

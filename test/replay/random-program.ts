@@ -1,4 +1,5 @@
 import type { CancellationType } from '../../src/model/cancel.ts';
+import type { CommonStartOptions } from '../../src/model/start-settings.ts';
 import { CanceledError } from '../../src/model/failures/errors.ts';
 import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
 import {
@@ -17,7 +18,8 @@ export type Leaf =
       readonly timeoutMs?: number | undefined;
       readonly cancellation?: CancellationType | undefined;
     }
-  | { readonly kind: 'run'; readonly name: string }
+  | { readonly kind: 'run' | 'transaction'; readonly name: string }
+  | { readonly kind: 'task'; readonly name: string; readonly timeoutMs?: number | undefined }
   | { readonly kind: 'sleep'; readonly ms: number }
   | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
   | { readonly kind: 'awakeable'; readonly timeoutMs?: number | undefined }
@@ -25,6 +27,7 @@ export type Leaf =
       readonly kind: 'child';
       readonly name: string;
       readonly cancellation?: CancellationType | undefined;
+      readonly start?: CommonStartOptions | undefined;
     };
 
 /** Code inside its own scope or shield. */
@@ -38,7 +41,8 @@ export interface Bracket {
 export type Step =
   | Leaf
   | Bracket
-  | { readonly kind: 'status' | 'emit' | 'detached' | 'random' | 'microtasks' }
+  | { readonly kind: 'status' | 'emit' | 'random' | 'microtasks' | 'tags' | 'headers' }
+  | { readonly kind: 'detached'; readonly start?: CommonStartOptions | undefined }
   | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
   | { readonly kind: 'patch'; readonly id: string; readonly step: Step }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
@@ -118,7 +122,9 @@ function handleUpdate(
 async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
+    case 'task':
     case 'run':
+    case 'transaction':
     case 'sleep':
     case 'wait':
     case 'awakeable':
@@ -136,7 +142,14 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
     case 'state':
       return runState(ctx, step, seen);
     case 'detached':
-      return ctx.startDetached('other', seen.length, { id: ctx.uuid() });
+      return ctx.startDetached('other', seen.length, { ...step.start, id: ctx.uuid() });
+    case 'tags':
+      return ctx.setTags({
+        seen: String(seen.length),
+        ...(seen.length % 2 === 0 && { old: null }),
+      });
+    case 'headers':
+      return seen.push(ctx.headers);
     case 'random':
       return seen.push(ctx.random(), ctx.now());
     case 'microtasks':
@@ -219,7 +232,9 @@ function contextJoins(ctx: Context, keepLosers: boolean): Joins {
 function start(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
+    case 'task':
     case 'run':
+    case 'transaction':
     case 'sleep':
     case 'wait':
     case 'awakeable':
@@ -239,8 +254,12 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
       const { cancellation } = leaf;
       return ctx.call(leaf.name, seen.length, { ...withTimeout(leaf.timeoutMs), cancellation });
     }
+    case 'task':
+      return ctx.runTask(leaf.name, seen.length, withTimeout(leaf.timeoutMs));
     case 'run':
       return ctx.run(leaf.name, () => 'the world answers');
+    case 'transaction':
+      return ctx.transaction(leaf.name, () => 'the world answers');
     case 'sleep':
       return ctx.sleep(leaf.ms);
     case 'wait':
@@ -248,7 +267,7 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
     case 'awakeable':
       return ctx.awakeable(withTimeout(leaf.timeoutMs)).promise;
     case 'child':
-      return ctx.child(leaf.name, seen.length, { cancellation: leaf.cancellation });
+      return ctx.child(leaf.name, seen.length, { ...leaf.start, cancellation: leaf.cancellation });
   }
 }
 

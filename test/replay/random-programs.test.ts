@@ -151,7 +151,14 @@ async function runProgram(
 ): Promise<readonly Run[]> {
   const definition = toOrchestration(program);
   const runs: Run[] = [];
-  let start: StartMessage = { kind: 'start', name: 'random', version: null, payload: '1' };
+  const settings = { headers: { tenant: 'seven' }, priority: 3 };
+  let start: StartMessage = {
+    kind: 'start',
+    name: 'random',
+    version: null,
+    payload: '1',
+    ...settings,
+  };
   let carriedUpdates: readonly Message[] = [];
   for (let executionId = 1; executionId <= program.rounds; executionId++) {
     const world = new RandomWorld(seed, executionId, plan);
@@ -167,6 +174,7 @@ async function runProgram(
       name: 'random',
       version: null,
       payload,
+      ...settings,
       ...(carried !== undefined && { carried }),
       ...(cancel !== undefined && { cancel }),
       ...(state !== undefined && { state }),
@@ -187,6 +195,7 @@ describe('random programs', () => {
       'activityCanceled',
       'stepCompleted',
       'stepFailed',
+      'childScheduled',
       'stepRetried',
       'patchMarked',
       'childCanceled',
@@ -200,6 +209,9 @@ describe('random programs', () => {
       'updateCompleted',
       'updateFailed',
       'stateSet',
+      'tagsSet',
+      'chunkEmitted',
+      'detachedStarted',
     ];
     const isRare = (kind: string): boolean => (kinds.get(kind) ?? 0) < numRuns / 20;
     // Rare kinds may need more programs.

@@ -1,10 +1,26 @@
 import fc from 'fast-check';
+import type { CommonStartOptions } from '../../src/model/start-settings.ts';
 import type { Bracket, Leaf, Program, Step } from './random-program.ts';
 
 const names = fc.constantFrom('a', 'b', 'c');
 const timeouts = fc.constantFrom(undefined, undefined, 20);
 const cancellations = fc.constantFrom(undefined, undefined, 'request', 'wait', 'abandon');
 const keepLosers = fc.constantFrom(false, false, true);
+
+/** Options of the starts of children and detached instances. */
+const starts: fc.Arbitrary<CommonStartOptions | undefined> = fc.oneof(
+  fc.constant(undefined),
+  fc.record(
+    {
+      delay: fc.nat(50),
+      timeout: fc.integer({ min: 1, max: 50 }),
+      priority: fc.nat(100),
+      headers: fc.dictionary(names, names, { maxKeys: 2 }),
+      tags: fc.dictionary(names, names, { maxKeys: 2 }),
+    },
+    { requiredKeys: [] },
+  ),
+);
 
 const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   {
@@ -21,10 +37,18 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
       kind: fc.constant('child'),
       name: names,
       cancellation: cancellations,
+      start: starts,
     }),
     weight: 3,
   },
-  { arbitrary: fc.record({ kind: fc.constant('run'), name: names }), weight: 3 },
+  {
+    arbitrary: fc.record({ kind: fc.constantFrom('run', 'transaction'), name: names }),
+    weight: 3,
+  },
+  {
+    arbitrary: fc.record({ kind: fc.constant('task'), name: names, timeoutMs: timeouts }),
+    weight: 1,
+  },
   { arbitrary: fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }), weight: 2 },
   {
     arbitrary: fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
@@ -47,8 +71,12 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
     { arbitrary: leaf, weight: 4 },
     {
       arbitrary: fc.record({
-        kind: fc.constantFrom('status', 'emit', 'detached', 'random', 'microtasks'),
+        kind: fc.constantFrom('status', 'emit', 'random', 'microtasks', 'tags', 'headers'),
       }),
+      weight: 1,
+    },
+    {
+      arbitrary: fc.record({ kind: fc.constant('detached'), start: starts }),
       weight: 1,
     },
     {

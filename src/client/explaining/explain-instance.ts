@@ -179,8 +179,26 @@ async function stateWaits(
   else if (heldUntil !== null) waits.push({ kind: 'delay', until: heldUntil });
   else if (dueAt !== null && dueAt <= nowMs) {
     waits.push(await workerWait(context, record, { ...turn, dueAt }));
+  } else if (dueAt !== null && status === 'pending' && turn.debounce === null) {
+    waits.push(await startWait(context, record, dueAt));
   }
   return waits;
+}
+
+async function startWait(
+  context: ExplainContext,
+  { name, version }: InstanceRecord,
+  startsAt: number,
+): Promise<Wait> {
+  const workers = await context.liveWorkers();
+  const reason = unclaimedReason(workers, { kind: 'orchestration', name, version });
+  return {
+    kind: 'start',
+    startsAt,
+    ...(reason === 'noWorker' && { unclaimed: reason }),
+    name,
+    ...(version !== null && { version }),
+  };
 }
 
 async function placeWait(

@@ -65,6 +65,8 @@ export function summarizeWaits(waits: readonly Wait[], options: SummaryOptions):
   if (debounced !== undefined) {
     return `Debounced: starts ${inTime(debounced.startsAt, nowMs)} (${movedText(debounced)})`;
   }
+  const start = of('start');
+  if (start !== undefined) return `Starts ${inTime(start.startsAt, nowMs)}`;
   const place = of('place');
   if (place !== undefined) return placeSummary(place);
   return operationSummary(operations, options);

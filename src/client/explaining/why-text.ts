@@ -10,6 +10,7 @@ import type {
   EventWait,
   JobWait,
   PausedWait,
+  StartWait,
   ActivityWait,
   TaskWait,
   TurnWait,
@@ -62,6 +63,9 @@ export function explainWaits(
           `A worker released it: the next claim is possible ${inTime(wait.until, nowMs)}.`,
         );
         break;
+      case 'start':
+        sentences.push(startText(wait, nowMs));
+        break;
       case 'debounced':
         sentences.push(debouncedText(wait, nowMs));
         break;
@@ -99,6 +103,13 @@ function join(clauses: readonly Clause[]): string {
   return first === undefined ? text : `${text} ${first}`;
 }
 
+function startText({ startsAt, unclaimed, name, version }: StartWait, nowMs: number): string {
+  const starts = `Starts ${inTime(startsAt, nowMs)}`;
+  if (unclaimed === undefined) return `${starts}: its start was delayed.`;
+  const what = `${code(name)}${version === undefined ? '' : ` version ${code(version)}`}`;
+  return `${starts}: its start was delayed. No live worker has ${what}: start one before.`;
+}
+
 function clauseOf(
   wait: Exclude<
     Wait,
@@ -112,6 +123,7 @@ function clauseOf(
         | 'worker'
         | 'delay'
         | 'debounced'
+        | 'start'
         | 'place'
         | 'job';
     }
@@ -204,7 +216,7 @@ function workState(work: ActivityWait | TaskWait, nowMs: number): string {
   if (nextTryAt > nowMs) return `${attempts} starts ${inTime(nextTryAt, nowMs)}${noWorker}`;
   const due = `${attempts} has been due for ${formatMs(nowMs - nextTryAt)}`;
   if (unclaimed === 'limited' && work.limit !== undefined) {
-    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit)}`;
+    return `${limitText(work, work.limit, nowMs)}. ${capitalized(due)}${aheadText(work.limit, work.key)}`;
   }
   if (unclaimed === 'busy') return `${due}, and all live workers that have its code are busy`;
   return `${due}${noWorker === '' ? ', and no worker has claimed it' : noWorker}`;
@@ -234,11 +246,11 @@ function limitText(
   return `${what} allows ${max} at a time${scope}, ${used}`;
 }
 
-function aheadText({ ahead, by }: LimitWait): string {
+function aheadText({ ahead, by }: LimitWait, key: string | undefined): string {
   if (ahead === 0) return '';
   const count =
     ahead >= maxCountedItems ? `${maxCountedItems.toLocaleString('en')} or more` : ahead;
-  return `, with ${count} ahead of it${by === 'global' ? ' of the same key' : ''}`;
+  return `, with ${count} ahead of it${by !== 'perKey' && key !== undefined ? ' of the same key' : ''}`;
 }
 
 function capitalized(text: string): string {

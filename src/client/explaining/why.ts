@@ -28,6 +28,7 @@ export type Wait =
   | WorkerWait
   | TurnWait
   | DelayWait
+  | StartWait
   | DebouncedWait
   | PlaceWait
   | ActivityWait
@@ -91,6 +92,17 @@ export interface TurnWait {
 export interface DelayWait {
   readonly kind: 'delay';
   readonly until: number;
+}
+
+/** The instance has not started: its start has a `delay` or `runAt`. */
+export interface StartWait {
+  readonly kind: 'start';
+  readonly startsAt: number;
+  /** Set if no live worker has its code. */
+  readonly unclaimed?: Extract<UnclaimedReason, 'noWorker'>;
+  /** The name and version of its orchestration. No version: any. */
+  readonly name: string;
+  readonly version?: string;
 }
 
 /** A debounced run has not started: a further start with its key moves it. */

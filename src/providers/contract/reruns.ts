@@ -115,6 +115,7 @@ export interface RerunStore {
    * - drop outcomes of the ended execution that arrive later (retry-run/a-late-outcome-is-dropped)
    * - run a task run again with no failures and without expiry, holding its dedupe key
    *   (retry-run/runs-a-task-again, retry-run/a-taken-key-rejects)
+   * - give an orchestration its dedupe key again, unless a live instance holds it (retry-run/takes-its-key-again)
    * - keep the tags of the row, and merge those of the turn (retry-run/keeps-the-tags)
    * - replace the state by that of the start, with new versions for changed values (retry-run/replaces-the-state)
    * - record the audit entry (retry-run/is-audited)

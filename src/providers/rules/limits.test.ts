@@ -9,6 +9,7 @@ import {
   defaultBurst,
   gcraOf,
   holdingLimit,
+  isTatAhead,
   limitedShare,
   mergeLimits,
   mergeOverride,
@@ -126,6 +127,10 @@ describe('rates', () => {
     const tat = takeTokens(gcra, 0, 86_400_000, 5);
     expect(tokensAt(gcra, tat, 1_000)).toBe(0);
     expect(nextTokenAt(gcra, tat, 1_000)).toBe(1_100);
+    expect(isTatAhead(gcra, tat, 1_000)).toBe(true);
+    const bounded = takeTokens(gcra, tat, 1_000, 0);
+    expect(isTatAhead(gcra, bounded, 1_000)).toBe(false);
+    expect(tokensAt(gcra, bounded, 1_100)).toBe(1);
   });
 
   it('the default burst is the runs of 100 milliseconds', () => {

@@ -170,6 +170,14 @@ function boundedTat({ intervalUs, toleranceUs }: Gcra, tatUs: number, nowUs: num
   return Math.min(Math.max(tatUs, nowUs), nowUs + toleranceUs + intervalUs);
 }
 
+/**
+ * Whether the theoretical arrival time is later than any claim leaves it. A claim must then store a bounded one, which
+ * `takeTokens` returns for no tokens: otherwise the bound moves with the clock, and the next token never comes.
+ */
+export function isTatAhead(gcra: Gcra, tatUs: number, nowMs: number): boolean {
+  return tatUs > nowMs * 1_000 + gcra.toleranceUs + gcra.intervalUs;
+}
+
 /** How many tokens are available now. */
 export function tokensAt(gcra: Gcra, tatUs: number, nowMs: number): number {
   const nowUs = nowMs * 1_000;

@@ -1,6 +1,7 @@
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
-import { decodeMessage, encodeMessage, type StoredMessage } from '../../model/message.ts';
+import type { StoredMessage } from '../../model/message.ts';
 import { isDefaultChildId } from '../../model/values/child-id.ts';
+import { parseJson } from '../../model/values/payload.ts';
 import type { NewInstance } from '../contract/instances.ts';
 import type { NewTask } from '../contract/tasks.ts';
 
@@ -58,8 +59,9 @@ export function withTakenChildIds(
 ): StoredMessage {
   const takenChildIds = childIds.filter((id) => !isDefaultChildId(instanceId, id));
   if (takenChildIds.length === 0) return start;
-  const message = decodeMessage(start);
-  return message.kind === 'start' ? encodeMessage({ ...message, takenChildIds }) : start;
+  // Not decoded: with a codec, only the client and the workers can read the payload.
+  const fields = parseJson(start.data) as Readonly<Record<string, unknown>>;
+  return { ...start, data: JSON.stringify({ ...fields, takenChildIds }) };
 }
 
 /** The times of a new task run, in whole milliseconds. */

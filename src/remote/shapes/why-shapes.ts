@@ -13,6 +13,7 @@ import type {
   EventWait,
   JobWait,
   PausedWait,
+  StartWait,
   TaskWait,
   TimerWait,
   TurnWait,
@@ -70,6 +71,13 @@ const wait: Check = variants<Wait['kind']>('kind', {
     lockedUntil: number,
   }),
   delay: fields<DelayWait>({ kind: text, until: number }),
+  start: fields<StartWait>({
+    kind: text,
+    startsAt: number,
+    unclaimed: optional(text),
+    name: text,
+    version: optional(text),
+  }),
   place: fields<PlaceWait>({
     kind: text,
     name: text,

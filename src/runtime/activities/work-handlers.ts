@@ -30,8 +30,7 @@ export class WorkHandlers {
     this.#byKind = {
       activity: new Map([
         ...definitions.map(
-          (one) =>
-            [taskActivityName(one.name), taskCallHandler(one, limits.get(one)?.batch)] as const,
+          (one) => [taskActivityName(one.name), taskCallHandler(one, limits.get(one))] as const,
         ),
         ...registry.activities().map((one) => [one.name, activityHandler(one)] as const),
       ]),
@@ -60,9 +59,11 @@ export class WorkHandlers {
 
   limiters(): readonly WorkLimiter[] {
     const { activity, task } = this.#byKind;
-    return [...activity.values(), ...task.values()].flatMap(({ limiter, batch }) =>
+    const all = [...activity.values(), ...task.values()].flatMap(({ limiter, batch }) =>
       limiter === undefined || batch !== undefined ? [] : limiter,
     );
+    // A task and the activity that orchestrations call for it share a limiter.
+    return [...new Set(all)];
   }
 
   batches(): readonly WorkBatch[] {
@@ -83,7 +84,7 @@ export interface WorkHandler {
   readonly inputSchema: StandardSchema | undefined;
   /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
-  /** Its own limits in this worker: concurrency, and the circuit breaker of a task. */
+  /** Its own limits in this worker: concurrency, and the circuit breaker of a task. Runs and calls of a task share them. */
   readonly limiter?: WorkLimiter | undefined;
   /** The handler gets the run together with others. Then `run` is not called. */
   readonly batch?: WorkBatch | undefined;
@@ -145,8 +146,8 @@ function taskHandler(definition: TaskDefinition, limits: TaskLimits = {}): WorkH
   };
 }
 
-/** A task as an activity, for orchestrations that call it. */
-function taskCallHandler(definition: TaskDefinition, batch: WorkBatch | undefined): WorkHandler {
+/** A task as an activity, for orchestrations that call it. They handle its failure, so it has no `onFail`. */
+function taskCallHandler(definition: TaskDefinition, limits: TaskLimits = {}): WorkHandler {
   const { cancellation: _, ...defaults } = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
@@ -156,8 +157,8 @@ function taskCallHandler(definition: TaskDefinition, batch: WorkBatch | undefine
     hasOnFail: false,
     options: (item) =>
       item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
-    batch,
-    ...(batch !== undefined &&
+    ...limits,
+    ...(limits.batch !== undefined &&
       definition.condition !== undefined && {
         isSkipped: async (context, input, item) => {
           await assertNotSkipped(definition, taskContext(context), input, item);
@@ -187,8 +188,9 @@ type TaskLimits = Pick<WorkHandler, 'limiter' | 'batch'>;
 /** The limits of a task in this worker. With batches, its concurrency counts calls of the handler. */
 function toTaskLimits(definition: TaskDefinition): TaskLimits {
   const { name: task, batch, concurrency: { perWorker } = {}, circuitBreaker } = definition;
+  const names = [taskActivityName(task)];
   if (batch === undefined)
-    return { limiter: WorkLimiter.of({ task, concurrency: perWorker, circuitBreaker }) };
+    return { limiter: WorkLimiter.of({ task, names, concurrency: perWorker, circuitBreaker }) };
   const { max, waitMs } = batch;
   const breaker = WorkLimiter.of({ task, circuitBreaker });
   const concurrency = perWorker ?? Infinity;

@@ -25,6 +25,8 @@ export class TimeoutApplier {
   readonly #params: TimeoutApplierParams;
   readonly #loop: PeriodicLoop;
   #lastRoundAt = -Infinity;
+  /** Whether a commit since the last round began has set the alarm. */
+  #isWoken = false;
 
   constructor(params: TimeoutApplierParams) {
     this.#params = params;
@@ -46,6 +48,8 @@ export class TimeoutApplier {
 
   /** Call after a commit: it may have started an instance with a timeout. Throttled, because few do. */
   committed(): void {
+    if (this.#isWoken) return;
+    this.#isWoken = true;
     const { clock, idleMs } = this.#params;
     const passedMs = clock.monotonic() - this.#lastRoundAt;
     this.#loop.wakeIn(Math.max(0, Math.min(idleMs / 5, maxLateMs) - passedMs));
@@ -55,6 +59,7 @@ export class TimeoutApplier {
   async #apply(): Promise<number> {
     const { store, clock, cleanupMs, idleMs } = this.#params;
     this.#lastRoundAt = clock.monotonic();
+    this.#isWoken = false;
     const { canceled, nextAt, nowMs } = await store.applyTimeouts({ limit: maxAtOnce, cleanupMs });
     if (canceled > 0) return 0;
     return nextAt === null ? idleMs : Math.min(Math.max(0, nextAt - nowMs), idleMs);

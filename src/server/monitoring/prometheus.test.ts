@@ -65,7 +65,9 @@ it('toPrometheus() counts workers and escapes the names of unclaimed definitions
     server: new ServerMetrics({}),
     nowMs: 0,
   });
-  const lines = text.split('\n').filter((line) => /^perdure_(limit|worker|leaked|unclaimed)/.test(line));
+  const lines = text
+    .split('\n')
+    .filter((line) => /^perdure_(limit|worker|leaked|unclaimed)/.test(line));
   expect(lines).toEqual([
     'perdure_limit_running{kind="task",name="sync"} 4',
     'perdure_limit_running{kind="activity",name="pay"} 0',

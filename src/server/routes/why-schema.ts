@@ -41,6 +41,13 @@ const wait: z.ZodType<Wait> = z
     }),
     z.strictObject({ kind: z.literal('delay'), until: time }),
     z.strictObject({
+      kind: z.literal('start'),
+      startsAt: time,
+      unclaimed: z.literal('noWorker').exactOptional(),
+      name: z.string(),
+      version: text,
+    }),
+    z.strictObject({
       kind: z.literal('place'),
       name: z.string(),
       key: z.string().exactOptional(),

@@ -112,6 +112,16 @@ export const brokenReruns: readonly BrokenProvider[] = [
     override: (intact) => around(intact, { before: 'DELETE FROM dedupe_keys' }),
   },
   {
+    fault: 'a retried instance does not hold its dedupe key',
+    rejectedBy: 'retry-run/takes-its-key-again',
+    override: (intact) => around(intact, { after: 'DELETE FROM dedupe_keys' }),
+  },
+  {
+    fault: 'an instance is retried while a live one holds its dedupe key',
+    rejectedBy: 'retry-run/takes-its-key-again',
+    override: (intact) => around(intact, { before: 'DELETE FROM dedupe_keys' }),
+  },
+  {
     fault: 'a retry is not audited',
     rejectedBy: 'retry-run/is-audited',
     override: (intact) => around(intact, { after: 'DELETE FROM audit' }),

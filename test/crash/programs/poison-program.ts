@@ -1,4 +1,4 @@
-/** A worker with an activity that exits the process, and one that does not. */
+/** A worker with an activity and a step that exit the process, and others that do not. */
 import { activity, orchestration, Perdure } from '../../../src/index.ts';
 
 const explode = activity('explode', () => process.exit(7));
@@ -11,6 +11,16 @@ await perdure.startWorker({
     orchestration('explodes', async (ctx) =>
       ctx.call(explode).catch((error: Error) => (error.cause as Error & { code: string }).code),
     ),
+    orchestration('explodes-in-a-step', async (ctx) => {
+      const before = await ctx.run('calm', () => 'calm');
+      const code = await ctx
+        .run('explode', () => process.exit(7))
+        .catch((error: Error & { code: string; cause?: { code?: string } }) => [
+          error.code,
+          error.cause?.code,
+        ]);
+      return [before, code, await ctx.run('after', () => 'after')];
+    }),
     orchestration('stays-calm', async (ctx, n: number) => ctx.call(calm, n)),
   ],
   activities: [explode, calm],

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
 import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
-import { besidePauses, limitedItems, noPause, type FencedStatement } from './fence.ts';
+import {
+  besidePauses,
+  limitedItems,
+  noPause,
+  type FencedStatement,
+  type Selection,
+} from './fence.ts';
 
 /** The first instance registers the name, because the path is used only for known names. */
 const takenId: ConformanceCase = {
@@ -21,6 +27,12 @@ const takenId: ConformanceCase = {
   },
 };
 
+// Written as a fence of the general path: a limited orchestration begins with its first claim.
+const beginLimits: Selection = {
+  find: /(?<=OR )EXISTS \(SELECT FROM \S+\.limits AS lim (?:(?! AS ok).)+(?= AS ok)/s,
+  because: 'leaves starts of limited orchestrations to the general path',
+};
+
 /** Starts with a first turn. Its fences are the unique id and that no definition is paused. */
 export const startFences: FencedStatement = {
   name: 'perdure_start_plainly',
@@ -34,8 +46,8 @@ export const startFences: FencedStatement = {
     },
     {
       demands: noPause,
-      find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions\)(?= AS ok)/,
-      replace: 'TRUE',
+      find: /EXISTS \(SELECT FROM \S+\.paused_definitions\)(?= OR EXISTS (?:(?!AS ok).)+AS ok)/s,
+      replace: 'FALSE',
       rejectedBy: 'pause/a-first-turn-of-a-definition-is-not-run',
     },
   ],
@@ -46,12 +58,23 @@ export const startFences: FencedStatement = {
       because: 'writes nothing if a definition is paused',
     },
     limitedItems,
+    beginLimits,
   ],
 };
 
 export const startFencesBesidePauses = besidePauses(startFences, {
   name: 'perdure_start_beside_pauses',
   sentBy: 'pause/a-first-turn-of-a-definition-is-not-run',
+  pauseCheck: {
+    find: /EXISTS \(SELECT FROM \S+\.paused_definitions AS paused(?:(?!AS one\)).)+AS one\)(?= OR EXISTS)/s,
+    replace: 'FALSE',
+  },
+  selections: [
+    {
+      find: /EXISTS \(SELECT FROM \S+\.limits AS lim (?:(?! AS ok| AS "hasPaused").)+(?= AS "hasPaused")/s,
+      because: 'decides which statement is sent next',
+    },
+  ],
 });
 
 /** Task runs. Its fences are the unique id and the unique dedupe key. */

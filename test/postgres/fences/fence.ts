@@ -10,7 +10,7 @@ interface Fence extends Mutation {
 }
 
 /** A condition that selects rows or a plan. Without it the result is the same, or only a race would show it. */
-interface Selection {
+export interface Selection {
   readonly find: RegExp;
   readonly times?: number;
   readonly because: string;
@@ -34,7 +34,17 @@ export interface FencedStatement {
  */
 export function besidePauses(
   { fences, selections }: FencedStatement,
-  other: { readonly name: string; readonly sentBy: string },
+  {
+    pauseCheck: changed,
+    selections: added = [],
+    ...other
+  }: {
+    readonly name: string;
+    readonly sentBy: string;
+    /** If the check is part of another condition. */
+    readonly pauseCheck?: Pick<Fence, 'find' | 'replace'>;
+    readonly selections?: readonly Selection[];
+  },
 ): FencedStatement {
   const because = 'is a fence of the statement that is sent while no definition is paused';
   const isPauseCheck = ({ demands }: { readonly demands: string }) => demands === noPause;
@@ -46,10 +56,12 @@ export function besidePauses(
       {
         ...pauseCheck,
         find: /NOT EXISTS \(SELECT FROM \S+\.paused_definitions(?:(?!AS one\)).)+AS one\)(?= AS ok)/s,
+        ...changed,
       },
     ],
     selections: [
       ...selections,
+      ...added,
       ...fences.filter((fence) => !isPauseCheck(fence)).map((fence) => ({ ...fence, because })),
     ],
   };

@@ -169,7 +169,7 @@ function drainStatement(schema: string) {
 
 /**
  * Chooses lanes by virtual time and items within them, and claims the items. Reads one more item of each lane than it
- * may take, to know whether the lane has more. A suspect is claimed alone. FULL JOIN forces hash joins: rows without a lane are
+ * may take, to know whether the lane has more. Claims nothing while stragglers are left: running ones are not counted yet. A suspect is claimed alone. FULL JOIN forces hash joins: rows without a lane are
  * ignored later.
  */
 function limitedClaimStatement(schema: string) {
@@ -192,7 +192,9 @@ function limitedClaimStatement(schema: string) {
             ELSE ${startsLeft('start_tat', 'rate_us', 'rate_tau')} END) AS n
         FROM (SELECT lim.*, ${arrival('tat')} AS start_tat FROM (
             SELECT ${limitColumns} FROM ${schema}.limits AS one WHERE definition_key = ${definitionKey}) AS lim) AS lim
-        WHERE NOT ${isPaused(schema, definitionKey)}
+        WHERE NOT ${isPaused(schema, definitionKey)} AND (
+          SELECT 1 FROM ${items} AS straggler WHERE straggler.definition_key = ${definitionKey} AND lane IS NULL
+            AND NOT cancel_requested LIMIT 1) IS NULL
       ), lane AS MATERIALIZED (
         SELECT lim.*, row_id, lane, weight, lane_running, greatest(lane_vtime, vclock) AS start_vtime,
           ${arrival('lane_tat')} AS lane_tat

@@ -35,10 +35,17 @@ function hasSuspect(items: readonly WorkItem[]): boolean {
   return items.some(({ claims, cancel }) => claims > 2 && cancel === null);
 }
 
+/** Equal for fetches of the same definitions. */
+function textOf({ names, tasks }: FetchWorkItemsParams): string {
+  return JSON.stringify([names, tasks]);
+}
+
 /** Claims items of limited definitions, one definition per transaction. */
 export class LimitedFetches {
   readonly #store: LimitedFetchParts;
   readonly #statements: ReturnType<typeof claimStatements>;
+  /** The names of fetches whose last due query found no items of unlimited definitions, with its monotonic time. */
+  readonly #withoutPlain = new Map<string, number>();
   #limitedFirst = true;
 
   constructor(store: LimitedFetchParts) {
@@ -51,6 +58,8 @@ export class LimitedFetches {
     params: FetchWorkItemsParams,
     plain: ClaimPlain | undefined,
   ): Promise<readonly WorkItem[]> {
+    if (plain === undefined) this.#withoutPlain.set(textOf(params), this.#store.monotonic());
+    else this.#withoutPlain.delete(textOf(params));
     const keys = this.#dueKeys(params);
     if (keys.length === 0) return plain?.(params, true) ?? Promise.resolve([]);
     return this.#claimBoth(params, keys, plain);
@@ -64,7 +73,10 @@ export class LimitedFetches {
     const keys = this.#dueKeys(params);
     // What became due by time, such as an expired lease, may concern flagged items too: the due query finds both.
     if (keys.some((key) => !limited.wasLeft(key))) return [];
-    return keys.length === 0 ? plain(params, true) : this.#claimBoth(params, keys, plain);
+    if (keys.length === 0) return plain(params, true);
+    const emptyAt = this.#withoutPlain.get(textOf(params)) ?? Number.NEGATIVE_INFINITY;
+    const isEmpty = this.#store.monotonic() - emptyAt <= maxQueryAgeMs;
+    return this.#claimBoth(params, keys, isEmpty ? undefined : plain);
   }
 
   /** The wanted definitions that are due. */

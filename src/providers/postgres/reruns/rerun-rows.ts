@@ -34,7 +34,8 @@ interface Obstacles {
   readonly isJob: boolean;
   readonly hasItems: boolean;
   readonly priority: number | null;
-  /** The run that holds the dedupe key of this one. */
+  readonly dedupeKey: string | null;
+  /** The task run that holds the dedupe key of this one. */
   readonly holder: string | null;
 }
 
@@ -134,7 +135,7 @@ function statements(schema: string) {
           EXISTS (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = run.instance_key) AS "isJob",
           EXISTS (SELECT 1 FROM ${schema}.worker_queue AS item
                   WHERE item.instance_key = run.instance_key) AS "hasItems",
-          priority,
+          priority, dedupe_key AS "dedupeKey",
           (SELECT (SELECT other.instance_id FROM ${table} AS other
                    WHERE other.instance_key = held.instance_key LIMIT 1)
            FROM ${schema}.dedupe_keys AS held

@@ -25,6 +25,7 @@ import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
+import type { ReplacedRows } from '../tables/replaced-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -43,6 +44,7 @@ export interface RerunParts extends StoreAccess {
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly pauseRows: PauseRows;
+  readonly replacedRows: ReplacedRows;
   readonly rerunRows: RerunRows;
   readonly stopRows: StopRows;
   readonly taskRows: TaskRows;
@@ -104,12 +106,40 @@ async function retry(store: RerunParts, batch: Batch, wanted: InstanceRetry): Pr
   if (row.isTask && found !== undefined && found.holder !== null) {
     return { kind: 'keyTaken', instanceId: found.holder };
   }
+  if (!row.isTask && found !== undefined && found.dedupeKey !== null) {
+    const holder = await retakeKey(store, batch.scope, row, found.dedupeKey);
+    if (holder !== undefined) return { kind: 'keyTaken', instanceId: holder };
+  }
   if (row.isTask) await retryTask(store, batch, row, wanted);
   else await retryOrchestration(store, batch, row, wanted);
   const executionId = row.executionId + 1;
   await store.deadlines.renew(tx, row.instanceKey, now);
   await store.audit.record(tx, [toStep(wanted)], now);
   return { kind: 'retried', executionId };
+}
+
+/**
+ * Takes the dedupe key of an orchestration again. Returns the live instance that holds it; then nothing changes. Concurrent
+ * starts with the key wait for this transaction.
+ */
+async function retakeKey(
+  store: RerunParts,
+  scope: Scope,
+  row: InstanceRow,
+  dedupeKey: string,
+): Promise<string | undefined> {
+  const { tx } = scope;
+  await store.definitions.load(tx, [row.definitionKey]);
+  const { name } = store.definitions.get(row.definitionKey);
+  // All versions of an orchestration share its keys.
+  const definitionKey = await intern(store, scope, name, null);
+  await store.replacedRows.lockKey(tx, { definitionKey, dedupeKey });
+  const holder = await store.replacedRows.liveHolderOf(tx, { definitionKey, dedupeKey });
+  const { instanceKey } = row;
+  if (holder === undefined) {
+    await store.replacedRows.takeKey(tx, { definitionKey, dedupeKey, instanceKey });
+  }
+  return holder;
 }
 
 async function retryTask(

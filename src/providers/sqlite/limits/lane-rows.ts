@@ -48,7 +48,7 @@ export class LaneRows {
   readonly #revoke;
   readonly #suspects;
   readonly #prune;
-  readonly #sliceEnd;
+  readonly #slice;
   readonly #convert;
   readonly #addRunning;
   readonly #addRun;
@@ -118,9 +118,10 @@ export class LaneRows {
     this.#firstLapse = db
       .prepare<[], number | null>('SELECT min(locked_until) FROM worker_queue WHERE place = 1')
       .pluck();
-    // The trigger frees the place, because the token changes. A revoked token is not valid if the clock is set back.
+    // The trigger frees the place, because the token changes. Time 0: the lease is not valid again after the clock was
+    // set back.
     this.#revoke = db.prepare<[string, number]>(
-      'UPDATE worker_queue SET lock_token = ? WHERE item_key = ?',
+      'UPDATE worker_queue SET lock_token = ?, locked_until = 0 WHERE item_key = ?',
     );
     this.#suspects = db.prepare<[number, number], SuspectRow>(
       `SELECT item_key AS itemKey, next_at AS nextAt, priority, expires_at AS expiresAt, item.lane,
@@ -135,12 +136,10 @@ export class LaneRows {
          SELECT definition_key, lane FROM lanes
          WHERE definition_key = ? AND running = 0 AND more = 0 AND wake_at IS NULL AND tat <= ? LIMIT +?)`,
     );
-    this.#sliceEnd = db
-      .prepare<[number, number, number], number | null>(
-        `SELECT max(item_key) FROM (SELECT item_key FROM worker_queue WHERE item_key >= ? AND item_key <= ?
-           ORDER BY item_key LIMIT +?)`,
-      )
-      .pluck();
+    this.#slice = db.prepare<[number, number, number], { end: number | null; rows: number }>(
+      `SELECT max(item_key) AS end, count(*) AS rows FROM (
+         SELECT item_key FROM worker_queue WHERE item_key >= ? AND item_key <= ? ORDER BY item_key LIMIT +?)`,
+    );
     // An item that a worker holds has a place, even if its lease has expired: the sweep revokes it.
     this.#convert = db
       .prepare<[number, number, number], 0 | 1>(
@@ -237,22 +236,25 @@ export class LaneRows {
     this.#prune.run(definitionKey, now * 1_000, max);
   }
 
-  /** Gives the items of a slice their lane. Returns the last key of the slice, and how many items have places. */
+  /**
+   * Gives the items of a slice their lane. Returns where the next slice begins, `null` for none, and how many items have
+   * places.
+   */
   convert(
     definitionKey: number,
     from: number,
     to: number,
     max: number,
-  ): { readonly end: number | null; readonly items: number; readonly places: number } {
-    const end = this.#sliceEnd.get(from, to, max) ?? null;
-    if (end === null) return { end, items: 0, places: 0 };
+  ): { readonly next: number | null; readonly places: number } {
+    const { end, rows } = this.#slice.get(from, to, max) ?? { end: null, rows: 0 };
+    if (end === null) return { next: null, places: 0 };
     const converted = this.#convert.all(from, end, definitionKey);
     const places = converted.filter((place) => place === 1).length;
     if (converted.length > 0) {
       this.touch(definitionKey, '', null);
       this.#addRunning.run(places, definitionKey);
     }
-    return { end, items: converted.length, places };
+    return { next: rows < max ? null : end + 1, places };
   }
 
   /** Stores the key of a task run, for its `onFail` handler and its reruns. */

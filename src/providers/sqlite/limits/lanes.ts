@@ -3,6 +3,7 @@ import {
   allowance,
   checkLane,
   chooseFairly,
+  isTatAhead,
   limitedShare,
   nextTokenAt,
   ratesOf,
@@ -112,6 +113,7 @@ export class Lanes {
     if (row.convertFrom !== null) return Number.NEGATIVE_INFINITY;
     const { shared, own } = ratesOf(row.limits);
     if (row.limits.global !== undefined && row.running >= row.limits.global) return Infinity;
+    if (shared !== undefined && isTatAhead(shared, row.tatUs, now)) return now;
     const tokenAt = shared === undefined ? 0 : nextTokenAt(shared, row.tatUs, now);
     if (this.#lanes.hasReady(definitionKey)) return tokenAt;
     let first = this.#lanes.nextWake(definitionKey);
@@ -195,6 +197,10 @@ export class Lanes {
     const row = this.#limits.get(definitionKey);
     if (row === undefined) return false;
     this.#lanes.wake(definitionKey, now, maxWoken);
+    const { shared } = ratesOf(row.limits);
+    if (shared !== undefined && isTatAhead(shared, row.tatUs, now)) {
+      this.#countClaims(row, { count: 0, vclock: row.vclock, now });
+    }
     // Before the end of the conversion, running items may not be counted.
     return row.convertFrom === null || this.#convert(row, row.convertFrom);
   }
@@ -202,10 +208,9 @@ export class Lanes {
   /** Gives lanes to items that were queued before the definition was limited. Returns whether all have one. */
   #convert({ definitionKey, convertTo }: LimitRow, from: number): boolean {
     const to = convertTo ?? from;
-    const { end, places } = this.#lanes.convert(definitionKey, from, to, maxConverted);
-    const isDone = end === null || end >= to;
-    this.#limits.converted(definitionKey, isDone ? null : end + 1, places);
-    return isDone;
+    const { next, places } = this.#lanes.convert(definitionKey, from, to, maxConverted);
+    this.#limits.converted(definitionKey, next, places);
+    return next === null;
   }
 
   /** Claims items of one definition. */

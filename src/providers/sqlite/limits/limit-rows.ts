@@ -135,6 +135,7 @@ export class LimitRows {
   get(definitionKey: number): LimitRow | undefined {
     const row = this.#select.get(definitionKey);
     if (row === undefined) return undefined;
+    this.#isAny = true;
     const { effective, ...others } = row;
     return { ...others, limits: this.#parse(effective) };
   }

@@ -154,7 +154,8 @@ export class Inspection {
       name,
       ...item,
       held: isHeld ? { worker, claimedAt, lockedUntil } : null,
-      expired: lockedUntil === null || isHeld ? null : { worker, at: lockedUntil },
+      // The lease of a revoked place has the time 0.
+      expired: lockedUntil === null || isHeld ? null : { worker, at: lockedUntil || dueAt },
       limitHold: isLimited
         ? this.#limitReads.hold({ itemKey, definitionKey, lane, priority, dueAt }, now)
         : null,

@@ -128,6 +128,8 @@ function retryOrchestration(
   const { start, version } = wanted;
   // A caller passes it for every orchestration.
   if (start === undefined) throw new Error('The retry of an orchestration needs its start.');
+  const holder = retakeKey(store, name, instanceKey);
+  if (holder !== undefined) return { kind: 'keyTaken', instanceId: holder };
   const definitionKey = store.definitions.intern('orchestration', name, version);
   const historyLength = start.kept?.length ?? 0;
   store.updateRows.interrupt(instanceKey, row.status);
@@ -140,6 +142,21 @@ function retryOrchestration(
   });
   begin(store, scope, { start, source: row, target: { ...row, executionId, definitionKey } });
   return undefined;
+}
+
+/** Takes the dedupe key of an orchestration again. Returns the live instance that holds it; then nothing changes. */
+function retakeKey(
+  { rerunRows, definitions, dedupeKeys }: RerunParts,
+  name: string,
+  instanceKey: number,
+): string | undefined {
+  const dedupeKey = rerunRows.taskOf(instanceKey)?.dedupeKey ?? null;
+  if (dedupeKey === null) return undefined;
+  // All versions of an orchestration share its keys.
+  const definitionKey = definitions.intern('orchestration', name, null);
+  const holder = dedupeKeys.liveHolderOf(definitionKey, dedupeKey);
+  if (holder === undefined) dedupeKeys.take(definitionKey, dedupeKey, instanceKey);
+  return holder;
 }
 
 function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult {

@@ -19,6 +19,7 @@ const order: readonly Wait['kind'][] = [
   'onFail',
   'turn',
   'delay',
+  'start',
   'child',
   'event',
   'awakeable',
@@ -63,6 +64,8 @@ export function toneOfWait(wait: Wait): Tone {
     case 'turn':
     case 'update':
       return 'running';
+    case 'start':
+      return wait.unclaimed === 'noWorker' ? 'failed' : 'pending';
     case 'delay':
     case 'debounced':
     case 'place':

@@ -65,6 +65,17 @@ function tell(wait: Wait, why: Why): Told {
         ),
         consequence: 'The turn was not committed and runs again. Nothing is lost.',
       };
+    case 'start':
+      return {
+        sentence: (
+          <>
+            Starts <b>{until(wait.startsAt)}</b>: its start was delayed.
+          </>
+        ),
+        ...(wait.unclaimed === 'noWorker' && {
+          consequence: 'No live worker has its code. Start one before.',
+        }),
+      };
     case 'debounced':
       return {
         sentence: (

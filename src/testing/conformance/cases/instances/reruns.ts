@@ -11,7 +11,15 @@ import type {
 import { randomToken } from '../../../../model/values/random-id.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { only } from '../../expectations.ts';
-import { child, event, newTurn, raised, startMessage, workItem } from '../../sample-data.ts';
+import {
+  child,
+  event,
+  newInstance,
+  newTurn,
+  raised,
+  startMessage,
+  workItem,
+} from '../../sample-data.ts';
 import { labels, type StoreUnderTest } from '../../store-under-test.ts';
 import { createTask, failure, newTask } from '../../task-helpers.ts';
 
@@ -307,6 +315,29 @@ export const reruns: Capability = {
         await store.expectNoChange(async () => {
           assert.deepEqual(await retry(store, source), { kind: 'keyTaken', instanceId: 'u' });
         });
+      },
+    },
+    {
+      id: 'retry-run/takes-its-key-again',
+      title: 'a retried instance holds its dedupe key; it is not retried while a live one holds it',
+      async run(store) {
+        const start = (id: string) =>
+          store.provider.createInstances([newInstance(id, { dedupeKey: 'key' })]);
+        await start('a');
+        await store.terminate('a');
+        await start('b');
+        const source = await currentSource(store, 'a');
+        await store.expectNoChange(async () => {
+          assert.deepEqual(await retry(store, source, { audit }), {
+            kind: 'keyTaken',
+            instanceId: 'b',
+          });
+        });
+        assert.deepEqual(await store.provider.listAudit({ limit: 10 }), []);
+        await store.terminate('b');
+        assert.deepEqual(await retry(store, source), retried);
+        const [third] = await start('c');
+        assert.deepEqual(third, { kind: 'active', instanceId: 'a' });
       },
     },
     {

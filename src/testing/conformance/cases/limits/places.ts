@@ -453,8 +453,15 @@ export const limitPlaces: Capability = {
         const waiting = other.fetchWorkItems({ ...fetch, waitMs });
         await expectPending(waiting, 'the fetch');
         expectCommitted(await store.ackWork(item.lockToken));
-        assert.equal((await withTimeLimit(waiting, 'after an ack elsewhere')).length, 1);
+        const [next] = await withTimeLimit(waiting, 'after an ack elsewhere');
+        assert.ok(next);
         assert.equal(await runningOf(store), 2);
+        // A process that only claims notices the places that it frees itself.
+        const again = other.fetchWorkItems({ ...fetch, waitMs });
+        await expectPending(again, 'the fetch');
+        const outcome = { kind: 'completed', payload: null } as const;
+        await other.ackWorkItems([{ lockToken: next.lockToken, outcome }]);
+        assert.equal((await withTimeLimit(again, 'after an own ack')).length, 1);
       },
     },
   ],

@@ -168,6 +168,7 @@ function WaitText({ wait }: { readonly wait: Why['waits'][number] }): JSX.Elemen
     case 'paused':
     case 'turn':
     case 'delay':
+    case 'start':
     case 'debounced':
     case 'place':
     case 'detached':

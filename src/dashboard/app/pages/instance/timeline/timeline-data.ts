@@ -102,7 +102,10 @@ class TimelineReader {
   }
 
   #toData(isComplete: boolean): TimelineData {
-    const items = [...this.#items.values()].sort((a, b) => a.operation - b.operation);
+    // A change of state takes no time, so it has no bar. The history shows it.
+    const items = [...this.#items.values()]
+      .filter(({ kind }) => kind !== 'state')
+      .sort((a, b) => a.operation - b.operation);
     const marks = [...this.#marks.values()];
     return { items, marks, isComplete };
   }
