@@ -1,4 +1,4 @@
-import { Perdure, task, type Provider, type Task } from 'perdure';
+import { Perdure, task, type Provider } from 'perdure';
 import { check, percentile, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { openProvider, unsynced } from '../store-kind.ts';
 
@@ -8,6 +8,7 @@ const keyCount = 1_000;
 const activityConcurrency = 500;
 
 const unlimited = task('unlimited', handler);
+type LimitedTask = typeof unlimited;
 const globally = task('globally', handler, { concurrency: { global: 100 } });
 const perKey = task('perKey', handler, { concurrency: { perKey: 1 } });
 /** A rate that admits all: the cost of counting starts. */
@@ -37,7 +38,7 @@ export async function limitedTasks({ store, quick }: BenchmarkSetup): Promise<Fi
 
 async function enqueueAndRun(
   perdure: Perdure,
-  limited: Task<void, void>,
+  limited: LimitedTask,
   count: number,
   keys: number,
 ): Promise<{ readonly enqueueSeconds: number; readonly runSeconds: number }> {
@@ -65,7 +66,7 @@ async function enqueueAndRun(
 /** Enqueues runs in requests of 10,000. With `keys`, they have that many keys in turn. */
 async function enqueue(
   perdure: Perdure,
-  limited: Task<void, void>,
+  limited: LimitedTask,
   count: number,
   keys: number,
 ): Promise<void> {
@@ -115,7 +116,7 @@ interface ClaimTimes {
 
 async function claimFrom(
   store: string,
-  limited: Task<void, void>,
+  limited: LimitedTask,
   count: number,
   keys: number,
 ): Promise<ClaimTimes> {

@@ -7,7 +7,7 @@ import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts';
-import { makeGate } from './gate.ts';
+import { makeGate, type Gate } from './gate.ts';
 
 // `npm run test:fairness` sets the full size.
 const queued = process.env['MODE'] === 'fairness' ? 100_000 : 5_000;
@@ -36,7 +36,7 @@ async function openProvider(store: string): Promise<Provider> {
 /** A task whose runs end one by one, in the order of their starts. */
 function makeGatedTask(limits: { readonly concurrency?: { readonly global: number } }) {
   const starts: string[] = [];
-  const gates: ReturnType<typeof makeGate>[] = [];
+  const gates: Gate[] = [];
   const gated = task(
     'gated',
     async (_ctx, key: string) => {
