@@ -73,7 +73,7 @@ export class AttachedWork implements Submitter {
     const span = beginCall(telemetry, toCall(request));
     const traced = { ...request, trace: span.trace };
     const run = this.#add(live, { request: traced, checked });
-    void run.stored().then(() => span.end());
+    if (span.end !== undefined) void run.stored().then(() => span.end?.());
     return new Job(run, live);
   }
 

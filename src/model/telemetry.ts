@@ -10,12 +10,12 @@ export interface TracedCall {
   readonly count?: number;
 }
 
-/** The span of a call. `end` must be called once. */
+/** The span of a call. `end`, if present, must be called once. */
 export interface CallSpan {
   /** The context to send with the call. Absent: none. */
   readonly trace: TraceContext | undefined;
-  /** `error`: the call rejected with it. */
-  end(error?: unknown): void;
+  /** `error`: the call rejected with it. Absent: nothing is recorded, so that the end does not matter. */
+  readonly end?: ((error?: unknown) => void) | undefined;
 }
 
 /** A committed turn. Times are milliseconds since the epoch. */

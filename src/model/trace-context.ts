@@ -11,6 +11,7 @@ export interface TraceContext {
   readonly link?: true;
 }
 
+const codeOfA = 97;
 const traceparentPattern = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 // The limit that W3C recommends to propagate at least.
 const maxTracestateLength = 512;
@@ -23,7 +24,9 @@ export interface TraceIds {
 
 /** Whether the caller was sampled. Reads only the last digit, because this is on the path of every call. */
 export function isSampled({ traceparent }: TraceContext): boolean {
-  return (Number.parseInt(traceparent.slice(-1), 16) & 1) === 1;
+  const code = traceparent.charCodeAt(traceparent.length - 1);
+  // The codes of the digits 0 to 9 are as odd as the digits, those of `a` to `f` are not.
+  return (code & 1) === (code < codeOfA ? 1 : 0);
 }
 
 /** Returns the ids of a trace context, which was checked when it was read. */
@@ -90,6 +93,8 @@ export function toTrace(value: unknown): TraceContext | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { traceparent, tracestate, at, link } = value as Partial<Record<string, unknown>>;
   if (typeof traceparent !== 'string' || !traceparentPattern.test(traceparent)) return undefined;
+  if (tracestate === undefined && link === undefined && typeof at === 'number')
+    return { traceparent, at };
   return {
     traceparent,
     ...(typeof tracestate === 'string' && isTracestate(tracestate) && { tracestate }),

@@ -4,12 +4,10 @@ import {
   SpanStatusCode,
   trace as traceApi,
   type Attributes,
-  type Context,
-  type Link,
   type Span,
   type Tracer,
 } from '@opentelemetry/api';
-import { toEpochMs } from '../model/epoch-time.ts';
+import { epochNow } from '../model/epoch-time.ts';
 import type {
   AttemptSpan,
   CallSpan,
@@ -20,7 +18,7 @@ import type {
   TracedInstance,
   TracedTurn,
 } from '../model/telemetry.ts';
-import { traceIdsOf, type TraceContext } from '../model/trace-context.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import {
   isUnsampled,
   place,
@@ -29,6 +27,7 @@ import {
   type Placement,
   type Relation,
 } from './span-context.ts';
+import { UnsampledAttempt } from './unsampled-attempt.ts';
 
 export interface OtelTelemetryParams {
   readonly tracer: Tracer | undefined;
@@ -44,7 +43,7 @@ const nameAttributes: Partial<Record<TracedCall['kind'], string>> = {
   trigger: 'perdure.schedule',
 };
 
-const noSpan: CallSpan = { trace: undefined, end: () => undefined };
+const noSpan: CallSpan = { trace: undefined };
 
 /** Turns what happens once into spans. No span stays open across turns. */
 export class OtelTelemetry implements Telemetry {
@@ -63,40 +62,38 @@ export class OtelTelemetry implements Telemetry {
 
   call({ kind, name, instanceId, count }: TracedCall): CallSpan {
     if (this.#tracer === undefined) return noSpan;
-    const startTime = nowMs();
+    const startTime = epochNow();
     const span = this.#tracer.startSpan(name === undefined ? kind : `${kind} ${name}`, {
       kind: SpanKind.PRODUCER,
       startTime,
     });
+    const trace = toTraceContext(span.spanContext(), Math.floor(startTime));
     // Most spans are not sampled: their attributes would be copied and dropped.
-    if (span.isRecording()) {
-      span.setAttributes({
-        'perdure.operation': kind,
-        ...(instanceId !== undefined && { 'perdure.instance.id': instanceId }),
-        ...(name !== undefined && { [nameAttributes[kind] ?? 'perdure.name']: name }),
-        ...(count !== undefined && { 'perdure.count': count }),
-      });
-    }
+    if (!span.isRecording()) return { trace };
+    span.setAttribute('perdure.operation', kind);
+    if (instanceId !== undefined) span.setAttribute('perdure.instance.id', instanceId);
+    if (name !== undefined) span.setAttribute(nameAttributes[kind] ?? 'perdure.name', name);
+    if (count !== undefined) span.setAttribute('perdure.count', count);
     return {
-      trace: toTraceContext(span.spanContext(), Math.floor(startTime)),
+      trace,
       end: (error) => {
         if (error !== undefined) fail(span, error);
-        span.end(nowMs());
+        span.end(epochNow());
       },
     };
   }
 
   attempt(attempt: TracedAttempt): AttemptSpan {
-    const { trace, isRetry: isLater } = attempt;
-    const { parent, links, isDropped } = this.#place(trace, isLater);
-    if (this.#tracer === undefined || isDropped) return withoutSpan(parent, trace);
+    const { trace, isRetry } = attempt;
+    if (this.#tracer === undefined || isUnsampled(trace)) return new UnsampledAttempt(trace);
+    const { parent, links } = this.#place(trace, isRetry);
     const span = this.#tracer.startSpan(
       `run ${attempt.name}`,
       {
         kind: SpanKind.CONSUMER,
-        links: [...links],
+        links,
         attributes: attemptAttributes(attempt),
-        startTime: nowMs(),
+        startTime: epochNow(),
       },
       parent,
     );
@@ -108,32 +105,29 @@ export class OtelTelemetry implements Telemetry {
       end: (outcome, error) => {
         span.setAttribute('perdure.outcome', outcome);
         if (error !== undefined) fail(span, error);
-        span.end(nowMs());
+        span.end(epochNow());
       },
     };
   }
 
   turn(turn: TracedTurn): void {
-    const { trace, causes, status, failure } = turn;
+    const { trace, causes } = turn;
     if (isUnsampled(trace)) return;
-    const placement = this.#place(trace, false);
-    this.#emit(
-      `turn ${turn.orchestration}`,
-      { ...turn, failure },
-      {
-        ...placement,
-        links: [...placement.links, ...causes.map(toLink)],
-        attributes: {
-          'perdure.instance.id': turn.instanceId,
-          'perdure.execution.id': turn.executionId,
-          'perdure.name': turn.orchestration,
-          'perdure.version': turn.version,
-          'perdure.events': turn.events,
-          'perdure.path': turn.path,
-          'perdure.status': status,
-        },
+    const { parent, links } = this.#place(trace, false);
+    for (const cause of causes) links.push({ context: toSpanContext(cause) });
+    this.#emit(`turn ${turn.orchestration}`, turn, {
+      parent,
+      links,
+      attributes: {
+        'perdure.instance.id': turn.instanceId,
+        'perdure.execution.id': turn.executionId,
+        'perdure.name': turn.orchestration,
+        'perdure.version': turn.version,
+        'perdure.events': turn.events,
+        'perdure.path': turn.path,
+        'perdure.status': turn.status,
       },
-    );
+    });
   }
 
   ended(instance: TracedInstance): void {
@@ -166,12 +160,12 @@ export class OtelTelemetry implements Telemetry {
       readonly endedAt: number;
       readonly failure?: string | undefined;
     },
-    { parent, links, isDropped, attributes }: Placement & { readonly attributes: Attributes },
+    { parent, links, attributes }: Placement & { readonly attributes: Attributes },
   ): void {
-    if (isDropped || this.#tracer === undefined) return;
+    if (this.#tracer === undefined) return;
     const span = this.#tracer.startSpan(
       name,
-      { kind: SpanKind.INTERNAL, links: [...links], attributes, startTime: startedAt },
+      { kind: SpanKind.INTERNAL, links, attributes, startTime: startedAt },
       parent,
     );
     if (failure !== undefined) {
@@ -179,24 +173,6 @@ export class OtelTelemetry implements Telemetry {
     }
     span.end(Math.max(startedAt, endedAt));
   }
-}
-
-/** The time in milliseconds since the epoch. Given to spans, because the SDK takes longer to read the clock itself. */
-function nowMs(): number {
-  return toEpochMs(performance.now());
-}
-
-/** The cause was not sampled: spans of the handler follow it. */
-function withoutSpan(parent: Context, trace: TraceContext | undefined): AttemptSpan {
-  return {
-    ids: trace && traceIdsOf(trace),
-    run: (handler) => contextApi.with(parent, handler),
-    end: () => undefined,
-  };
-}
-
-function toLink(trace: TraceContext): Link {
-  return { context: toSpanContext(trace) };
 }
 
 function attemptAttributes(attempt: TracedAttempt): Attributes {

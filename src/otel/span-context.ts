@@ -47,12 +47,10 @@ export function isUnsampled(cause: TraceContext | undefined): boolean {
 /** Where a span belongs: below a parent, or as the root of a trace with links. */
 export interface Placement {
   readonly parent: Context;
-  readonly links: readonly Link[];
-  /** Whether the cause was not sampled, so that no span is made. */
-  readonly isDropped: boolean;
+  readonly links: Link[];
 }
 
-/** Places a span by the context of its cause. */
+/** Places a span by the context of its cause, which was sampled. */
 export function place(
   cause: TraceContext | undefined,
   {
@@ -66,14 +64,10 @@ export function place(
     readonly nowMs: number;
   },
 ): Placement {
-  if (cause === undefined) return { parent: ROOT_CONTEXT, links: [], isDropped: false };
+  if (cause === undefined) return { parent: ROOT_CONTEXT, links: [] };
   const context = toSpanContext(cause);
-  const below = traceApi.setSpanContext(ROOT_CONTEXT, context);
-  if ((context.traceFlags & TraceFlags.SAMPLED) === 0) {
-    return { parent: below, links: [], isDropped: true };
-  }
   const isOld = isLater || cause.link === true || nowMs - cause.at > parentForMs;
   return (relation ?? (isOld ? 'link' : 'parent')) === 'parent'
-    ? { parent: below, links: [], isDropped: false }
-    : { parent: ROOT_CONTEXT, links: [{ context }], isDropped: false };
+    ? { parent: traceApi.setSpanContext(ROOT_CONTEXT, context), links: [] }
+    : { parent: ROOT_CONTEXT, links: [{ context }] };
 }

@@ -94,6 +94,27 @@ describe('worker.metrics', () => {
     expect(of('perdure_store_operation_duration_seconds_count', created)).toBe(2);
   });
 
+  it('counts each start and each end of a task run that an operator retries', async () => {
+    let calls = 0;
+    const fickle = task('fickle', () => {
+      calls += 1;
+      return calls === 1 ? Promise.reject(new Error('broken')) : Promise.resolve('done');
+    });
+    const perdure = await Perdure.open(':memory:', { logger: silentLogger });
+    cleanups.push(() => perdure.close());
+    const worker = await perdure.startWorker({ tasks: [fickle] });
+    const run = await perdure.client.runTask(fickle);
+    await expect(run.result()).rejects.toThrow('broken');
+    await perdure.client.retry(run.id, { from: 'start' });
+    expect(await run.result()).toBe('done');
+    const metrics = parsePrometheus(worker.metrics);
+    expect(sample(metrics, 'perdure_instances_started_total', { name: 'fickle' })).toBe(2);
+    for (const status of ['failed', 'completed']) {
+      const labels = { name: 'fickle', status };
+      expect(sample(metrics, 'perdure_instances_ended_total', labels)).toBe(1);
+    }
+  });
+
   it('has at most 2,000 samples for 200 names, and counts further names as other', () => {
     const metrics = new RunMetrics();
     const statuses = ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired'];
@@ -194,6 +215,40 @@ describe('OpenTelemetry metrics', () => {
       .flatMap((scope) => scope.metrics)
       .find(({ descriptor }) => descriptor.name === 'perdure.instances.started');
     expect(started?.dataPoints.map(({ value }) => value)).toEqual([5]);
+  });
+
+  it('histograms have every duration, also those that are buffered and those of a client alone', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    cleanups.push(() => meterProvider.shutdown());
+    const sink = otel({ meterProvider, tracerProvider: false }).metrics;
+    const metrics = new RunMetrics(sink);
+    const countOf = async () => {
+      await meterProvider.forceFlush();
+      const all = exporter
+        .getMetrics()
+        .at(-1)
+        ?.scopeMetrics.flatMap((scope) => scope.metrics);
+      // A counter without values is not exported.
+      expect(all?.map(({ descriptor }) => descriptor.name)).toEqual([
+        'perdure.store.operation.duration',
+      ]);
+      return all?.[0]?.dataPoints.map(({ value, attributes }) => [attributes, value]);
+    };
+    for (const [recorded, expected] of [
+      [1, 1],
+      [1_300, 1_301],
+    ] as const) {
+      for (let n = 0; n < recorded; n += 1) metrics.storeCalled('createTasks', 20);
+      const sum = expect.closeTo(expected * 0.02, 6) as number;
+      expect(await countOf()).toEqual([
+        [
+          { 'perdure.operation': 'createTasks' },
+          expect.objectContaining({ count: expected, sum, min: 0.02, max: 0.02 }),
+        ],
+      ]);
+    }
   });
 
   it('gauges of several workers are added up, as in the text', () => {

@@ -3,7 +3,7 @@ import { on, once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { context, SpanKind, trace, TraceFlags } from '@opentelemetry/api';
+import { context, createContextKey, SpanKind, trace, TraceFlags } from '@opentelemetry/api';
 import { ParentBasedSampler, type Sampler } from '@opentelemetry/sdk-trace-base';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
@@ -425,6 +425,40 @@ describe('sampling and relation', () => {
     const [, retry] = named(sampled.spans, 'run first');
     const [start] = named(sampled.spans, 'start hello');
     expect(retry).toMatchObject({ parentId: null, links: [start?.spanId] });
+  });
+
+  it('the handler of an unsampled caller runs in the trace of the caller', async () => {
+    const spans = recordSpans(new ParentBasedSampler({ root: byName }));
+    const tracer = spans.provider.getTracer('application');
+    const key = createContextKey('key');
+    const nests = activity('nests', () => {
+      const own = context.active().setValue(key, 'value');
+      return Promise.resolve(
+        context.with(own, () => {
+          const inner = tracer.startSpan('inner');
+          inner.end();
+          const active = trace.getActiveSpan()?.spanContext();
+          return [
+            context.active().getValue(key),
+            active?.spanId,
+            inner.spanContext().traceId,
+            trace.getSpan(context.active().deleteValue(key))?.spanContext().traceId,
+          ];
+        }),
+      );
+    });
+    const nesting = orchestration('nesting', (ctx) => ctx.call(nests));
+    const perdure = await open(':memory:', { telemetry: otel({ tracerProvider: spans.provider }) });
+    await perdure.startWorker({ orchestrations: [nesting], activities: [nests] });
+    const request = tracer.startSpan('unsampled request');
+    const { traceId } = request.spanContext();
+    const [value, activeId, ...traces] = await context.with(
+      trace.setSpan(context.active(), request),
+      async () => (await perdure.client.start(nesting)).result(),
+    );
+    expect([value, ...traces]).toEqual(['value', traceId, traceId]);
+    expect(activeId).toMatch(/^[0-9a-f]{16}$/);
+    expect(spans.finished()).toEqual([]);
   });
 
   it('relation: link and parent replace the rule', async () => {

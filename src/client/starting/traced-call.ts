@@ -44,18 +44,25 @@ export async function sendJob<Result>(
   );
 }
 
-async function sendInSpan<Result>(
+function sendInSpan<Result>(
   telemetry: CallTelemetry,
   call: TracedCall,
   send: (trace: TraceContext | undefined) => Promise<Result>,
 ): Promise<Result> {
-  const span = beginCall(telemetry, call);
+  const { trace, end } = beginCall(telemetry, call);
+  return end === undefined ? send(trace) : sendRecorded(() => send(trace), end);
+}
+
+async function sendRecorded<Result>(
+  send: () => Promise<Result>,
+  end: (error?: unknown) => void,
+): Promise<Result> {
   try {
-    const result = await send(span.trace);
-    span.end();
+    const result = await send();
+    end();
     return result;
   } catch (error) {
-    span.end(error);
+    end(error);
     throw error;
   }
 }
@@ -64,20 +71,22 @@ async function sendInSpan<Result>(
 export function beginCall(telemetry: CallTelemetry, call: TracedCall): CallSpan {
   try {
     const span = telemetry.call(call);
+    const trace = toTrace(span.trace);
+    if (span.end === undefined) return { trace };
     const end = (error?: unknown): void => {
       try {
-        span.end(error);
+        span.end?.(error);
       } catch {
         // The call has settled: the caller gets its outcome.
       }
     };
-    return { trace: toTrace(span.trace), end };
+    return { trace, end };
   } catch {
-    return { trace: undefined, end: () => undefined };
+    return { trace: undefined };
   }
 }
 
 /** Passes on the context of a caller that has made the span itself. */
 export function passOn(trace: TraceContext): CallTelemetry {
-  return { call: () => ({ trace, end: () => undefined }) };
+  return { call: () => ({ trace }) };
 }

@@ -39,33 +39,22 @@ export function timedProvider(provider: Provider, metrics: RunMetrics): Provider
       timed[key] = (...args: readonly unknown[]) => callOf(provider, key, args);
     } else {
       const operation = named.has(key) ? key : 'other';
+      const isTimed = !waits.has(key);
+      const failed = (): void => metrics.storeFailed(operation);
       timed[key] = (...args: readonly unknown[]): unknown => {
         const result = callOf(provider, key, args);
-        return metrics.timesStore && result instanceof Promise
-          ? follow(result, { metrics, operation, isTimed: !waits.has(key) })
-          : result;
+        if (!metrics.timesStore || !(result instanceof Promise)) return result;
+        const startedAt = performance.now();
+        const succeeded = (): void => {
+          metrics.storeCalled(operation, performance.now() - startedAt);
+        };
+        // Returns the same promise, so that the caller waits no longer for its result.
+        result.then(isTimed ? succeeded : undefined, failed);
+        return result;
       };
     }
   }
   return timed as unknown as Provider;
-}
-
-/** Returns the same promise, so that the caller waits no longer for its result. */
-function follow(
-  result: Promise<unknown>,
-  {
-    metrics,
-    operation,
-    isTimed,
-  }: { readonly metrics: RunMetrics; readonly operation: string; readonly isTimed: boolean },
-): Promise<unknown> {
-  const startedAt = performance.now();
-  const succeeded = (): void => {
-    if (isTimed) metrics.storeCalled(operation, performance.now() - startedAt);
-  };
-  const failed = (): void => metrics.storeFailed(operation);
-  result.then(succeeded, failed);
-  return result;
 }
 
 function callOf(provider: Provider, key: string, args: readonly unknown[]): unknown {

@@ -17,7 +17,7 @@ import type { ResolvedOptions } from '../options.ts';
 import type { FreshReplays } from './fresh-replays.ts';
 import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
-import { traceTurn } from './turn-trace.ts';
+import { dropsTurns, traceTurn } from './turn-trace.ts';
 import type { WarmCache } from './warm-cache.ts';
 import type { WarmTimers } from './timer-turns.ts';
 
@@ -226,7 +226,7 @@ export class TurnLifecycle {
     const { metrics, telemetry, logger } = this.#params.options;
     const endedAt = performance.now();
     metrics.turn(commit.path, endedAt - commit.beganAt);
-    if (telemetry === undefined) return;
+    if (telemetry === undefined || dropsTurns(telemetry, instance)) return;
     const { path, beganAt, causes } = commit;
     reportSafely(logger, () =>
       traceTurn(telemetry, instance, turn, { path, beganAt, endedAt, causes }),

@@ -11,6 +11,14 @@ import {
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { WarmInstance } from './warm-instance.ts';
 
+/** Whether telemetry ignores the turns and the end of an instance, because its caller was not sampled. */
+export function dropsTurns(
+  { dropsUnsampled }: Telemetry,
+  { trace }: Pick<WarmInstance, 'trace'>,
+): boolean {
+  return dropsUnsampled === true && trace !== undefined && !isSampled(trace);
+}
+
 /** Reports a committed turn, and the end of its instance. Times are those of `performance.now()`. */
 export function traceTurn(
   telemetry: Telemetry,
@@ -27,7 +35,6 @@ export function traceTurn(
   const { outcome } = turn;
   const { status } = outcome;
   const trace = traceOfExecution(instance.trace, executionId);
-  if (telemetry.dropsUnsampled === true && trace !== undefined && !isSampled(trace)) return;
   const failure = status === 'failed' && { failure: decodeFailure(outcome.failure).message };
   const endedAt = toEpochMs(commit.endedAt);
   telemetry.turn({
