@@ -166,7 +166,8 @@ async function talkToInstance(store: EncodedStore, codec: PayloadCodec): Promise
   expect(await client.state('listener', 'heard')).toMatchObject({
     value: { last: `${canary} early` },
   });
-  const [first = '', second = ''] = (await client.get('listener'))?.customStatus as string[];
+  const heard = await client.get('listener');
+  const [first = '', second = ''] = (heard?.customStatus ?? []) as string[];
   await client.resolveAwakeable(first, `${canary} answer`);
   await client.rejectAwakeable(second, `${canary} reason`);
   await shoot();

@@ -15,7 +15,7 @@ export interface ModelStore {
 }
 
 /** Random numbers from a seed. */
-export class Random {
+class Random {
   #state: number;
 
   constructor(seed: number) {

@@ -136,7 +136,7 @@ describe('migrate()', () => {
       ['starting', '2a367d3f932e2ede'],
       ['updates', '92b0c913d3f6f1e4'],
       ['state', '90eb8d544b7e2407'],
-      ['limits', '354b27fb269909c5'],
+      ['limits', '9189013fce70925c'],
       ['start-keys', 'f42caa2c8042642f'],
       ['beginning', '2dda642939abe741'],
     ]);

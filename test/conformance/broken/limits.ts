@@ -40,12 +40,12 @@ export const brokenLimits: readonly BrokenProvider[] = [
   {
     fault: 'the global limit is ignored',
     rejectedBy: 'limit/global-is-never-exceeded',
-    override: (intact) => declaring(intact, ({ global: _, ...limits }) => limits),
+    override: (intact) => declaring(intact, ({ global: _global, ...limits }) => limits),
   },
   {
     fault: 'the limit per key is ignored',
     rejectedBy: 'limit/per-key-is-never-exceeded',
-    override: (intact) => declaring(intact, ({ perKey: _, ...limits }) => limits),
+    override: (intact) => declaring(intact, ({ perKey: _perKey, ...limits }) => limits),
   },
   {
     fault: 'a claim does not count its place',
@@ -196,7 +196,7 @@ export const brokenLimits: readonly BrokenProvider[] = [
   {
     fault: 'a rate admits everything',
     rejectedBy: 'rate/admits-a-burst-then-one-per-interval',
-    override: (intact) => declaring(intact, ({ rate: _, ...limits }) => limits),
+    override: (intact) => declaring(intact, ({ rate: _rate, ...limits }) => limits),
   },
   {
     fault: 'a rate per key counts for the whole definition',

@@ -99,6 +99,10 @@ CREATE TABLE run_lanes (
   weight smallint NOT NULL
 );
 
+-- Apart: freed places must not wait behind a backlog of new items.
+CREATE INDEX lane_signals_freed ON lane_signals (definition_key, signal_key) WHERE freed <> 0;
+CREATE INDEX lane_signals_due ON lane_signals (definition_key, signal_key) WHERE freed = 0;
+
 DO $do$
 DECLARE
   name text;

@@ -117,9 +117,11 @@ function drainStatement(schema: string) {
     ({ definitionKey }) => `WITH lim AS MATERIALIZED (
         SELECT ${limitColumns} FROM ${schema}.limits AS one WHERE definition_key = ${definitionKey}
       ), signal AS (
-        DELETE FROM ${signals} WHERE definition_key = ${definitionKey} AND signal_key = ANY (ARRAY(
-          SELECT signal_key FROM ${signals} WHERE definition_key = ${definitionKey}
-          ORDER BY signal_key LIMIT ${maxSignals}))
+        DELETE FROM ${signals} WHERE ctid = ANY (
+          ARRAY(SELECT ctid FROM ${signals} WHERE definition_key = ${definitionKey} AND freed <> 0
+            ORDER BY signal_key LIMIT ${maxSignals})
+          || ARRAY(SELECT ctid FROM ${signals} WHERE definition_key = ${definitionKey} AND freed = 0
+            ORDER BY signal_key LIMIT ${maxSignals}))
         RETURNING signal_key, lane, due, weight, freed
       ), awake AS (
         UPDATE ${items} SET awake_at = ${nowSql} WHERE ctid = ANY (ARRAY(
