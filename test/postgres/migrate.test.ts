@@ -138,7 +138,7 @@ describe('migrate()', () => {
       ['state', '90eb8d544b7e2407'],
       ['limits', '9189013fce70925c'],
       ['start-keys', 'f42caa2c8042642f'],
-      ['beginning', '2dda642939abe741'],
+      ['beginning', '00eb5ddba4a7236d'],
     ]);
   });
 });

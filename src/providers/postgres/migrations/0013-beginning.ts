@@ -17,31 +17,29 @@ CREATE TABLE instance_places (
 CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
 ALTER TABLE instance_places ADD PRIMARY KEY (instance_key);
 
+-- Names in the function are qualified, as in the migration of limits.
 DO $do$
-DECLARE
-  name text;
-  body text;
 BEGIN
-  FOR name, body IN VALUES
-    ('free_instance_place', $$
+  EXECUTE format('CREATE FUNCTION free_instance_place() RETURNS trigger LANGUAGE plpgsql AS %L', replace($$
+    DECLARE
+      is_over boolean := TRUE;
+    BEGIN
+      IF TG_OP = 'UPDATE' THEN is_over := NEW.ended_at IS NOT NULL; END IF;
       WITH freed AS (
-        DELETE FROM SCHEMA.instance_places WHERE instance_key = OLD.instance_key RETURNING definition_key, lane, has_begun)
+        DELETE FROM SCHEMA.instance_places WHERE instance_key = OLD.instance_key AND (is_over OR NOT has_begun)
+        RETURNING definition_key, lane, has_begun)
       INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed)
-      SELECT definition_key, lane, FALSE, 1 FROM freed WHERE has_begun;$$),
-    ('stop_waiting_for_place', $$
-      DELETE FROM SCHEMA.instance_places WHERE instance_key = OLD.instance_key AND NOT has_begun;$$)
-  LOOP
-    EXECUTE format('CREATE FUNCTION %I() RETURNS trigger LANGUAGE plpgsql AS %L', name,
-      replace('BEGIN ' || body || ' RETURN NULL; END', 'SCHEMA', quote_ident(current_schema())));
-  END LOOP;
+      SELECT definition_key, lane, FALSE, 1 FROM freed WHERE has_begun;
+      RETURN NULL;
+    END$$, 'SCHEMA', quote_ident(current_schema())));
 END
 $do$;
-CREATE TRIGGER limited_instance_ended AFTER UPDATE ON instances FOR EACH ROW
-  WHEN (NEW.limited AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION free_instance_place();
+-- One trigger for ends and pauses: each costs every statement that updates instances. A paused instance lets others pass,
+-- and waits again after its resume.
+CREATE TRIGGER limited_instance_changed AFTER UPDATE ON instances FOR EACH ROW
+  WHEN (NEW.limited AND (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL
+    OR OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL)) EXECUTE FUNCTION free_instance_place();
 CREATE TRIGGER limited_instance_deleted AFTER DELETE ON instances FOR EACH ROW
   WHEN (OLD.limited) EXECUTE FUNCTION free_instance_place();
--- A paused instance lets others pass, and waits again after its resume.
-CREATE TRIGGER limited_instance_paused AFTER UPDATE ON instances FOR EACH ROW
-  WHEN (NEW.limited AND OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL) EXECUTE FUNCTION stop_waiting_for_place();
 `,
 };
