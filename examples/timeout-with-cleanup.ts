@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { activity, CanceledError, orchestration, Perdure } from 'perdure';
 
-const limit = '200ms'; // or '2h': the deadline is a durable timer
+const limit = '1s'; // or '2h': the deadline is a durable timer
 
 const createFolder = activity('createFolder', async (ctx) => `folder of ${ctx.instanceId}`);
 
@@ -52,6 +52,6 @@ await perdure.close();
 // Output:
 // removed the folder of trailer
 // a film in the folder of trailer
-// the encoder stopped: scope 'encoding' timed out after 200 ms
+// the encoder stopped: scope 'encoding' timed out after 1000 ms
 // removed the folder of epic
 // took too long
