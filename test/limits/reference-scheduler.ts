@@ -52,13 +52,16 @@ export class ReferenceScheduler {
     const before = this.#limits.get(task);
     const isSame =
       JSON.stringify(before?.limits.rate) === JSON.stringify(limits.rate) && before !== undefined;
-    this.#limits.set(task, {
+    const counted = {
       limits,
       changedAt: now,
       admissions: isSame ? before.admissions : [],
       debts: before?.debts ?? new Map<string, number>(),
       debtsAt: before?.debtsAt ?? now,
-    });
+    };
+    // A debt of the former rate is at most a full debt of the new one, from the change on.
+    this.#payOff(counted, now);
+    this.#limits.set(task, counted);
     this.#pairs.clear();
   }
 

@@ -10,6 +10,7 @@ import {
   gcraOf,
   holdingLimit,
   isTatAhead,
+  latestTat,
   limitedShare,
   mergeLimits,
   mergeOverride,
@@ -119,6 +120,15 @@ describe('rates', () => {
       );
       expect(most).toBeLessThanOrEqual(limit + burst);
       expect(taken.length).toBeGreaterThanOrEqual(4 * limit);
+    }
+  });
+
+  it('latestTat() is the time that a claim of all tokens leaves', () => {
+    for (const gcra of [gcraOf(rate(10, 1_000, 4)), gcraOf(rate(7, 333))]) {
+      const tat = takeTokens(gcra, 0, 5_000, tokensAt(gcra, 0, 5_000));
+      expect(latestTat(gcra, 5_000)).toBe(tat);
+      expect(isTatAhead(gcra, tat, 5_000)).toBe(false);
+      expect(isTatAhead(gcra, tat + 1, 5_000)).toBe(true);
     }
   });
 

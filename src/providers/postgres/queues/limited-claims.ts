@@ -170,8 +170,10 @@ function drainStatement(schema: string) {
 
 /**
  * Chooses lanes by virtual time and items within them, and claims the items. Reads one more item of each lane than it
- * may take, to know whether the lane has more. Claims nothing while stragglers are left: running ones are not counted yet. A suspect is claimed alone. FULL JOIN forces hash joins: rows without a lane are
- * ignored later.
+ * may take, to know whether the lane has more. Claims nothing while stragglers are left: running ones are not counted
+ * yet. A suspect is claimed alone. Stores a bounded `tat` of the shared rate even if it claims nothing: after the clock
+ * was set back, the bound would move with the clock, and no token would come. FULL JOIN forces hash joins: rows without a
+ * lane are ignored later.
  */
 function limitedClaimStatement(schema: string) {
   const [items, lanes] = [`${schema}.worker_queue`, `${schema}.lanes`];
@@ -276,7 +278,8 @@ function limitedClaimStatement(schema: string) {
           tat = CASE WHEN lim.rate_us IS NULL OR lim.rate_per_key THEN lim.tat ELSE start_tat + taken.starts * lim.rate_us END,
           vclock = greatest(lim.vclock, CASE WHEN (SELECT 1 FROM suspect) IS NULL THEN (SELECT max(tag) FROM trusted) END)
         FROM (SELECT count(*)::int AS starts, (SELECT start_tat FROM lim) AS start_tat FROM claimed) AS taken
-        WHERE definition_key = ${definitionKey} AND taken.starts > 0
+        WHERE definition_key = ${definitionKey} AND (taken.starts > 0
+          OR lim.rate_us IS NOT NULL AND NOT lim.rate_per_key AND lim.tat > taken.start_tat)
       )`,
       })}`,
   );
