@@ -295,9 +295,9 @@ export class ReferenceScheduler {
     const after = this.#claimableLanes(now);
     const both = [...before].filter((lane) => after.has(lane)).toSorted();
     const served = Map.groupBy(
-      // Suspects do not wait for their turn.
-      items.flatMap(({ instanceId, claims }) =>
-        claims > 2 ? [] : (this.runs.get(instanceId) ?? []),
+      // Suspects do not wait for their turn. Nor do flagged runs: such a claim only ends the run, without a place.
+      items.flatMap(({ instanceId, claims, cancel }) =>
+        claims > 2 || cancel !== null ? [] : (this.runs.get(instanceId) ?? []),
       ),
       laneOf,
     );
