@@ -17,6 +17,7 @@ import {
   nextTokenAt,
   takeTokens,
   tokensAt,
+  virtualCost,
 } from './limits.ts';
 
 const rate = (limit: number, perMs: number, burst = 0): RateLimit => ({
@@ -176,6 +177,7 @@ describe('chooseFairly()', () => {
     lanes: readonly { weight: number; vtime?: number; allowance?: number; items: number }[],
     max: number,
     vclock = 0,
+    hasOthers = false,
   ) => {
     const left = lanes.map(({ items }) => items);
     const order: number[] = [];
@@ -189,6 +191,7 @@ describe('chooseFairly()', () => {
       lanes: given,
       max,
       vclock,
+      hasOthers,
       take: ({ index }) => {
         const items = left[index] ?? 0;
         if (items === 0) return false;
@@ -215,6 +218,16 @@ describe('chooseFairly()', () => {
       { weight: 1, items: 1_000 },
     ];
     expect(choose(lanes, 500).shares.map(({ taken }) => taken)).toEqual([300, 100, 100]);
+  });
+
+  it('with other lanes that were not read, no lane gets ahead of them', () => {
+    const lanes = [
+      { weight: 1, vtime: 0, items: 0 },
+      { weight: 3, vtime: 0, items: 9 },
+      { weight: 1, vtime: virtualCost(1), items: 9 },
+    ];
+    expect(choose(lanes, 9, 0, true).order).toEqual([1, 1, 1, 1, 2]);
+    expect(choose(lanes.slice(0, 2), 9, 0, true).order).toEqual([1]);
   });
 
   it('uses the whole batch if other lanes are empty or at their limits', () => {

@@ -254,11 +254,15 @@ export interface FairShare<L> {
  *
  * `take` claims the next item of a lane, and returns `false` if it has none. Lanes with equal times are chosen in the given
  * order.
+ *
+ * `hasOthers`: only the lanes with the smallest virtual times were read. The choice then ends before a lane gets ahead of
+ * those that were not read. Lanes that turn out to be empty must not give their turns to the read ones alone.
  */
 export function chooseFairly<L extends FairLane>(options: {
   readonly lanes: readonly L[];
   readonly max: number;
   readonly vclock: number;
+  readonly hasOthers?: boolean;
   readonly take: (lane: L) => boolean;
 }): { readonly shares: readonly FairShare<L>[]; readonly taken: number; readonly vclock: number } {
   const { max, take } = options;
@@ -269,10 +273,12 @@ export function chooseFairly<L extends FairLane>(options: {
     if (lane.allowance > 0) heap.push(turn);
     return turn;
   });
+  const lastVtime = seen.at(-1)?.vtime ?? Infinity;
+  const horizon = options.hasOthers === true ? lastVtime : Infinity;
   let taken = 0;
   while (taken < max) {
     const turn = heap.pop();
-    if (turn === undefined) break;
+    if (turn === undefined || turn.vtime > horizon) break;
     if (!take(turn.lane)) {
       turn.isEmpty = true;
       continue;

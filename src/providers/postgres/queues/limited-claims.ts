@@ -57,10 +57,11 @@ function lockStatement(schema: string) {
 
 /**
  * Revokes claims whose lease expired, and gives stragglers a lane. A renewal does not change the place: it is moved here.
- * The trigger frees the place of a revoked item. A straggler that is claimed takes a place.
+ * The trigger frees the place of a revoked item. A straggler that is claimed takes a place, unless its lease expired.
  */
 function revokeStatement(schema: string) {
   const [items, places] = [`${schema}.worker_queue`, `${schema}.places`];
+  const lapsed = `locked_until <= ${nowSql}`;
   return prepare(
     'perdure_revoke_places',
     definition,
@@ -85,7 +86,10 @@ function revokeStatement(schema: string) {
         WHERE definition_key = ${definitionKey} AND lane IS NULL AND NOT cancel_requested
         LIMIT ${maxMoved} FOR UPDATE SKIP LOCKED
       ), converted AS (
-        UPDATE ${items} SET lane = '' WHERE item_key = ANY (ARRAY(SELECT item_key FROM straggler))
+        UPDATE ${items} SET lane = '', next_at = CASE WHEN ${lapsed} THEN locked_until ELSE next_at END,
+          lock_token = CASE WHEN ${lapsed} THEN NULL ELSE lock_token END,
+          locked_until = CASE WHEN ${lapsed} THEN NULL ELSE locked_until END
+        WHERE item_key = ANY (ARRAY(SELECT item_key FROM straggler))
         RETURNING item_key, locked_until
       ), placed AS (
         INSERT INTO ${places} (item_key, definition_key, lane, until)

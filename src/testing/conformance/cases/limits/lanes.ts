@@ -229,6 +229,19 @@ export const limitLanes: Capability = {
       },
     },
     {
+      id: 'limit/a-lease-that-expired-before-has-no-place',
+      title: 'a run whose lease expired before its definition was limited is claimed in its order',
+      async run(store) {
+        await createPlain(store, 1);
+        await claimExactly(store, 1);
+        await store.clock.advance(3_600_000);
+        await createTask(store, 'later');
+        await declare(store, { global: 2 });
+        assert.deepEqual(idsOf(await claimExactly(store, 1, 1)), ['run1']);
+        assert.deepEqual(idsOf(await claimExactly(store, 1)), ['later']);
+      },
+    },
+    {
       id: 'limit/queues-count-its-items',
       title: 'queue depths, queues of definitions and unclaimed work include items of lanes',
       async run(store) {
