@@ -52,13 +52,16 @@ export class ReferenceScheduler {
     const before = this.#limits.get(task);
     const isSame =
       JSON.stringify(before?.limits.rate) === JSON.stringify(limits.rate) && before !== undefined;
-    this.#limits.set(task, {
+    const counted = {
       limits,
       changedAt: now,
       admissions: isSame ? before.admissions : [],
       debts: before?.debts ?? new Map<string, number>(),
       debtsAt: before?.debtsAt ?? now,
-    });
+    };
+    // A debt of the former rate is at most a full debt of the new one, from the change on.
+    this.#payOff(counted, now);
+    this.#limits.set(task, counted);
     this.#pairs.clear();
   }
 
@@ -292,9 +295,9 @@ export class ReferenceScheduler {
     const after = this.#claimableLanes(now);
     const both = [...before].filter((lane) => after.has(lane)).toSorted();
     const served = Map.groupBy(
-      // Suspects do not wait for their turn.
-      items.flatMap(({ instanceId, claims }) =>
-        claims > 2 ? [] : (this.runs.get(instanceId) ?? []),
+      // Suspects do not wait for their turn. Nor do flagged runs: such a claim only ends the run, without a place.
+      items.flatMap(({ instanceId, claims, cancel }) =>
+        claims > 2 || cancel !== null ? [] : (this.runs.get(instanceId) ?? []),
       ),
       laneOf,
     );

@@ -10,12 +10,14 @@ import {
   gcraOf,
   holdingLimit,
   isTatAhead,
+  latestTat,
   limitedShare,
   mergeLimits,
   mergeOverride,
   nextTokenAt,
   takeTokens,
   tokensAt,
+  virtualCost,
 } from './limits.ts';
 
 const rate = (limit: number, perMs: number, burst = 0): RateLimit => ({
@@ -122,6 +124,15 @@ describe('rates', () => {
     }
   });
 
+  it('latestTat() is the time that a claim of all tokens leaves', () => {
+    for (const gcra of [gcraOf(rate(10, 1_000, 4)), gcraOf(rate(7, 333))]) {
+      const tat = takeTokens(gcra, 0, 5_000, tokensAt(gcra, 0, 5_000));
+      expect(latestTat(gcra, 5_000)).toBe(tat);
+      expect(isTatAhead(gcra, tat, 5_000)).toBe(false);
+      expect(isTatAhead(gcra, tat + 1, 5_000)).toBe(true);
+    }
+  });
+
   it('a clock that is set back by a day costs at most one interval', () => {
     const gcra = gcraOf(rate(10, 1_000, 4));
     const tat = takeTokens(gcra, 0, 86_400_000, 5);
@@ -166,6 +177,7 @@ describe('chooseFairly()', () => {
     lanes: readonly { weight: number; vtime?: number; allowance?: number; items: number }[],
     max: number,
     vclock = 0,
+    hasOthers = false,
   ) => {
     const left = lanes.map(({ items }) => items);
     const order: number[] = [];
@@ -179,6 +191,7 @@ describe('chooseFairly()', () => {
       lanes: given,
       max,
       vclock,
+      hasOthers,
       take: ({ index }) => {
         const items = left[index] ?? 0;
         if (items === 0) return false;
@@ -205,6 +218,16 @@ describe('chooseFairly()', () => {
       { weight: 1, items: 1_000 },
     ];
     expect(choose(lanes, 500).shares.map(({ taken }) => taken)).toEqual([300, 100, 100]);
+  });
+
+  it('with other lanes that were not read, no lane gets ahead of them', () => {
+    const lanes = [
+      { weight: 1, vtime: 0, items: 0 },
+      { weight: 3, vtime: 0, items: 9 },
+      { weight: 1, vtime: virtualCost(1), items: 9 },
+    ];
+    expect(choose(lanes, 9, 0, true).order).toEqual([1, 1, 1, 1, 2]);
+    expect(choose(lanes.slice(0, 2), 9, 0, true).order).toEqual([1]);
   });
 
   it('uses the whole batch if other lanes are empty or at their limits', () => {

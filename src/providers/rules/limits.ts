@@ -163,11 +163,17 @@ export function gcraOf({ limit, perMs, burst }: RateLimit): Gcra {
 }
 
 /**
- * The theoretical arrival time (`tat`), bounded to the state of a rate without tokens. A later time comes from a clock
- * that was set back or from another rate, and would stop the definition.
+ * The latest theoretical arrival time (`tat`) that claims leave: that of a rate without tokens. A store must bound the
+ * times to it when it changes a rate, also those of lanes without items. A bound at the next claim is too late: the new
+ * rate would count only from there.
  */
-function boundedTat({ intervalUs, toleranceUs }: Gcra, tatUs: number, nowUs: number): number {
-  return Math.min(Math.max(tatUs, nowUs), nowUs + toleranceUs + intervalUs);
+export function latestTat({ intervalUs, toleranceUs }: Gcra, nowMs: number): number {
+  return nowMs * 1_000 + toleranceUs + intervalUs;
+}
+
+/** The theoretical arrival time, bounded. A later time comes from a clock that was set back, and would stop the definition. */
+function boundedTat(gcra: Gcra, tatUs: number, nowMs: number): number {
+  return Math.min(Math.max(tatUs, nowMs * 1_000), latestTat(gcra, nowMs));
 }
 
 /**
@@ -175,24 +181,23 @@ function boundedTat({ intervalUs, toleranceUs }: Gcra, tatUs: number, nowUs: num
  * `takeTokens` returns for no tokens: otherwise the bound moves with the clock, and the next token never comes.
  */
 export function isTatAhead(gcra: Gcra, tatUs: number, nowMs: number): boolean {
-  return tatUs > nowMs * 1_000 + gcra.toleranceUs + gcra.intervalUs;
+  return tatUs > latestTat(gcra, nowMs);
 }
 
 /** How many tokens are available now. */
 export function tokensAt(gcra: Gcra, tatUs: number, nowMs: number): number {
-  const nowUs = nowMs * 1_000;
-  const left = nowUs + gcra.toleranceUs - boundedTat(gcra, tatUs, nowUs);
+  const left = nowMs * 1_000 + gcra.toleranceUs - boundedTat(gcra, tatUs, nowMs);
   return left < 0 ? 0 : Math.floor(left / gcra.intervalUs) + 1;
 }
 
 /** The theoretical arrival time after `count` tokens were taken. */
 export function takeTokens(gcra: Gcra, tatUs: number, nowMs: number, count: number): number {
-  return boundedTat(gcra, tatUs, nowMs * 1_000) + count * gcra.intervalUs;
+  return boundedTat(gcra, tatUs, nowMs) + count * gcra.intervalUs;
 }
 
 /** When a token is available, in milliseconds: now, or later. */
 export function nextTokenAt(gcra: Gcra, tatUs: number, nowMs: number): number {
-  const at = boundedTat(gcra, tatUs, nowMs * 1_000) - gcra.toleranceUs;
+  const at = boundedTat(gcra, tatUs, nowMs) - gcra.toleranceUs;
   return Math.max(nowMs, Math.ceil(at / 1_000));
 }
 
@@ -249,11 +254,15 @@ export interface FairShare<L> {
  *
  * `take` claims the next item of a lane, and returns `false` if it has none. Lanes with equal times are chosen in the given
  * order.
+ *
+ * `hasOthers`: only the lanes with the smallest virtual times were read. The choice then ends before a lane gets ahead of
+ * those that were not read. Lanes that turn out to be empty must not give their turns to the read ones alone.
  */
 export function chooseFairly<L extends FairLane>(options: {
   readonly lanes: readonly L[];
   readonly max: number;
   readonly vclock: number;
+  readonly hasOthers?: boolean;
   readonly take: (lane: L) => boolean;
 }): { readonly shares: readonly FairShare<L>[]; readonly taken: number; readonly vclock: number } {
   const { max, take } = options;
@@ -264,10 +273,12 @@ export function chooseFairly<L extends FairLane>(options: {
     if (lane.allowance > 0) heap.push(turn);
     return turn;
   });
+  const lastVtime = seen.at(-1)?.vtime ?? Infinity;
+  const horizon = options.hasOthers === true ? lastVtime : Infinity;
   let taken = 0;
   while (taken < max) {
     const turn = heap.pop();
-    if (turn === undefined) break;
+    if (turn === undefined || turn.vtime > horizon) break;
     if (!take(turn.lane)) {
       turn.isEmpty = true;
       continue;

@@ -3,6 +3,7 @@ import {
   chooseDeclaration,
   gcraOf,
   keptDeclarations,
+  latestTat,
   limitsText,
   mergeLimits,
   type Declaration,
@@ -149,6 +150,7 @@ export class LimitRows {
         rateUs: gcra?.intervalUs,
         tau: gcra?.toleranceUs,
         ratePerKey: rate?.perKey ?? false,
+        latestTat: gcra === undefined || rate?.perKey ? undefined : latestTat(gcra, now),
       }),
     );
     if (limitsText(before.effective) === limitsText(row.effective)) return;
@@ -224,26 +226,30 @@ function statements(schema: string) {
         rateUs: optional(one<number>('bigint')),
         tau: optional(one<number>('bigint')),
         ratePerKey: one<boolean>('boolean'),
+        latestTat: optional(one<number>('bigint')),
       },
       (row) => `UPDATE ${limits} SET declared = ${row.declared}, declared_by = ${row.declaredBy},
           override = ${row.override}, effective = ${row.effective}, global_limit = ${row.global}, key_limit = ${row.perKey},
-          rate_us = ${row.rateUs}, rate_tau = ${row.tau}, rate_per_key = ${row.ratePerKey}
+          rate_us = ${row.rateUs}, rate_tau = ${row.tau}, rate_per_key = ${row.ratePerKey},
+          tat = least(tat, ${row.latestTat})
         WHERE definition_key = ${row.definitionKey}`,
     ),
-    // All lanes, also those that become ready: a limit may be raised.
+    // All lanes, also those that become ready: a limit may be raised. Bounds the times of the rate by `latestTat` of the
+    // rules, also of lanes without items.
     updateLanes: prepare(
       'perdure_update_lanes',
       { now: clock, definitionKey },
       ({
         definitionKey,
-      }) => `UPDATE ${lanes} AS lane SET ready = next.ready, wake_at = next.wake_at FROM (
-          SELECT row_id, ${state.ready} AS ready, ${state.wakeAt} AS wake_at FROM (
+      }) => `UPDATE ${lanes} AS lane SET ready = next.ready, wake_at = next.wake_at,
+          tat = least(lane.tat, latest_tat) FROM (
+          SELECT row_id, latest_tat, ${state.ready} AS ready, ${state.wakeAt} AS wake_at FROM (
             SELECT lim.now, lim.now_us, key_limit, key_rate_us, key_tau, known.ctid AS row_id, known.more, known.running,
-              ${arrival('known.tat')} AS tat
+              now_us + key_tau + key_rate_us AS latest_tat, ${arrival('known.tat')} AS tat
             FROM (SELECT ${limitColumns} FROM ${limits} AS one WHERE definition_key = ${definitionKey}) AS lim
             JOIN ${lanes} AS known USING (definition_key)) AS lane) AS next
         WHERE lane.ctid = next.row_id
-          AND (lane.ready <> next.ready OR lane.wake_at IS DISTINCT FROM next.wake_at)`,
+          AND (lane.ready <> next.ready OR lane.wake_at IS DISTINCT FROM next.wake_at OR lane.tat > latest_tat)`,
     ),
   };
 }

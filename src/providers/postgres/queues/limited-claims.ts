@@ -58,10 +58,11 @@ function lockStatement(schema: string) {
 
 /**
  * Revokes claims whose lease expired, and gives stragglers a lane. A renewal does not change the place: it is moved here.
- * The trigger frees the place of a revoked item. A straggler that is claimed takes a place.
+ * The trigger frees the place of a revoked item. A straggler that is claimed takes a place, unless its lease expired.
  */
 function revokeStatement(schema: string) {
   const [items, places] = [`${schema}.worker_queue`, `${schema}.places`];
+  const lapsed = `locked_until <= ${nowSql}`;
   return prepare(
     'perdure_revoke_places',
     definition,
@@ -86,7 +87,10 @@ function revokeStatement(schema: string) {
         WHERE definition_key = ${definitionKey} AND lane IS NULL AND NOT cancel_requested
         LIMIT ${maxMoved} FOR UPDATE SKIP LOCKED
       ), converted AS (
-        UPDATE ${items} SET lane = '' WHERE item_key = ANY (ARRAY(SELECT item_key FROM straggler))
+        UPDATE ${items} SET lane = '', next_at = CASE WHEN ${lapsed} THEN locked_until ELSE next_at END,
+          lock_token = CASE WHEN ${lapsed} THEN NULL ELSE lock_token END,
+          locked_until = CASE WHEN ${lapsed} THEN NULL ELSE locked_until END
+        WHERE item_key = ANY (ARRAY(SELECT item_key FROM straggler))
         RETURNING item_key, locked_until
       ), placed AS (
         INSERT INTO ${places} (item_key, definition_key, lane, until)
@@ -171,8 +175,10 @@ function drainStatement(schema: string) {
 
 /**
  * Chooses lanes by virtual time and items within them, and claims the items. Reads one more item of each lane than it
- * may take, to know whether the lane has more. Claims nothing while stragglers are left: running ones are not counted yet. A suspect is claimed alone. FULL JOIN forces hash joins: rows without a lane are
- * ignored later.
+ * may take, to know whether the lane has more. Claims nothing while stragglers are left: running ones are not counted
+ * yet. A suspect is claimed alone. Stores a bounded `tat` of the shared rate even if it claims nothing: after the clock
+ * was set back, the bound would move with the clock, and no token would come. FULL JOIN forces hash joins: rows without a
+ * lane are ignored later.
  */
 function limitedClaimStatement(schema: string) {
   const [items, lanes] = [`${schema}.worker_queue`, `${schema}.lanes`];
@@ -277,7 +283,8 @@ function limitedClaimStatement(schema: string) {
           tat = CASE WHEN lim.rate_us IS NULL OR lim.rate_per_key THEN lim.tat ELSE start_tat + taken.starts * lim.rate_us END,
           vclock = greatest(lim.vclock, CASE WHEN (SELECT 1 FROM suspect) IS NULL THEN (SELECT max(tag) FROM trusted) END)
         FROM (SELECT count(*)::int AS starts, (SELECT start_tat FROM lim) AS start_tat FROM claimed) AS taken
-        WHERE definition_key = ${definitionKey} AND taken.starts > 0
+        WHERE definition_key = ${definitionKey} AND (taken.starts > 0
+          OR lim.rate_us IS NOT NULL AND NOT lim.rate_per_key AND lim.tat > taken.start_tat)
       )`,
       })}`,
   );

@@ -38,6 +38,7 @@ export class LaneRows {
   readonly #wake;
   readonly #wakeAll;
   readonly #makeReady;
+  readonly #boundTats;
   readonly #ready;
   readonly #hasReady;
   readonly #nextWake;
@@ -78,6 +79,9 @@ export class LaneRows {
     );
     this.#makeReady = db.prepare<[number]>(
       'UPDATE lanes SET ready = 1 WHERE definition_key = ? AND more = 1 AND ready = 0',
+    );
+    this.#boundTats = db.prepare<[{ definitionKey: number; latest: number }]>(
+      'UPDATE lanes SET tat = :latest WHERE definition_key = :definitionKey AND tat > :latest',
     );
     this.#ready = db.prepare<[number, number], ReadyLane>(
       `SELECT lane, weight, vtime, running, tat AS tatUs FROM lanes WHERE definition_key = ? AND ready = 1
@@ -184,6 +188,11 @@ export class LaneRows {
   /** Makes all lanes of a definition with due items ready, after its limits were changed. */
   makeReady(definitionKey: number): void {
     this.#makeReady.run(definitionKey);
+  }
+
+  /** Bounds the theoretical arrival times of all lanes, also of those without items. */
+  boundTats(definitionKey: number, latest: number): void {
+    this.#boundTats.run({ definitionKey, latest });
   }
 
   /** Ready lanes by virtual time. */

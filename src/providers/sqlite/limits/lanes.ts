@@ -193,7 +193,8 @@ export class Lanes {
   }
 
   /** Corrects what time has changed. Returns whether items can be claimed. */
-  #prepare({ now }: Scope, definitionKey: number): boolean {
+  #prepare(scope: Scope, definitionKey: number): boolean {
+    const { now } = scope;
     const row = this.#limits.get(definitionKey);
     if (row === undefined) return false;
     this.#lanes.wake(definitionKey, now, maxWoken);
@@ -202,14 +203,16 @@ export class Lanes {
       this.#countClaims(row, { count: 0, vclock: row.vclock, now });
     }
     // Before the end of the conversion, running items may not be counted.
-    return row.convertFrom === null || this.#convert(row, row.convertFrom);
+    return row.convertFrom === null || this.#convert(scope, row, row.convertFrom);
   }
 
   /** Gives lanes to items that were queued before the definition was limited. Returns whether all have one. */
-  #convert({ definitionKey, convertTo }: LimitRow, from: number): boolean {
+  #convert(scope: Scope, { definitionKey, convertTo }: LimitRow, from: number): boolean {
     const to = convertTo ?? from;
     const { next, places } = this.#lanes.convert(definitionKey, from, to, maxConverted);
     this.#limits.converted(definitionKey, next, places);
+    // The leases of some may have expired before: without places they keep their order among the others.
+    if (places > 0) this.sweep(scope);
     return next === null;
   }
 
@@ -229,7 +232,7 @@ export class Lanes {
       if (ready.length === 0) break;
       const taken = this.#claimRound(row, { ready, allowed, now, claim });
       claimed += taken;
-      // Lanes that had nothing are not ready any more, so the next round reads others.
+      // Lanes that had nothing are not ready any more, and those that had have a later time: the next round reads others.
       if (taken === allowed || ready.length < allowed) break;
     }
     this.#lanes.prune(definitionKey, now, minPruned + 2 * claimed);
@@ -260,6 +263,7 @@ export class Lanes {
       lanes,
       max: allowed,
       vclock: row.vclock,
+      hasOthers: ready.length === allowed,
       take: (lane) => {
         // An expired run ends without a place.
         for (let item = lane.next(); item !== undefined; item = lane.next()) {

@@ -41,6 +41,7 @@ export class LimitRows {
   readonly #select;
   readonly #selectSources;
   readonly #setSources;
+  readonly #boundTat;
   readonly #claimed;
   readonly #converted;
   readonly #freed;
@@ -86,6 +87,9 @@ export class LimitRows {
     >(
       `UPDATE limits SET declared = :declared, declared_by = :declaredBy, override = :override, effective = :effective
        WHERE definition_key = :definitionKey`,
+    );
+    this.#boundTat = db.prepare<[{ definitionKey: number; latest: number }]>(
+      'UPDATE limits SET tat = :latest WHERE definition_key = :definitionKey AND tat > :latest',
     );
     this.#claimed = db.prepare<[number, number, number, number]>(
       'UPDATE limits SET running = running + ?, tat = ?, vclock = ? WHERE definition_key = ?',
@@ -156,6 +160,11 @@ export class LimitRows {
       override: override === null ? null : JSON.stringify(override),
       effective: limitsText(effective),
     });
+  }
+
+  /** Bounds the theoretical arrival time of the rate that all keys share. */
+  boundTat(definitionKey: number, latest: number): void {
+    this.#boundTat.run({ definitionKey, latest });
   }
 
   /** Counts claimed items. */

@@ -8,9 +8,11 @@ import type {
 import {
   checkLimits,
   chooseDeclaration,
+  latestTat,
   limitsText,
   mergeLimits,
   mergeOverride,
+  ratesOf,
 } from '../../rules/limits.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -117,7 +119,12 @@ function change(
   const before = limitRows.get(definitionKey)?.limits ?? {};
   const effective = mergeLimits(sources.declared, sources.override);
   limitRows.setSources(definitionKey, sources, effective);
-  if (limitsText(before) !== limitsText(effective)) laneRows.makeReady(definitionKey);
+  if (limitsText(before) !== limitsText(effective)) {
+    laneRows.makeReady(definitionKey);
+    const { shared, own } = ratesOf(effective);
+    if (shared !== undefined) limitRows.boundTat(definitionKey, latestTat(shared, now));
+    if (own !== undefined) laneRows.boundTats(definitionKey, latestTat(own, now));
+  }
   effects.due('work', now);
   effects.due('orchestrations', now);
 }

@@ -229,6 +229,19 @@ export const limitLanes: Capability = {
       },
     },
     {
+      id: 'limit/a-lease-that-expired-before-has-no-place',
+      title: 'a run whose lease expired before its definition was limited is claimed in its order',
+      async run(store) {
+        await createPlain(store, 1);
+        await claimExactly(store, 1);
+        await store.clock.advance(3_600_000);
+        await createTask(store, 'later');
+        await declare(store, { global: 2 });
+        assert.deepEqual(idsOf(await claimExactly(store, 1, 1)), ['run1']);
+        assert.deepEqual(idsOf(await claimExactly(store, 1)), ['later']);
+      },
+    },
+    {
       id: 'limit/queues-count-its-items',
       title: 'queue depths, queues of definitions and unclaimed work include items of lanes',
       async run(store) {
@@ -312,6 +325,56 @@ export const limitLanes: Capability = {
         await store.clock.advance(1_000);
         const again = await store.claimWorkOne();
         expectCommitted(await store.ackWork(again.lockToken));
+      },
+    },
+    {
+      id: 'rate/a-raised-rate-counts-from-its-change',
+      title: 'after a rate is raised, a waiting run waits at most one interval of the new rate',
+      async run(store) {
+        for (const perKey of [false, true]) {
+          await setLimits(store, { rate: rateOf(1, 600_000, { perKey }) });
+          await createKeyed(store, perKey ? 'b' : 'a', 2);
+          await complete(store, await claimExactly(store, 1));
+          await setLimits(store, { rate: rateOf(1, 1_000, { perKey }) });
+          await store.clock.advance(999);
+          await claimExactly(store, 0);
+          await store.clock.advance(1);
+          await complete(store, await claimExactly(store, 1));
+          await store.clock.advance(5_000);
+        }
+      },
+    },
+    {
+      id: 'rate/a-raised-rate-counts-for-idle-keys',
+      title: 'a key without runs gets tokens of a raised rate from the change on',
+      async run(store) {
+        await declare(store, { rate: rateOf(1, 600_000, { perKey: true }) });
+        await createKeyed(store, 'a', 1);
+        await complete(store, await claimExactly(store, 1));
+        await setLimits(store, { rate: rateOf(1, 1_000, { perKey: true }) });
+        await store.clock.advance(999);
+        await createKeyed(store, 'a', 1, { instanceId: 'a2' });
+        await claimExactly(store, 0);
+        await store.clock.advance(1);
+        await claimExactly(store, 1);
+      },
+    },
+    {
+      id: 'rate/a-clock-that-is-set-back-costs-one-interval',
+      title: 'after the clock was set back, the next token comes within one interval',
+      async run(store) {
+        for (const perKey of [false, true]) {
+          await setLimits(store, { rate: rateOf(1, 1_000, { perKey }) });
+          const key = perKey ? 'b' : 'a';
+          await createKeyed(store, key, 1);
+          await complete(store, await claimExactly(store, 1));
+          await store.clock.setBack('2d');
+          await createKeyed(store, key, 1, { instanceId: `${key}2` });
+          await claimExactly(store, 0);
+          await store.clock.advance(1_000);
+          await complete(store, await claimExactly(store, 1));
+          await store.clock.advance(5_000);
+        }
       },
     },
     {
