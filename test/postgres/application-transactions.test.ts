@@ -115,11 +115,13 @@ describe('transactions of the application on PostgreSQL', () => {
     const first = await claim(provider, 'a');
     const second = await claim(provider, 'b');
     let runs = 0;
+    let locked = 0;
     const both = Promise.withResolvers<void>();
     const update = (from: string, to: string) => async (tx: StoreTransaction) => {
       runs += 1;
       await tx.query(`UPDATE notes SET note = note WHERE note = $1`, [from]);
-      if (runs === 2) both.resolve();
+      locked += 1;
+      if (locked === 2) both.resolve();
       await both.promise;
       await tx.query(`UPDATE notes SET note = note WHERE note = $1`, [to]);
     };

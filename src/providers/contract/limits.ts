@@ -170,7 +170,8 @@ export interface ListLimitsParams {
  * - never claim more items of a definition than its global limit, or of a key than its limit per key, of tasks and
  *   activities, in all processes together (limit/global-is-never-exceeded, limit/per-key-is-never-exceeded,
  *   limit/an-activity-is-limited, shared/limits-hold-over-all-processes)
- * - count items that were queued or running before the definition was limited (limit/counts-what-runs-already)
+ * - count items that were queued or running before the definition was limited, without those whose lease had expired
+ *   (limit/counts-what-runs-already, limit/a-lease-that-expired-before-has-no-place)
  * - claim no item of a limited definition at its insert (limit/a-limited-item-is-not-claimed-at-insert)
  * - free the place of an item when it is acked, handed back or deleted, exactly once, and change no place for an item
  *   that has none (limit/every-end-frees-its-place, limit/a-queued-item-has-no-place)
@@ -196,6 +197,9 @@ export interface ListLimitsParams {
  * - admit at most `limit + burst` claims in any period of a rate, by GCRA, per definition or per key; each claim takes
  *   a token, also of a retry, and none is given back (rate/admits-a-burst-then-one-per-interval, rate/counts-per-key,
  *   rate/a-retry-takes-a-token, rate/a-key-keeps-its-rate-when-it-is-idle)
+ * - apply a new rate from its change on, and lose at most one interval to a clock that is set back
+ *   (rate/a-raised-rate-counts-from-its-change, rate/a-raised-rate-counts-for-idle-keys,
+ *   rate/a-clock-that-is-set-back-costs-one-interval)
  * - count its items in queue depths and in reports of unclaimed work (limit/queues-count-its-items)
  * - return in `inspectInstance` and `inspectInstances` which limit holds an item back
  *   (limit/inspection-shows-what-holds-an-item)
