@@ -10,7 +10,7 @@ import { createDatabase } from '../postgres/helpers/server.ts';
 import type { DebounceProgramOptions } from './debounce-program.ts';
 
 // `npm run crash:debounce` kills 100 times.
-const kills = Number(process.env['PERDURE_DEBOUNCE_KILLS'] ?? 4);
+const kills = Number(process.env['PERDURE_DEBOUNCE_KILLS'] ?? 2);
 
 interface Line {
   readonly kind: string;
@@ -118,9 +118,11 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('debounced starts and kills (%s
       }
       expect(checked).toBeGreaterThan(20);
       // The last run of the shared key has the last input of one of the callers.
-      const last = ran().findLast(({ key }) => key === 'shared');
-      const lastAcked = acked('shared', last?.caller ?? '').at(-1);
-      expect(last?.n ?? -1).toBeGreaterThanOrEqual(lastAcked?.n ?? 0);
+      // One of the callers committed the newest input, which is its last one. A run of a killed worker runs again, so the
+      // newest input need not be the last that ran.
+      const isNewest = ({ key, caller, n }: Line) =>
+        key === 'shared' && n >= (acked('shared', caller).at(-1)?.n ?? 0);
+      expect(ran().some(isNewest)).toBe(true);
       expect(ran().length).toBeLessThan(checked * 2);
       if (kills > 4) console.log(kind, { kills, acked: checked, runs: outcomes.size });
     },

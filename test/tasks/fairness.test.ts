@@ -10,7 +10,7 @@ import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts
 import { makeGate, type Gate } from './gate.ts';
 
 // `npm run test:fairness` sets the full size.
-const queued = process.env['MODE'] === 'fairness' ? 100_000 : 5_000;
+const queued = process.env['MODE'] === 'fairness' ? 100_000 : 2_000;
 const perRequest = 5_000;
 const timeout = 600_000;
 
